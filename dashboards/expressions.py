@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 
 from dashboards.parameters import Parameters
-from parallax.alerting.listing import FindingState
+from parallax.alerting.listing import ALARMS, FindingState
+from parallax.model import Severity
 
 FINDING = "cluster, topic, partition, finding_id"
 TARGET = "cluster, job, instance"
@@ -40,6 +41,11 @@ FORMER = "storage:parallax_former:max"
 
 _BEFORE = "offset 1s"
 """Behind a series that is recorded: as the evaluation before has left it, wherever in its group it is recorded."""
+_CRITICAL, _LESS_GRAVE = (
+    f'state=~"{"|".join(state for state, one in ALARMS.items() if (one.severity is Severity.CRITICAL) is wanted)}"'
+    for wanted in (True, False)
+)
+"""The states whose alerts page, and those whose alerts open a ticket."""
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -105,12 +111,17 @@ class Expressions:
         Another state is shown an evaluation later, when the alert of the former ends, so that the end of the one and
         the begin of the other are one message. A state that was over by then had no alert, and ends none: the former
         one says what came of the finding.
+
+        An alert that has paged goes on while the finding is less grave, and is suppressed meanwhile
+        (`dashboards.routes`): its end would be a page that somebody else has a ticket now.
         """
         last = f"{SHOWN} {_BEFORE}"
-        ends = f"({last} > 0 unless {STANDS})"
+        held = f"({SHOWN}{{{_CRITICAL}}} {_BEFORE} > 0 and on ({FINDING}) {STANDS}{{{_LESS_GRAVE}}})"
+        ends = f"({last} > 0 unless {STANDS} unless {held})"
+        goes_on = f"({last} > 0 and {STANDS}) or {held}"
         changes = f"0 * ({ends} and on ({FINDING}) {STANDS})"
         over = self._once_more(last)
-        return f"({STANDS} unless on ({FINDING}) {ends}) or {changes} or {over}"
+        return f"({STANDS} unless on ({FINDING}) {ends}) or {goes_on} or {changes} or {over}"
 
     def in_state(self, state: str) -> str:
         """The findings that have the alert of a state: 1, and for the last time a value of `ended`."""
@@ -135,16 +146,21 @@ class Expressions:
         return self.stands("finding_acknowledged")
 
     def outgrown(self, name: str) -> str:
-        """The alerts of a name about findings that stand and have become worse than was acknowledged.
+        """The alerts of a name about findings that stand and have become worse than somebody was told.
 
-        By the time of that acknowledgement. Each begins when the finding is acknowledged no more, and fires once more
-        when it is acknowledged again, so that it never ends before it is suppressed. What somebody acknowledged before
-        the finding was over, and began anew, counts no more.
+        By the time of that: of the acknowledgement that the finding has outgrown, or when it became critical again
+        after it was less grave, for which its own alert has paged already. Each begins when the finding is acknowledged
+        no more, or less grave no more. It fires once more when it is acknowledged again, or less grave, so that it
+        never ends before it is suppressed. What somebody acknowledged before the finding was over, and began anew,
+        counts no more.
         """
-        begins = f"{ACKNOWLEDGED} {_BEFORE} unless on ({FINDING}) {ACKNOWLEDGED}"
-        begins = f'count_values by ({FINDING}) ("outgrown", {begins})'
         fires = f'max by ({FINDING}, outgrown) (ALERTS{{alertname="{name}", alertstate="firing"}})'
-        goes_on = f"{fires} unless on ({FINDING}) ({ACKNOWLEDGED} {_BEFORE})"
+        outgrown = f"{ACKNOWLEDGED} {_BEFORE} unless on ({FINDING}) {ACKNOWLEDGED}"
+        paged, was_less = f"{SHOWN}{{{_CRITICAL}}} {_BEFORE} >= 0", f"{SHOWN}{{{_LESS_GRAVE}}} {_BEFORE}"
+        again = f"{STANDS}{{{_CRITICAL}}} and on ({FINDING}) ({was_less} == 0) and on ({FINDING}) ({paged})"
+        again = f"0 * max by ({FINDING}) ({again} unless on ({FINDING}) {fires}) + time()"
+        begins = f'count_values by ({FINDING}) ("outgrown", {outgrown} or on ({FINDING}) {again})'
+        goes_on = f"{fires} unless on ({FINDING}) ({ACKNOWLEDGED} {_BEFORE}) unless on ({FINDING}) ({was_less} > 0)"
         over = self._once_more(fires)
         return f"(({begins} or {goes_on}) and on ({FINDING}) {STANDS}) or {over}"
 

@@ -9,8 +9,9 @@ An alert that ends fires once more, in words of the past. A message that it is r
 time, so that nobody reads there that the replicas differ. Where nobody has said that it is over, they say that.
 
 One that somebody has acknowledged keeps its alert, and has a second one, by which Alertmanager suppresses the first
-(`dashboards.routes`): if the first ended, Alertmanager would send that it is resolved. One that becomes worse than what
-was acknowledged has another one, which suppresses the first as well: it is one message.
+(`dashboards.routes`): if the first ended, Alertmanager would send that it is resolved. So it is with one that has paged
+and is less grave by now. One that becomes worse than what was acknowledged, or critical again, has another one, which
+suppresses the first as well: it is one message.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from dashboards.alerts import BEHIND, FOR, NOBODY_KNOWS, WHERE, Alerts
 from dashboards.expressions import ACKNOWLEDGED, FINDING, SAID, SHOWN, STANDS, STATES
 from dashboards.partition import UID as PARTITION
 from parallax.alerting.listing import ALARMS
+from parallax.model import Severity
 
 WORSE = "ParallaxFindingWorse"
-"""The alert about a finding that has become worse than what somebody acknowledged."""
+"""The alert about a finding that has become worse than what somebody acknowledged, or than a ticket says."""
 
 _EXPLAIN = "parallax findings explain {{ $labels.finding_id }} -c CONFIG"
 _ENDS, _IS_KNOWN = "eq $value 0.0", "ge $value 0.0"
@@ -42,12 +44,13 @@ class FindingAlerts(Alerts):
             {"record": SHOWN, "expr": self._e.shown()},
             {"record": SAID, "expr": self._e.said()},
             {"record": ACKNOWLEDGED, "expr": self._e.acknowledged()},
+            # What suppresses others ends before them, and begins before what it takes over from ends: so nothing
+            # between them is suppressed by neither, or ends in silence.
+            self._about(WORSE, self._e.outgrown(WORSE), "critical", "Worse than was known: "),
             *(
                 self._about(alarm.name, self._e.in_state(state), alarm.severity.value)
-                for state, alarm in ALARMS.items()
+                for state, alarm in sorted(ALARMS.items(), key=lambda one: one[1].severity is Severity.CRITICAL)
             ),
-            # Before the alert that it takes over from, so that nothing between them is suppressed by neither.
-            self._about(WORSE, self._e.outgrown(WORSE), "critical", "Worse than was acknowledged: "),
             self._acknowledged(),
             self._alert(
                 "ParallaxFindingsUnlisted",
@@ -84,7 +87,8 @@ class FindingAlerts(Alerts):
     def _acknowledged(self) -> dict[str, Any]:
         """It ends with the alert that it suppresses, and not before: that one would be sent again, as its last word."""
         name = "ParallaxFindingAcknowledged"
-        was, ask = f"A finding of {WHERE}{FOR} was acknowledged", f"It is over, or is worse than was known. {_ASK}"
+        ask = f"It is over, or is worse than was known. {_ASK}"
+        was = _said("{{ .Labels.headline }}", f"A finding of {WHERE} was acknowledged", when=_ENDS)
         stood = f'max by ({FINDING}) (ALERTS{{alertname="{name}", alertstate="firing"}})'
         stands = _said(
             "Acknowledged, and stands: {{ .Labels.headline }}", f"A finding of {WHERE} is acknowledged; it stands"
@@ -98,7 +102,7 @@ class FindingAlerts(Alerts):
             f"{{{{ if {_ENDS} }}}}{was}{{{{ else }}}}{stands}{{{{ end }}}}{BEHIND}",
             f"{{{{ with {asked} }}}}{{{{ with first . }}}}By {{{{ .Labels.by }}}}: {{{{ .Labels.comment }}}}"
             "{{ end }}{{ end }}",
-            (was, _said("{{ .Labels.summary }}", ask, when=_ENDS)),
+            (f"{was}{BEHIND}", _said("{{ .Labels.summary }}", ask, when=_ENDS)),
             **self._leads(),
         )
 

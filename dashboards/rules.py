@@ -330,8 +330,8 @@ class Rules(Alerts):
                 "vector(1)",
                 "none",
                 "Alerting works from Prometheus to the receiver",
-                "Always fires. Route it to a receiver that raises an alarm when it stops. Whether Parallax watches it does "
-                "not say.",
+                "Always fires. Route it to a receiver that raises an alarm when it stops. Whether Parallax watches it "
+                "does not say.",
                 (
                     "Alerting stopped for a time",
                     "Prometheus was stopped, or its rules were changed.",

@@ -156,7 +156,7 @@ def is_read(snapshot: Snapshot, replica: Replica) -> bool:
 
 
 def readable(snapshot: Snapshot) -> frozenset[TopicPartition]:
-    """The partitions that can be compared now: nothing keeps two of their replicas, or the only one, from being read."""
+    """The partitions that can be compared now: two of their replicas, or the only one, can be read."""
     return snapshot.once(_readable)
 
 

@@ -25,6 +25,7 @@ from parallax.alerting.places import Places
 from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapshot
 from parallax.audit.result import Result
 from parallax.findings.acknowledgement import acknowledgement_of
+from parallax.findings.explain import section_of
 from parallax.findings.finding import Finding
 from parallax.findings.incident import group_of, tally_of
 from parallax.findings.summary import counted_in_words
@@ -32,7 +33,6 @@ from parallax.guard import outages
 from parallax.guard.clock import Absence
 from parallax.guard.holds import EventKind
 from parallax.guard.run import GuardStatus
-from parallax.kinds import KINDS
 from parallax.model import FindingStatus, IsolationLevel, TopicPartition, UnknownReason, broker_label
 from parallax.views.pause import called
 
@@ -497,7 +497,7 @@ def _said(one: Listed, places: Places) -> list[str]:
         str(finding.severity),
         broker_label(finding.broker),
         "" if finding.is_incident else str(finding.record_offset),
-        KINDS[finding.kind].runbook,
+        section_of(finding),
         "" if one.is_over else one.turn,
         one.headline,
         what_it_was(summary) if one.is_over and not one.is_ended else summary,

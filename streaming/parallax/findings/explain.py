@@ -191,10 +191,13 @@ def _right(known: Grounds) -> str:
 
 def runbook_of(finding: Finding, runbook: str = RUNBOOK) -> str:
     """Return where the runbook, at an address or a path, says what to do about a finding."""
+    return section(runbook, section_of(finding))
+
+
+def section_of(finding: Finding) -> str:
+    """Return the anchor of the runbook's section that says what to do about a finding."""
     if has_spread(finding):
-        name = "ParallaxLossComplete"
-    elif is_unsettled(finding):
-        name = "ParallaxDivergenceUnsettled"
-    else:
-        name = "without-direction" if finding.broker == NOBODY else KINDS[finding.kind].runbook
-    return section(runbook, name)
+        return "parallaxlosscomplete"
+    if is_unsettled(finding):
+        return "parallaxdivergenceunsettled"
+    return "without-direction" if finding.broker == NOBODY else KINDS[finding.kind].runbook

@@ -1,8 +1,8 @@
 """Requests an address as long as the job watches replicas, so that its owner notices a job that cannot report.
 
-https://healthchecks.io and others call this a dead man's switch. The job requests the address only while offsets come
-out of the comparison, at least one partition can be compared, and nothing makes the job blind. So a job that hangs
-falls silent, though its process lives, and so does one whose reading is paused altogether.
+https://healthchecks.io and others call this a dead man's switch. The job requests the address only while it compares at
+least one partition, and nothing makes it blind. So a job that hangs falls silent, though its process lives. So does one
+whose reading is all paused.
 """
 
 from __future__ import annotations
