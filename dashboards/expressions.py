@@ -71,15 +71,19 @@ class Expressions:
         chosen = ", ".join(filter(None, (self._p.selector, *matchers)))
         return f"parallax_{metric}{{{chosen}}}" if chosen else f"parallax_{metric}"
 
-    def known(self, metric: str, *matchers: str, wait: str | None = None) -> str:
+    def known(self, metric: str, *matchers: str, wait: str | None = None, told_with: str = "") -> str:
         """A metric as it is; while its job says nothing, or has just been started, its last value counts.
 
         For a third of the time that an alert waits, so that what is about to become one has been seen for most of it;
         for ``gap`` where it does not wait.
+
+        A metric that is absent for what is well ends also while its job has just been started, and so needs another
+        (``told_with``) that the job has once it has told all there is of it. What is no more would else be pending.
         """
         series = self.of(metric, *matchers)
         held = self._p.gap if wait is None else f"{seconds(wait) // 3}s"
         settled = f"{self.of('start_time_seconds')} < time() - {seconds(held)}"
+        settled += f" or {self.of(told_with)}" if told_with else ""
         return f"({series} or last_over_time({series}[{held}]) unless on ({TARGET}) ({settled}))"
 
     def stands(self, metric: str, by: str = FINDING) -> str:

@@ -64,7 +64,9 @@ class FindingAlerts(Alerts):
             self._lasting(
                 "ParallaxSuspectsUndecided",
                 self._p.undecided,
-                lambda known: f"min by (cluster, topic, partition) ({known('suspects_pending')}) > 0",
+                lambda known: (
+                    f"min by (cluster, topic, partition) ({known('suspects_pending', told_with='findings_loaded')}) > 0"
+                ),
                 "warning",
                 f"Suspects in {WHERE}{FOR} cannot be decided",
                 f"For {self._p.undecided} there have been suspects without a verdict, now {{{{ $value }}}}: a replica "
@@ -90,16 +92,15 @@ class FindingAlerts(Alerts):
         ask = f"It is over, or is worse than was known. {_ASK}"
         was = _said("{{ .Labels.headline }}", f"A finding of {WHERE} was acknowledged", when=_ENDS)
         stood = f'max by ({FINDING}) (ALERTS{{alertname="{name}", alertstate="firing"}})'
-        stands = _said(
-            "Acknowledged, and stands: {{ .Labels.headline }}", f"A finding of {WHERE} is acknowledged; it stands"
-        )
+        before = f"{{{{ if not ({_ENDS}) }}}}Acknowledged, and stands: {{{{ end }}}}"
+        said = _said(f"{before}{{{{ .Labels.headline }}}}", f"A finding of {WHERE} was acknowledged")
         series = f"parallax_finding_acknowledgement_info{{finding_id=%q}}[{self._p.remembered}]"
         asked = f'query (printf "topk(1, last_over_time({series}))" $labels.finding_id)'
         return self._says(
             name,
             f"{ACKNOWLEDGED} or ({self._e.ended()} and on ({FINDING}) {stood})",
             "info",
-            f"{{{{ if {_ENDS} }}}}{was}{{{{ else }}}}{stands}{{{{ end }}}}{BEHIND}",
+            f"{said}{BEHIND}",
             f"{{{{ with {asked} }}}}{{{{ with first . }}}}By {{{{ .Labels.by }}}}: {{{{ .Labels.comment }}}}"
             "{{ end }}{{ end }}",
             (f"{was}{BEHIND}", _said("{{ .Labels.summary }}", ask, when=_ENDS)),

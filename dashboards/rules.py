@@ -214,6 +214,7 @@ class Rules(Alerts):
             firing = f'ALERTS{{alertname="{name}", alertstate="firing"}}'
             return f"count {by_broker} ({expr}) or 0 * ({over} and on (cluster, broker_id) {firing})"
 
+        unbound, compares = "replica_removal_bound_unknown", "heartbeat_timestamp_seconds"
         gone, near = f"{left} <= 0", f"({left} < {p.removal_near_s} and {share} > 0.75)"
         return [
             # One story for each broker and outage: it begins, it may become worse, and both end when it is over.
@@ -231,7 +232,7 @@ class Rules(Alerts):
             self._lasting(
                 "ParallaxReplicaRemovalUnknown",
                 p.undecided,
-                lambda known: f"count {by_broker} ({known('replica_removal_bound_unknown', _UNKNOWN)} > 0)",
+                lambda known: f"count {by_broker} ({known(unbound, _UNKNOWN, told_with=compares)} > 0)",
                 "warning",
                 f"Nobody knows until when broker {{{{ $labels.broker_id }}}}{FOR} misses nothing",
                 f"{{{{ $value }}}} of its replicas {agreed('is', 'are')} absent, and it is not "
