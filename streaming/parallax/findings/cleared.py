@@ -309,7 +309,7 @@ def _record_unproven(shown: Shown, broker: int) -> Unproven:
     return "does not show the record", "do not show the record"
 
 
-def _epoch_unproven(shown: Shown, broker: int) -> Unproven:
+def _epoch_unproven(shown: Shown, _: int) -> Unproven:
     if len(shown.against) > 1:
         return "differs from another of them", "differ from another of them"
     return "is not known to hold what the leader's log holds", "are not known to hold what the leader's log holds"

@@ -30,6 +30,8 @@ class Resolution(StrEnum):
     """The difference is gone, but no end marker was seen that proves how the transaction ended."""
     AGREED = "agreed"
     """All show the same again. Nothing ever proved which side was right, and all may be wrong: it stays open."""
+    BY_WORD = "repaired_by_word"
+    """The same, after a replica was copied anew from one that a person says is right. Nothing proved that it was."""
     DIFFERS = "differs_otherwise"
     """What the accused showed is superseded there, but the replicas still differ in the key: another divergence."""
     COMPACTED = "evidence_compacted"
