@@ -93,7 +93,9 @@ class FindingAlerts(Alerts):
         was = _said("{{ .Labels.headline }}", f"A finding of {WHERE} was acknowledged", when=_ENDS)
         stood = f'max by ({FINDING}) (ALERTS{{alertname="{name}", alertstate="firing"}})'
         before = f"{{{{ if not ({_ENDS}) }}}}Acknowledged, and stands: {{{{ end }}}}"
-        said = _said(f"{before}{{{{ .Labels.headline }}}}", f"A finding of {WHERE} was acknowledged")
+        known = f"{{{{ if {_ENDS} }}}}was acknowledged{{{{ else }}}}is acknowledged; it stands{{{{ end }}}}"
+        other = f"A finding of {WHERE} {known}"
+        said = _said(f"{before}{{{{ .Labels.headline }}}}", other)
         series = f"parallax_finding_acknowledgement_info{{finding_id=%q}}[{self._p.remembered}]"
         asked = f'query (printf "topk(1, last_over_time({series}))" $labels.finding_id)'
         return self._says(

@@ -88,10 +88,10 @@ def routes() -> str:
                 _inhibit(["alertname = ParallaxReplicaRemoval"], f"alertname = {OUTAGE}", ["cluster", "broker_id"]),
                 # It stands, so it is not over: Alertmanager sends no resolved message about what it suppresses.
                 _inhibit(["alertname = ParallaxFindingAcknowledged"], f"alertname =~ {by_state}|{WORSE}", finding),
-                # It says the same, and more.
-                _inhibit([f"alertname = {WORSE}"], f"alertname =~ {critical}", finding),
                 # It has paged, is less grave by now, and not over.
                 _inhibit([f"alertname =~ {less_grave}"], f"alertname =~ {critical}|{WORSE}", finding),
+                # It says the same, and more.
+                _inhibit([f"alertname = {WORSE}"], f"alertname =~ {critical}", finding),
             ],
             "receivers": [
                 *(
