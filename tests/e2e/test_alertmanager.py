@@ -585,12 +585,18 @@ if INSTALLED:
             title, text = told()[2]
             assert title == "[RESOLVED] Replicas differed"
             assert "Over: Replicas differed" in text
+            alertmanager.post(confirmed, exposed)
+            until(lambda: len(told()) == 4, "both to be back", timeout=60)
+            over = {"endsAt": datetime.now(UTC).isoformat()}
+            alertmanager.post({**confirmed, **over}, {**exposed, **over})
+            until(lambda: len(told()) == 5, "the end of both", timeout=60)
+            assert told()[4][1].count("Over: Replicas differed") == 1, "it is said once of a finding"
             del exposed["annotations"]["resolved_summary"]
             alertmanager.post(exposed)
-            until(lambda: len(told()) == 4, "it to be back", timeout=60)
+            until(lambda: len(told()) == 6, "it to be back", timeout=60)
             alertmanager.post({**exposed, "endsAt": datetime.now(UTC).isoformat()})
-            until(lambda: len(told()) == 5, "its end, of which nothing was said", timeout=60)
-            title, text = told()[4]
+            until(lambda: len(told()) == 7, "its end, of which nothing was said", timeout=60)
+            title, text = told()[6]
             assert title == "[CHANGED] Nobody knows whether this is over: It has become worse: Broker 2 lacks it"
             assert "Over" not in text
 
