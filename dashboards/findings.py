@@ -69,8 +69,9 @@ class FindingAlerts(Alerts):
                 ),
                 "warning",
                 f"Suspects in {WHERE}{FOR} cannot be decided",
-                f"For {self._p.undecided} there have been suspects without a verdict, now {{{{ $value }}}}: a replica "
-                "that is needed does not answer, or its log is still being scanned.",
+                f"For {self._p.undecided} there have been suspects without a verdict, now {{{{ $value }}}}. A replica "
+                "that is needed may not answer, or may not be read, or its log is still being scanned: the job's log "
+                "says which.",
                 past=(f"Suspects in {WHERE}{FOR} could not be decided for a time", "None is without a verdict now."),
             ),
             self._alert(
@@ -125,7 +126,7 @@ class FindingAlerts(Alerts):
         turn, headline, summary = (f"{{{{ .Labels.{label} }}}}" for label in ("turn", "headline", "summary"))
         # Where neither its end nor a change was said, it ends for want of news.
         more["resolved_turn"] = _at_the_end(_said(turn, NOBODY_KNOWS, when=_ENDS))
-        left = f"Nothing was said of it for {self._p.remembered}, or since a start. {_ASK}"
+        left = f"Parallax has said nothing of it for {self._p.remembered}, or since a start. {_ASK}"
         other = f"{{{{ with .Labels.turn }}}}{name} has ended, the finding has not. {{{{ . }}}}{{{{ end }}}}"
         was = _said(f"{other}{headline}", f"{NOBODY_KNOWS}replicas of {WHERE} differed", when=_ENDS)
         first = f"{{{{ if {_ENDS} }}}}{other}{{{{ else }}}}{before or turn}{{{{ end }}}}"

@@ -371,7 +371,8 @@ class Rules(Alerts):
                 lambda known: f"max by ({TARGET}) ({known('findings_writable')}) == 0",
                 "critical",
                 f"Parallax cannot keep its findings{FOR}",
-                f"The findings table has not been readable or writable for {p.absent_for}; suspects stay pending.",
+                f"For {p.absent_for} the findings table could not be read or written: suspects stay pending, and no "
+                "new finding is reported.",
             ),
             self._lasting(
                 "ParallaxStorageFull",
