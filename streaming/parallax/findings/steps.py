@@ -78,12 +78,19 @@ def _compare(known: Grounds, what: str, rest: str = ".", lead: str = "") -> Step
 
 
 def _by_word(known: Grounds) -> Step:
+    after = "" if known.finding.broker != NOBODY else f" {_AFTER_IT[known.finding.is_incident]}"
     text = (
         "Once you know which replica is right, have those that are wrong copied anew from it: give its broker to the "
-        f"plan in place of BROKER. A wrong choice deletes what was right. {_RUN_IT} No evidence says that you "
-        "were right: a finding that names no broker stays until you acknowledge it."
+        f"plan in place of BROKER. A wrong choice deletes what was right. {_RUN_IT}{after}"
     )
     return Step(text, _plan(known, "--right", "BROKER"))
+
+
+_AFTER_IT = (
+    "The finding ends once its replicas are seen to show the same, and says that it was repaired by your word.",
+    "No evidence says that you were right, so the finding, which is about many, stays until you acknowledge it.",
+)
+"""Of a finding that names no broker, by whether it is an incident."""
 
 
 def _acknowledge(known: Grounds, text: str) -> Step:

@@ -91,7 +91,9 @@ def test_first_a_replica_leads_that_is_right(leader: int, exposed: bool) -> None
 def test_a_newer_record_proves_nobody_right_while_one_was_not_read_and_no_leader_is_moved() -> None:
     sides = {"value at offset 1": [1], "value at offset 0": [2]}
     said = explain(finding(sides, leader=3, kind=FindingKind.RECORD_MISSING))
-    assert said.right == "Broker 2 is proven wrong. Which of the others is right is not proven."
+    deleted = "shows a newer value, and may have missed that it was deleted"
+    why = f"broker 1 {deleted}, and broker 3 does not show the record"
+    assert said.right == f"Broker 2 is proven wrong. Which of the others is right is not proven: {why}."
     assert said.away is said.back is None
     assert "reassign" not in " ".join(step.text for step in said.steps)
     assert "elect" in said.steps[0].text
@@ -102,7 +104,8 @@ def test_a_newer_record_proves_nobody_right_while_one_was_not_read_and_no_leader
 
 def test_a_newer_value_proves_nobody_right_though_all_others_show_it() -> None:
     said = explain(finding({"value at offset 1": [1, 3], "value at offset 0": [2]}, kind=FindingKind.RECORD_MISSING))
-    assert said.right == "Broker 2 is proven wrong. Which of the others is right is not proven."
+    why = "brokers 1 and 3 show a newer value, and may have missed that it was deleted"
+    assert said.right == f"Broker 2 is proven wrong. Which of the others is right is not proven: {why}."
     assert "do not meet it" not in said.now
     assert said.away is None
 
@@ -111,7 +114,8 @@ def test_a_transaction_that_two_have_ended_otherwise_proves_neither_of_them_righ
     sides = {"open": [2], "ended": [1, 3]}
     for kind in (FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN):
         said = explain(finding(sides, leader=3, kind=kind))
-        assert said.right == "Broker 2 is proven wrong. Which of the others is right is not proven."
+        why = "brokers 1 and 3 do not show how the transaction ended"
+        assert said.right == f"Broker 2 is proven wrong. Which of the others is right is not proven: {why}."
         assert said.away is None
         assert "do not meet it" not in said.now
 
@@ -226,9 +230,23 @@ def test_an_incident_names_no_leader_and_says_whether_consumers_meet_it() -> Non
 
 def test_if_the_others_differ_from_one_another_none_is_called_right_and_none_is_copied() -> None:
     said = explain(finding({"no value": [1], "value at offset 9": [3], "value at offset 0": [2]}))
-    assert said.right == "Broker 2 is proven wrong. Which of the others is right is not proven."
+    why = "broker 1 may have lost a newer value that another shows, and broker 3 shows another value"
+    assert said.right == f"Broker 2 is proven wrong. Which of the others is right is not proven: {why}."
     assert said.away is said.back is None
     assert "reassign" not in " ".join(step.text for step in said.steps)
+
+
+def test_it_says_what_was_not_seen_where_the_end_marker_of_a_transaction_is_cleaned() -> None:
+    aborted = {"kind": FindingKind.ABORTED_RECORD_COMMITTED, "offset": 0, "producer_id": 7}
+    known = {"outcomes": {"1": "aborted", "2": "committed", "3": "aborted"}, "markers": {"1": "abort", "3": "abort"}}
+    event = finding({"aborted": [1, 3], "committed": [2]}, **aborted)
+    answers = json.loads(event.evidence)
+    answers["replicas"]["3"] = {"error": "it is down"}
+    evidence = json.dumps(answers | {"recorded": known})
+    said = explain(replace(event, transaction_start_offset=0, marker_offset=1, evidence=evidence))
+    marker = "the end marker at offset 1 any more, so nothing there says now how the transaction ended"
+    why = f"broker 1 does not show {marker}, and broker 3 did not answer"
+    assert said.right == f"Broker 2 is proven wrong. Which of the others is right is not proven: {why}."
 
 
 def test_without_direction_nobody_is_right_and_nothing_is_to_be_reassigned() -> None:
