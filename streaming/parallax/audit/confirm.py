@@ -91,7 +91,7 @@ class MemoryStore:
         return numbered
 
     def ended(self) -> tuple[Finding, ...]:
-        """The last event of each finding that is open in the findings table and that this audit has ended."""
+        """The last events of findings that are open in the findings table, and that this audit has ended."""
         now = current(self._events)
         return tuple(now[name] for name, one in self.on_record.items() if one.stands and not now[name].stands)
 

@@ -60,8 +60,8 @@ class PartitionPlan:
         marks: by broker that answered, how far it could be read in each view when the audit began.
         reasons: what is known to stay unknown, and why, before anything is read.
         readable: whether its records are read; otherwise the partition is unknown as a whole.
-        beyond: what is left out, and why; the verdict on the rest stands without it. That is what lies beyond a last
-            stable offset that waiting will not move (`held_for_too_long`), and replicas that are left out.
+        beyond: what is left out without making the verdict on the rest unknown, and why. That is what lies beyond a
+            last stable offset that waiting will not move (`held_for_too_long`), and replicas that are left out.
         left_out: ids of the brokers that host the partition and that ``topics.brokers`` leaves out.
         strict_from: nothing was ever compacted from this offset on, so each record must be on all replicas. Below it
             another policy may have been in force, and replicas compact at different times.
@@ -267,7 +267,10 @@ def _is_late(transaction: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
 
 
 def updated(plans: Mapping[TopicPartition, PartitionPlan], look: Look) -> dict[TopicPartition, PartitionPlan]:
-    """Plans with how far each replica can be read by a newer look; the offsets up to which they compare stay."""
+    """Plans that know, by a newer look, how far each replica can be read.
+
+    The offsets up to which partitions are compared stay the same.
+    """
     rows = by_place(look)
     made = {}
     for place, one in plans.items():

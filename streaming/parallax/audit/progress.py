@@ -1,4 +1,7 @@
-"""Shows the person who started an audit how far it is: by a bar on a terminal, by lines anywhere else."""
+"""Shows the person who started an audit how far it is.
+
+A terminal shows a bar. Anything else gets lines.
+"""
 
 from __future__ import annotations
 

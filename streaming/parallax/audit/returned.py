@@ -1,4 +1,4 @@
-"""Which brokers are back after being away, and so are due for a spot check of what they showed before."""
+"""Which brokers are back after being away, and so are due for a spot check."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ class Returned:
         return min((at for at, _ in self._due.values()), default=None)
 
     def due(self) -> dict[int, list[TopicPartition]]:
-        """The brokers whose spot check is due, each with its partitions; the next call does not name them again."""
+        """The brokers whose spot check is due, each with its partitions.
+
+        The next call does not name them again.
+        """
         now = self._clock()
         ripe = {broker: list(places) for broker, (at, places) in self._due.items() if at <= now}
         for broker in ripe:

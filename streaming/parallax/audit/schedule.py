@@ -149,7 +149,10 @@ class AuditSchedule:
             self._wake.set()
 
     def due_in(self) -> dict[TopicPartition, float]:
-        """By partition, seconds until the audit that it has because something was not read in time, or copied late."""
+        """By partition that waits for an audit, the seconds until then.
+
+        Only audits count that are due because something was not read in time, or was copied late.
+        """
         found: dict[TopicPartition, float] = {}
         with self._lock:
             now = self._clock()

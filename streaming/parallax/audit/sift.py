@@ -25,7 +25,10 @@ Replica = tuple[TopicPartition, int]
 
 
 def many(suspects: Sequence[Suspect]) -> dict[Replica, list[Suspect]]:
-    """By accused replica, the suspects that one reading of its log may dismiss, if there are more than `MANY`."""
+    """By accused replica, the suspects that one reading of its log may dismiss.
+
+    Replicas with 256 (`MANY`) or fewer are left out, since probes do for those.
+    """
     found: dict[Replica, list[Suspect]] = {}
     for suspect in suspects:
         if suspect.kind is FindingKind.DELETED_RECORD_RESURRECTED:
@@ -34,7 +37,7 @@ def many(suspects: Sequence[Suspect]) -> dict[Replica, list[Suspect]]:
 
 
 def cleared(suspects: Sequence[Suspect], live: Mapping[Key, RecordShown | None]) -> set[str]:
-    """The ids of suspects that a probe would dismiss, because the accused replica shows no value that was deleted.
+    """The ids of suspects that a probe would dismiss: the accused replica shows no deleted value.
 
     Args:
         suspects: suspects of one replica.

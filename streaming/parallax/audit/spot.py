@@ -72,9 +72,9 @@ _WORDS: Mapping[Spot, str] = {
 
 
 class Aborted(NamedTuple):
-    """A record that a replica once showed as aborted, by the table ``read_committed``; times in ms since 1970 UTC.
+    """A record that a replica once showed as aborted, by the table ``read_committed``.
 
-    Its timestamp and leader epoch tell it from another record that may be at its offset by now.
+    Its timestamp (ms since 1970 UTC) and leader epoch tell it from another record that may be at its offset by now.
     """
 
     place: TopicPartition

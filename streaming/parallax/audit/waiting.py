@@ -29,7 +29,10 @@ _FIRST_PAUSE_S = 60.0
 
 
 class CaughtUp:
-    """Notices when the deferred ranges of a partition can be audited: once all replicas have been read past them."""
+    """Notices when the deferred ranges of a partition can be audited.
+
+    That is once all replicas have been read past them.
+    """
 
     def __init__(self) -> None:
         self._deferring: set[TopicPartition] = set()
@@ -233,8 +236,8 @@ class Copied(AuditQueue):
 class Doubted(AuditQueue):
     """Queues the audits of partitions where a spot check has found something.
 
-    A partition that has had a verdict is not audited again within an hour (`AGAIN_S`), since what is wrong stays wrong
-    until somebody repairs it.
+    A partition that has had a verdict is not audited again within an hour (`AGAIN_S`). What is wrong stays wrong until
+    somebody repairs it.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -1,8 +1,9 @@
 """Decides what the guard does, from bounds, topics' settings, space and time. Pure.
 
-In every round it looks at each topic again, and takes one step at most. Nothing is changed before it is on record. A
-guard that comes later carries on what is on record. Kafka has no compare-and-set. So each step goes by what every
-broker that hosts the topic shows now. A value that is neither the one before nor the guard's own is somebody else's.
+In every round it looks at each topic again, and takes one step for it at most. It records each change before it asks
+for it, so a guard that starts later can carry on. Kafka has no compare-and-set. So each step goes by the settings that
+every broker of the topic shows now. A value that is neither the earlier one nor the guard's own was set by somebody
+else.
 """
 
 from __future__ import annotations
@@ -50,11 +51,12 @@ class Rules:
 
     Attributes:
         may_act: True to act, False only to advise.
-        lead_ms: the guard acts when a bound is nearer than this. When half of that time is left, it pauses cleaning,
-            unless nothing that a replica lacks has a near horizon. When a quarter is left, it always pauses cleaning.
-        topics: the topics that the guard looks after; empty: all.
-        may_shorten: topics whose finite ``max.compaction.lag.ms`` may be put off.
-        mark: odd, below a million; identifies the guard.
+        lead_ms: the guard acts when a bound is nearer than this. With half of that time left, it also pauses cleaning
+            if something that a replica lacks has a near horizon. With a quarter left, it pauses cleaning in any case.
+        max_hold_ms: how long a hold may last.
+        topics: the topics that the guard may hold; empty: all.
+        may_shorten: topics that may be compacted later than their finite ``max.compaction.lag.ms`` demands.
+        mark: an odd number below a million in the values that the guard sets, by which it knows them as its own.
     """
 
     may_act: bool
@@ -99,11 +101,11 @@ class _Asked:
 
 @dataclass(slots=True)
 class Guard:
-    """Decides the next step for each topic; `take_in` must give it all events on record first.
+    """Decides the next step for each topic; give it all recorded events by `take_in` first.
 
     Attributes:
         rules: its settings.
-        record: what is on record.
+        record: the state of all holds, by the events that were taken in.
     """
 
     rules: Rules
@@ -127,9 +129,11 @@ class Guard:
         self._asked[alter.hold_id] = _Asked(now_ms)
 
     def answered(self, alter: Alter, refusal: str = "") -> None:
-        """Take in that the cluster has made a change of settings, or refused it.
+        """Take in the cluster's answer to a change of settings; without an answer, do not call it.
 
-        Call it only after an answer.
+        Args:
+            alter: the change.
+            refusal: why the cluster refused it; empty if it made the change.
         """
         known = self._asked.setdefault(alter.hold_id, _Asked(0))
         known.was_taken, known.refusal = not refusal, refusal
@@ -146,8 +150,8 @@ class Guard:
 
         Args:
             now_ms: milliseconds since 1970 UTC.
-            seen: the looks, by topic.
-            absences: all that the clock knows of.
+            seen: by topic, what its brokers showed at the look of this round.
+            absences: the absences of all replicas, as the clock knows them.
         """
         by_topic: dict[str, list[Absence]] = {}
         for one in absences:

@@ -32,12 +32,14 @@ class TopicSeen:
     Attributes:
         topic_id: empty where there is no such topic.
         settings: by broker that hosts it, the settings that it shows; brokers that do not answer are left out.
-        must_show: the brokers that lead or are in sync for one of its partitions.
+        must_show: the brokers that lead or are in sync for one of its partitions, and so must show the guard's values
+            before these count.
         is_in_sync: whether all replicas of all partitions are in sync, and no replica is known to be absent.
-        free_percent: of the fullest log directory that holds one of its replicas; None where it is not known.
+        free_percent: how much space is free on the fullest log directory that holds one of its replicas; None if that
+            is not known.
         unreadable: why the brokers do not show the topic's settings; empty where they do.
         spaceless: why the brokers do not say how much space there is; empty where they do, or nobody asked.
-        in_sync: for each partition, the replicas in sync.
+        in_sync: the topic's replicas that are in sync.
     """
 
     topic_id: str
