@@ -1,4 +1,7 @@
-"""Helpers of all accusations: names, sides, what an end marker proves, and what is judged already."""
+"""What all rules need to make an accusation.
+
+It covers broker ids, sides, what an end marker proves, and what is judged already.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from parallax.model import UNKNOWN, UnknownReason, hash_text
 from parallax.sides import Side, Sides, as_document, in_order
 
 RAISED_MISSING, RAISED_TURNED, SHOWN_WRONG = 1, 2, 4
-"""Bits of an interval's ``told``: what was raised about it, and that its replica showed a wrong outcome."""
+"""Bits of ``told`` in `INTERVAL`: what was raised about a transaction, and that its replica showed a wrong outcome."""
 OUTCOME_NAME = {COMMIT: "committed", ABORT: "aborted"}
 MARKER_NAME = {COMMIT: "commit", ABORT: "abort"}
 EXAMPLES = 8
@@ -24,12 +27,24 @@ MAX_KEYS = 16
 
 
 def broker_of(state: PartitionState, slot: int) -> int:
-    """The id of the broker whose replica has a slot of the state."""
+    """The id of the broker with a slot of the state.
+
+    The slot is the index of the broker's row in ``state.brokers``, and the number of its bit in masks.
+    """
     return int(state.brokers["broker"][slot])
 
 
 def named(state: PartitionState, mask: int, value: str) -> dict[str, str]:
-    """A value for each broker of a bit mask, as a mapping by the broker's id as text."""
+    """A mapping that gives each broker of a bit mask the same value.
+
+    Args:
+        state: for the brokers' ids.
+        mask: of slots.
+        value: for every broker.
+
+    Returns:
+        The value by broker id, which is text.
+    """
     return {str(broker_of(state, slot)): value for slot in slots_of(mask)}
 
 
@@ -38,7 +53,7 @@ def without_direction(sides: Sides, pivot: Side | None = None) -> dict[str, Any]
 
     Args:
         sides: broker ids by what they show; a side without brokers is left out.
-        pivot: the side with the replica that is asked last; the first one if not given.
+        pivot: the side that has the replica to ask last; None for the first side.
     """
     shown = in_order(sides)
     asked_last = shown[pivot] if pivot in shown else next(iter(shown.values()))
@@ -46,17 +61,17 @@ def without_direction(sides: Sides, pivot: Side | None = None) -> dict[str, Any]
 
 
 def brokers_of(state: PartitionState, mask: int) -> list[int]:
-    """The ids of the brokers of a mask, in order."""
+    """The ids of the brokers whose bits are set in a mask, ascending."""
     return sorted(broker_of(state, slot) for slot in slots_of(mask))
 
 
 def floor_of(state: PartitionState, view: int) -> int:
-    """The offset of a view below which rows are judged already, or cannot be judged."""
+    """The floor of a view: rows at lower offsets are judged already, or can never be judged."""
     return int(state.partition["floor"][0, view])
 
 
 def outcomes_shown(state: PartitionState, rows: Array) -> dict[str, Any]:
-    """Evidence about rows whose outcome differs.
+    """Evidence that replicas show unlike outcomes of some rows.
 
     It says which replica shows which outcome of the first row, how many rows there are, and some of their offsets.
     """
@@ -74,7 +89,7 @@ def outcomes_shown(state: PartitionState, rows: Array) -> dict[str, Any]:
 def other_keys(rows: Array) -> dict[str, Any]:
     """Evidence about a transaction: the keys of its rows, without the first row's key.
 
-    Whatever differs about them has the same cause as the first row.
+    An operator sees by it which other keys the same cause affects.
 
     Args:
         rows: at least one; keys as records that are shown have them (`parallax.findings.claim.Claim.key_text`).
@@ -86,13 +101,19 @@ def other_keys(rows: Array) -> dict[str, Any]:
 
 
 def epoch_of(state: PartitionState, offset: int, producer: int) -> int:
-    """The leader epoch in which an end marker was shown; -1 if it is not known any more."""
+    """The leader epoch in which a producer's end marker was shown; -1 if it is not known any more.
+
+    Args:
+        state: read for its end markers.
+        offset: of the marker.
+        producer: the producer's id.
+    """
     here = state.markers[(state.markers["offset"] == offset) & (state.markers["producer_id"] == producer)]
     return int(here["leader_epoch"].max(initial=UNKNOWN))
 
 
 def end_unproven(state: PartitionState, start: int, marker: int) -> dict[str, Any]:
-    """Evidence that a missed marker may not be the one that ended the transaction; empty if it surely is.
+    """Evidence that the end marker at ``marker`` may not be the one that ended the transaction; empty if it surely is.
 
     A probe may still prove the end, by what lies next to the marker.
     """
@@ -113,9 +134,10 @@ def leave_no_room(offsets: Array, start: int, marker: int) -> bool:
 
 
 def outcome_unproven(state: PartitionState, offsets: Array, start: int, marker: int) -> dict[str, Any]:
-    """Evidence, for an accusation about outcomes, that a marker need not have ended the transaction (`end_unproven`).
+    """Evidence, for an accusation about outcomes, that the end marker need not have ended the transaction.
 
-    Until an audit has proven the end, the outcomes of all these records are unknown, and the state says so.
+    It is empty if the marker surely has (`end_unproven`). Otherwise the state also notes that the outcomes of all these
+    records are unknown, until an audit has proven the end.
 
     Args:
         state: written to.
@@ -130,18 +152,15 @@ def outcome_unproven(state: PartitionState, offsets: Array, start: int, marker: 
 
 
 def outcome_unseen(state: PartitionState, start: int, marker: int) -> dict[str, Any]:
-    """Note in the state that an end is unproven: the accused was never read to show a record of the transaction.
+    """Evidence that an end marker need not have ended a transaction of which no record was read from the accused.
 
-    Nobody knows where the transaction's records lie. So every offset from ``start`` to ``marker`` becomes unknown in
-    read_committed.
+    Nobody knows where the transaction's records lie. So the state also notes every offset from ``start`` to ``marker``
+    as unknown in read_committed.
 
     Args:
         state: written to.
         start: first offset of the transaction.
         marker: offset of its end marker.
-
-    Returns:
-        Observations for the accusation.
     """
     unread.add(state, READ_COMMITTED, start, marker, UnknownReason.SKIPPED, replicas.read_at(state))
     return {"end_unproven": True}

@@ -17,11 +17,13 @@ from parallax.views.tables import VIEWS
 
 
 class Again:
-    """The views of a storage path, at the end of a micro-batch. A table is opened when its rows are first needed.
+    """Opens the views in a storage folder as they were at the end of a micro-batch, to read withheld rows again.
+
+    A table is opened when its rows are first needed.
 
     Args:
         storage: ``storage.path``.
-        until_ms: the time of the last commit in the micro-batch (`parallax.views.order`).
+        until_ms: the time of the last commit in the micro-batch (`parallax.views.order`); later rows are not read.
     """
 
     def __init__(self, storage: str, until_ms: int) -> None:
@@ -30,7 +32,7 @@ class Again:
         self._files: dict[tuple[str, Places], list[DataFile]] = {}
 
     def views(self, place: TopicPartition) -> Views:
-        """The views of one partition, from which its withheld rows are read."""
+        """The reader of one partition's withheld rows, as `parallax.compare.withheld.compare` needs it."""
         return Views(self._until_ms, partial(self._rows, place))
 
     def _rows(self, place: TopicPartition, places: Places, start: int, end: int) -> ViewRows:

@@ -1,7 +1,7 @@
-"""Takes a range that has agreed by its sums into a state, as if all of its rows had been taken in.
+"""Takes a range of offsets whose sums agree into a state, with the same result as taking in its rows one by one.
 
-The rows themselves are taken in instead in two cases. Something below the range still waits to be judged. Or the state
-and the sums disagree about a transaction.
+The rows themselves are taken in instead in two cases. Rows below the range still wait to be judged. Or the state and
+the sums disagree about which transactions are open.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from parallax.model import UNKNOWN, Outcome, ReadEvent
 
 _OK = EVENT_CODE[ReadEvent.OK]
 _REPORTED = ["over_by", "next_start"]
-"""What a replica itself has said of a transaction that goes on by its rows."""
+"""Columns of `INTERVAL` with what a replica itself has said of a transaction that is open by its rows."""
 
 
 def fits(state: PartitionState, agreed: Agreed, seen: Observations) -> bool:
-    """Whether a range that has agreed may replace its rows.
+    """Whether a range whose sums agree may be taken into the state as a whole; if not, compare its rows one by one.
 
     Args:
         state: before the step.
@@ -93,7 +93,7 @@ def _is_remembered(state: PartitionState, agreed: Agreed, rows: ViewRows) -> boo
 
 
 _MARKED = ~np.uint8(TOMBSTONE | NULL_KEY)
-"""Bits of ``flags`` that say more of a record than what it is."""
+"""Bits of ``flags`` with what was found out about a record, beyond what it contains."""
 
 
 def _is_as_told(state: PartitionState, agreed: Agreed, slot: int) -> bool:
@@ -120,12 +120,12 @@ def _is_as_told(state: PartitionState, agreed: Agreed, slot: int) -> bool:
 
 
 def without_rows(rows: ViewRows, agreed: Agreed) -> ViewRows:
-    """The rows that lie outside the range, and so are still compared one by one."""
+    """The rows that are still compared one by one: those outside the range, and all position rows."""
     return rows.take((rows.kind == POSITION) | (rows.offset < agreed.start) | (rows.offset >= agreed.end))
 
 
 def take_in(state: PartitionState, agreed: Agreed) -> None:
-    """Take a range into the state; call it only if the range `fits`.
+    """Note in the state that all replicas have shown the same rows in a range; call it only if the range `fits`.
 
     Args:
         state: written to.

@@ -1,7 +1,7 @@
-"""Lets a partition that could not be compared begin again alone; the error holds up no other partition.
+"""Lets a partition begin again whose step has failed, so that the error holds up no other partition. Pure.
 
-Only how far it had been compared is kept. Everything below is unknown until an audit has compared it. If even its
-state cannot be read, rows also stay unknown until every replica has reported again where it is read. Pure.
+Only how far the partition had been compared is kept. Everything below is unknown until an audit has compared it. If
+even the old state cannot be read, rows are not compared until every replica has reported its position again.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from parallax.errors import one_line
 from parallax.model import UNKNOWN, UnknownReason
 
 NOT_OF_ONE_PARTITION = (OSError, MemoryError, ImportError, BrokenFileError, VersionError)
-"""What says nothing of the partition at hand: the micro-batch fails of it, and is run again."""
+"""Errors that no single partition causes: the micro-batch fails because of them, and is run again."""
 
 _KEPT = ("retention_ms", "deletes", "head", "deleted_to")
-"""What is known of the topic's policy, and of where its logs began: no audit could tell that."""
+"""Columns of `PARTITION` that stay: the topic's policy, and where its logs began. No audit could find these out."""
 
 _SHOWN_TO = ("high_watermark", "last_stable_offset")
-"""By view, up to where a replica shows its log."""
+"""By view, the column of progress that says up to which offset a replica shows its log."""
 
 _LONGEST = 300
 
@@ -37,14 +37,14 @@ def begin_anew(
 ) -> StepResult:
     """The new state and coverage of a partition whose step has failed.
 
-    It raises no suspect. Suspects that were raised before remain, and are not raised again.
+    No suspect is raised. Suspects that were raised before remain, and are not raised again.
 
     Args:
         known: its state before; None where that cannot be read.
         observations: what the micro-batch showed of it; none of it counts as compared.
         now_ms: milliseconds since 1970 UTC.
         grace_ms: see `parallax.compare.coverage.coverage`.
-        error: of the step.
+        error: what the failed step raised; the coverage names it.
     """
     state = PartitionState()
     topic_id = _topic_id(observations)

@@ -42,5 +42,5 @@ class Blobs(NamedTuple):
         return cls(*(np.concatenate(one) for one in ([p.data for p in parts], start, [p.size for p in parts])))
 
     def piece(self, n: int) -> bytes:
-        """One piece, by its index."""
+        """The bytes of one piece, by its index."""
         return bytes(self.data[self.start[n] : self.start[n] + self.size[n]])

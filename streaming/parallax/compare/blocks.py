@@ -1,12 +1,13 @@
 """Up to which offset all replicas have shown the same rows, found by comparing sums of their rows. Pure.
 
-Each reader's sums go on from part to part. Two readers can be compared at a *cut*: an offset up to which the sums of
-both are known. Cuts are the ends of the blocks that both have passed, and the ends of their ranges. So replicas that
-are read up to the same offset are compared there. Replicas of a busy partition are compared at the last end of a block.
+The sums of each reader are kept block by block, and grow as it reads on. Two readers can be compared at a *cut*: an
+offset up to which the sums of both are known. Cuts are the ends of the blocks that both have passed, and the ends of
+their ranges. So replicas that are read up to the same offset are compared there. Replicas of a busy partition are
+compared at the last end of a block.
 
 The range between two cuts has *agreed* under two conditions. The sums of all replicas are equal at both isolation
 levels. No replica shows a row that is judged by itself: a listed transaction, an emptied marker, or a record shown
-otherwise than its own end marker. The parts also say which transactions go on over a cut (`carried`).
+otherwise than its own end marker. The sums also say which transactions are still open at a cut (`carried`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Reader = tuple[int, int]
 """View and broker."""
 
 Opens = Mapping[int, Open]
-"""The transactions that go on at a cut, by producer id."""
+"""The transactions that are open at a cut, by producer id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +33,11 @@ class Agreed:
     Attributes:
         start: its first offset.
         end: the offset behind its last one.
-        brokers: whose replicas.
-        opens: by view, the transactions that go on at the end.
-        before: by reader, the transactions that went on where its rows had been taken in to, as far as that is known.
-        rows: how many rows the range replaces, of all readers together.
+        brokers: the brokers whose replicas have.
+        opens: by view, the transactions that are open at the end of the range.
+        before: by reader, the transactions that were open at the offset up to which its rows had been taken in one by
+            one. A reader of which this is not known is left out.
+        rows: how many rows of all readers together need not be compared one by one.
     """
 
     start: int
@@ -131,7 +133,8 @@ class Sums:
     """The sums of the rows that each reader of one partition has shown since the last comparison.
 
     Args:
-        fresh: nothing of the partition has been compared so far; else it is not known which transactions go on.
+        fresh: nothing of the partition has been compared so far, so no transaction is open at its beginning. Otherwise
+            it is not known which ones are.
         block_bits: see `parallax.replica.digests`.
     """
 
@@ -146,13 +149,13 @@ class Sums:
         """
 
     def take(self, reader: Reader, ranges: Array, topic_ids: Sequence[str], digests: Digests) -> None:
-        """Add the sums of the ranges that a reader has read.
+        """Add what a reader has read: its ranges of offsets, and the sums of the rows in them.
 
         Args:
-            reader: the reader that has read the rows.
-            ranges: `parallax.views.blocks.RANGE` of the partition, in order.
-            topic_ids: of the ranges.
-            digests: of their rows; ``range`` of a part is the index of its range.
+            reader: view and broker of the reader.
+            ranges: `parallax.views.blocks.RANGE` rows of the partition, in order.
+            topic_ids: the topic id of each range.
+            digests: sums of the rows; ``range`` of each part is an index into ``ranges``.
         """
         reading = self._readers.setdefault(reader, _Reading(self._block_bits, self._fresh))
         for n, (span, topic_id) in enumerate(zip(ranges, topic_ids, strict=True)):
@@ -164,11 +167,12 @@ class Sums:
         """Compare the readers' sums up to their last common cut; the next comparison begins there.
 
         Args:
-            brokers: the replica set.
-            stood: by reader, up to which offset its rows have been taken in one by one.
+            brokers: ids of the replica set.
+            stood: by reader, the offset up to which its rows have been taken in one by one.
 
         Returns:
-            What has agreed since the last comparison; None where nothing has, or it is not known whether it has.
+            The range since the last comparison, if all replicas have shown the same there. None if they have not, or if
+            that is not known.
         """
         wanted = [(view, broker) for view in VIEWS for broker in brokers]
         readings = {reader: self._readers.get(reader) for reader in wanted}
@@ -202,9 +206,10 @@ class Sums:
         return begin if is_one and _opens_at(known, begin) is not None else None
 
     def begin_at(self, offset: int, brokers: Collection[int]) -> None:
-        """Let all sums begin at an offset: the rows below it have been compared one by one.
+        """Let all sums begin at an offset, because the rows below it have been compared one by one.
 
-        Does nothing unless every reader of these brokers is exactly there. No transaction may go on at the offset.
+        Nothing changes unless every reader of these brokers has read exactly up to the offset. Call it only where no
+        transaction is open at the offset.
         """
         for view in VIEWS:
             for broker in brokers:

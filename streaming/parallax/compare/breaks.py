@@ -41,10 +41,10 @@ _ADDED = EVENT_CODE[ReadEvent.PARTITION_ADDED]
 
 
 def of_the_topic(state: PartitionState, observations: Observations) -> Observations:
-    """The observations of the topic as it is now; the state starts again where another topic has taken the name.
+    """The observations without those of an earlier topic of that name; a state of the earlier topic is started again.
 
-    Rows that could belong to either topic are left out, and their offsets become unknown. Progress names no topic. So
-    what a replica reports of itself counts only after its readers have come to this topic.
+    Rows that could belong to either topic are left out, and their offsets become unknown. A row of progress has no
+    topic id. So what a replica reports of itself counts only after its readers have come to this topic.
     """
     rows = observations.rows
     at = np.flatnonzero((rows.kind == POSITION) & ((rows.event != 0) | (rows.topic_id != 0)))
@@ -75,14 +75,14 @@ def _is_of_the_topic(state: PartitionState, progress: ProgressRows) -> Array:
 
 
 def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[Accusation]]:
-    """Take in what breaks the order of offsets: a truncated log, a jump of the log start.
+    """Update the state where a log was truncated or its log start has jumped, for the order of offsets breaks there.
 
     Nothing is compared across a break. Rows that could belong to either side of it are left out, and their offsets
     become unknown.
 
     Args:
         state: written to.
-        rows: of the topic as it is now.
+        rows: what the micro-batch's readers showed, without rows of an earlier topic of that name.
 
     Returns:
         The rows that can still be compared, and an accusation for each log that lost what it had shown.

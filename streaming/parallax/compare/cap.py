@@ -1,4 +1,7 @@
-"""The cap on unmatched state. What does not fit becomes a deferred range, which is counted and left to an audit."""
+"""The cap on what waits in the state to be matched. What does not fit is not compared: an audit has to compare it.
+
+Such offsets are a *deferred range*, and the coverage counts them.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ CONTENT_SHARE, COMMITTED_SHARE, _TRANSACTIONS_SHARE = 0.25, 0.5, 0.25
 
 
 def stored(state: PartitionState, view: int, offsets: Array) -> Array:
-    """Mask of the offsets that the state still takes.
+    """Mask of the offsets whose rows the state takes in.
 
-    They are not below the floor, and not in a deferred range.
+    Offsets below the floor or in a deferred range are left out.
     """
     kept: Array = offsets >= state.partition["floor"][0, view]
     for deferred in state.deferred[state.deferred["view"] == view]:
@@ -26,14 +29,15 @@ def stored(state: PartitionState, view: int, offsets: Array) -> Array:
 
 
 def is_deferring(state: PartitionState, view: int) -> bool:
-    """Whether rows of a view are being left out because of the cap."""
+    """Whether rows of a view are being left out of the state now, for lack of room."""
     return bool((state.deferred["view"] == view).any())
 
 
 def close_ranges(state: PartitionState) -> None:
     """End a deferred range once the slowest replica has reached its start; drop ranges that all replicas have passed.
 
-    The comparison resumes at the furthest position. So the replica that was behind is behind by one range only.
+    From then on rows are compared from the furthest position on. So a slow replica costs one range, and not all that
+    follows.
     """
     if not len(state.deferred):
         return
@@ -50,9 +54,9 @@ def close_ranges(state: PartitionState) -> None:
 
 
 def lose_markers(state: PartitionState, offsets: Array) -> None:
-    """Remember a range of offsets whose end markers are not all in the state.
+    """Note that the state lacks some end markers between the lowest and the highest of these offsets.
 
-    Then the first marker that the state holds after a record may not be the one that ended the record's transaction.
+    Then the first marker that it holds after a record may not have ended the record's transaction.
     """
     if len(offsets):
         unmark(state, int(offsets.min()), int(offsets.max()) + 1)
@@ -73,7 +77,10 @@ def may_lack_marker_between(state: PartitionState, starts: Array, ends: Array) -
 
 
 def enforce(state: PartitionState, cap_bytes: int) -> None:
-    """Bring the state under its cap: drop the newest entries, and make their range a deferred one."""
+    """Bring the state under its cap.
+
+    Rows with the highest offsets are dropped, and their range becomes a deferred one.
+    """
     _cap_content(state, int(cap_bytes * CONTENT_SHARE) // state.content.itemsize)
     _cap_committed(state, int(cap_bytes * COMMITTED_SHARE) // state.candidates.itemsize)
     _cap_transactions(state, int(cap_bytes * _TRANSACTIONS_SHARE) // (MARKER.itemsize + 2 * INTERVAL.itemsize))
@@ -105,10 +112,10 @@ def _cap_committed(state: PartitionState, limit: int) -> None:
 
 
 def without_superseded(pending: Array, strict_from: int = NEVER) -> Array:
-    """Drop the records that a later record of their key makes irrelevant: only a key's latest value is compared.
+    """Drop the records that have a later record of their key, because only a key's latest value is compared.
 
-    Two sorts of records stay. Of transactional records the outcome is compared, one by one. From ``strict_from`` on
-    every record is compared.
+    Transactional records stay, because the outcome of each is compared. From the offset ``strict_from`` on all records
+    stay, because nothing is compacted there.
     """
     plain = (pending["producer_id"] == UNKNOWN) & (pending["aborted"] == 0) & (pending["offset"] < strict_from)
     visible = (pending["visible"] != 0) & (pending["aborted"] == 0) & (pending["flags"] & NULL_KEY == 0)

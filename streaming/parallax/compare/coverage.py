@@ -21,10 +21,11 @@ def coverage(state: PartitionState, observations: Observations, now_ms: int, gra
     """The coverage of a partition (`Coverage`), from its state.
 
     Args:
-        state: after a step.
-        observations: of that step, which name the partition.
+        state: the partition's state after a step.
+        observations: what that step has taken in; it names the partition.
         now_ms: milliseconds since 1970 UTC.
-        grace_ms: how long a log may begin above another's.
+        grace_ms: for how long a log may begin above another before its replica is accused; until then a report is
+            awaited.
     """
     common = [_compared(state, view) for view in VIEWS]
     unjudged = {READ_UNCOMMITTED: np.empty(0, np.int64), READ_COMMITTED: _unjudged(state)}

@@ -1,11 +1,12 @@
-"""Judges tombstones while a replica is away or frozen, by comparing only the replicas that are still read (I3).
+"""Judges tombstones while a replica is away or frozen, by comparing only the replicas that are still read.
 
 An absence counts once every replica has passed the record. So an absent replica would keep all others from being
 compared. A surely committed tombstone need not wait. A replica is wrong if it still shows an older value, and has
-passed the tombstone and everything that may have superseded it. That holds whatever the absent replica may show.
+passed the tombstone and everything that may have superseded the tombstone. That holds whatever the absent replica may
+show.
 
-What may have superseded it lies below the last stable offset of the log that was copied. So the leader has to be among
-the replicas that report theirs.
+What may have superseded the tombstone lies below the last stable offset of the log that was copied. So nothing is
+judged this way unless the leader is among the replicas that report their last stable offset.
 """
 
 from __future__ import annotations
@@ -23,19 +24,23 @@ from parallax.model import UNKNOWN
 def at_hand(state: PartitionState) -> int:
     """Bit mask of the replicas that are still being read.
 
-    They are of the set and reachable, and their last stable offset moves.
+    These are the replicas of the set that answer, and whose last stable offset moves.
     """
     able = state.brokers["reachable"] & (state.brokers["stalled_since"] == UNKNOWN)
     return replicas.members(state) & sum(1 << slot for slot, is_able in enumerate(able.tolist()) if is_able)
 
 
 def follow_leader(state: PartitionState, leader: int | None, common: int) -> Array:
-    """The tombstones to judge early from now on, as `CANDIDATE` rows; `PENDING` rows of the state are marked too.
+    """The tombstones that are judged without the absent replicas from now on, as new `CANDIDATE` rows.
+
+    They are also marked in ``state.pending``. If no broker leads, or the leader does not answer, there are none, and
+    those that were marked before wait for all replicas again.
 
     Args:
         state: written to.
-        leader: broker id, -1 where there is none; None where no progress has named one since the last step.
-        common: the position that every replica has come to.
+        leader: broker id, -1 where there is none; None where no progress has named one since the last step, and then
+            nothing changes.
+        common: the read_committed offset below which every replica was read.
     """
     none = state.candidates[:0]
     if leader is None:
@@ -67,21 +72,29 @@ def _give_up(state: PartitionState) -> None:
 
 
 def is_early(rows: Array) -> Array:
-    """Mask of the rows whose tombstone is judged early, without the replicas that are away."""
+    """Mask of the tombstones that are judged early: without the replicas that are away.
+
+    Args:
+        rows: of `PENDING` or `CANDIDATE`.
+    """
     mask: Array = rows["flags"] & EARLY != 0
     return mask
 
 
 def waiting(state: PartitionState, common: int) -> Array:
-    """The state's `CANDIDATE` rows, without the early ones below ``common``.
+    """The state's waiting absences (`CANDIDATE`), without early ones that every replica has passed by now.
 
-    Every replica has passed those by now, so they are judged like all others.
+    The latter are found again with all replicas, and judged like any other absence.
+
+    Args:
+        state: only read.
+        common: the read_committed offset below which every replica was read.
     """
     return kept(state.candidates, ~is_early(state.candidates) | (state.candidates["offset"] >= common))
 
 
 def concerned(state: PartitionState, candidates: Array) -> Array:
-    """For each `CANDIDATE` row, a bit mask of the replicas that are compared to judge it."""
+    """For each absence (`CANDIDATE` row), a bit mask of the replicas that are compared to judge it."""
     held = replicas.holding(state, candidates["offset"])
     early = is_early(candidates)
     if not early.any():

@@ -50,7 +50,7 @@ class Options:
         parallelism: tasks of a micro-batch, at most.
         compare: settings of the comparison.
         from_log_start: see `parallax.compare.step.step`.
-        checkpoint: folder or URI of the query's checkpoint, where the state lies.
+        checkpoint: folder or URI of the query's checkpoint; the comparison's state lies in it.
         brokers: the brokers that are read (``topics.brokers``); only their replicas are compared. None for all.
     """
 
@@ -75,11 +75,14 @@ class Options:
 
 
 class ComparisonSource(DataSource):
-    """The Spark data source of the comparison. Its one option is ``settings``, of `Options.to_json`."""
+    """The Spark data source of the comparison.
+
+    Its one option is ``settings``: the JSON text of `Options.to_json`.
+    """
 
     @classmethod
     def name(cls) -> str:
-        """Spark's short name of the format."""
+        """The name by which Spark's ``format()`` finds this source."""
         return "parallax-comparison"
 
     def schema(self) -> str:
@@ -97,12 +100,12 @@ class Work:
     """What all Spark tasks of a micro-batch need to know.
 
     Attributes:
-        files: by table, in the order of their commits.
-        since: names the offset at which it begins.
-        until: names the offset at which it ends.
-        manifest: the state at its start.
-        until_ms: the time of the last commit in it (`parallax.views.order`).
-        now_ms: when it was planned, milliseconds since 1970 UTC.
+        files: the files to read, each with the name of its table, in the order of their commits.
+        since: the mark of Spark's offset where the micro-batch begins (`parallax.compare.segments.offset_mark`).
+        until: the mark of Spark's offset where it ends.
+        manifest: names the segments that hold the state at its start.
+        until_ms: the time of the last commit in the micro-batch (`parallax.views.order`).
+        now_ms: when the micro-batch was planned, milliseconds since 1970 UTC.
     """
 
     files: tuple[tuple[str, DataFile], ...]
@@ -114,11 +117,11 @@ class Work:
 
 
 class Share(InputPartition):
-    """The share of one Spark task: what it is to compare.
+    """What one Spark task compares of a micro-batch.
 
     Attributes:
         work: the micro-batch.
-        buckets: the buckets whose partitions the task takes.
+        buckets: numbers of the buckets whose partitions the task compares.
     """
 
     def __init__(self, work: Work, buckets: frozenset[int]) -> None:
@@ -127,16 +130,16 @@ class Share(InputPartition):
 
 
 class ComparisonReader(DataSourceStreamReader):
-    """Plans micro-batches in the process that Spark plans in, and compares them in Spark's tasks."""
+    """Plans the comparison's micro-batches in Spark's planning process, and compares them in Spark's tasks."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._followers: dict[str, Follower] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The offset before the first commit of each table.
+        """The Spark offset where the comparison begins: before the first commit of each table.
 
-        If a table's log was shortened, it is the offset before all files that the table holds.
+        If old commits were removed from a table's log, it lies before all files that the table holds.
         """
         return {name: follower.beginning().to_json() for name, follower in self._follow().items()}
 
@@ -145,11 +148,11 @@ class ComparisonReader(DataSourceStreamReader):
         return ReadMaxRows(self._options.compare.max_rows_per_trigger)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The end of the next micro-batch; ``start`` itself if nothing was appended.
+        """The Spark offset where the next micro-batch ends; ``start`` itself if nothing was appended.
 
         Raises:
-            LogGoneError: the comparison is further behind than the tables' logs go back.
-            OtherTableError: a table has another history than the one that was followed.
+            LogGoneError: commits that the comparison has not read yet were removed from a table's log.
+            OtherTableError: the table is another one than the one compared so far: its commits are not the same.
         """
         places = _places(start)
         for name, follower in self._follow().items():
@@ -177,7 +180,7 @@ class ComparisonReader(DataSourceStreamReader):
         return [Share(work, frozenset(everything[n::count])) for n in range(count)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Compare the share of one Spark task; yields one row for each bucket."""
+        """Compare what one Spark task is given; yields one row for each bucket."""
         if isinstance(partition, Share):
             yield compared(self._options, partition)
 
@@ -216,12 +219,12 @@ def _state_at(store: Store, offset: Mapping[str, Any]) -> Manifest:
 
 
 def compared(options: Options, share: Share) -> Any:
-    """Read, compare and write the share of one Spark task; a record batch of `RESULT_DDL`.
+    """Read, compare and write what one Spark task is given; returns a record batch of `RESULT_DDL`.
 
     Raises:
         OSError: a file or a state cannot be read, or a segment cannot be written.
-        BrokenFileError: a file of the state is not what was written.
-        VersionError: a state is of another version.
+        BrokenFileError: a file of the state does not hold what was written.
+        VersionError: a state was written by another version of Parallax.
     """
     import pyarrow as pa
 

@@ -1,6 +1,6 @@
-"""Follows the tables' transaction logs: what the comparison has taken in, and what it takes in next.
+"""Finds in the tables' transaction logs what the comparison has read already, and what it reads next.
 
-Knows commits and files, neither Spark nor rows.
+It works on commits and files, and knows neither Spark nor rows.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any, Protocol, Self
 from parallax.views.commits import Appended, DataFile, Followed, OtherTableError
 
 SHARE = 200_000
-"""Rows that are worth a task of their own: one costs about 10 ms."""
+"""How many rows are worth a Spark task of their own: a task costs about 10 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A point in a table's history: which of its commits and files have been taken in.
+    """A point in a table's history: which of its commits and files the comparison has read.
 
     Attributes:
-        version: all commits up to this one have been taken; -1 for none.
-        files: None if the table is followed from its first commit on. Otherwise the follower takes the files that the
-            table had at ``version``, oldest first, and has taken this many. A file that compaction has joined counts as
-            its parts.
-        mark: names the commit of that version (`parallax.views.commits.Appended`); empty where it is not known.
+        version: all commits up to this one have been read; -1 for none.
+        files: None if the table is followed from its first commit on. Otherwise the follower reads the files that the
+            table had at ``version``, oldest first, and this is how many it has read. A file that compaction has joined
+            counts as its parts.
+        mark: id of the commit of that version (`parallax.views.commits.Appended`); empty where it is not known.
     """
 
     version: int
@@ -34,34 +34,34 @@ class Place:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """The place from the text that `to_json` made."""
+        """The place from the mapping that `to_json` made."""
         return cls(document["version"], document.get("files"), document.get("mark", ""))
 
     @property
     def followed(self) -> Followed:
-        """The place in the form in which the tables' upkeep needs it, to know which files to keep."""
+        """The place in the form that the tables' upkeep needs: it keeps the files from there on."""
         return Followed(self.version, is_standing=self.files is not None)
 
     @property
     def is_beginning(self) -> bool:
-        """Whether nothing of the table has been taken in yet."""
+        """Whether nothing of the table has been read yet."""
         return self.files == 0 or (self.files is None and self.version < 0)
 
     def to_json(self) -> dict[str, Any]:
-        """The place as text, such as ``{"version": 7, "mark": "f30c52b9a1d64e87"}``."""
+        """The place as a JSON object, such as ``{"version": 7, "mark": "f30c52b9a1d64e87"}``."""
         place = {"version": self.version, "files": self.files, "mark": self.mark or None}
         return {name: value for name, value in place.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Files of a table that a micro-batch takes in together or not at all.
+    """Files of a table that one micro-batch reads together: all of them or none.
 
     Attributes:
         table: name of the table.
-        place: the place in the table's log behind these files.
-        at_ms: when they were appended, milliseconds since the epoch.
-        files: those with the rows.
+        place: the place in the table's log right after these files.
+        at_ms: when they were appended, milliseconds since 1970 UTC.
+        files: the data files themselves.
     """
 
     table: str
@@ -82,13 +82,17 @@ class Log(Protocol):
         """Whether the log still holds the table's first commit."""
 
     def appended(self, version: int) -> Appended | None:
-        """The files that a commit added."""
+        """The files that the commit of a version added; None if there is no such commit yet."""
 
     def standing(self, version: int | None = None) -> tuple[int, Sequence[Appended]]:
-        """The files that the table consists of."""
+        """A version of the table, and the files that the table consists of there.
+
+        Args:
+            version: None for the newest one.
+        """
 
     def mark_of(self, version: int) -> str:
-        """The id of a commit: no other commit of the same version has it (`parallax.views.commits.Appended`)."""
+        """The id of the commit of a version (`parallax.views.commits.Appended`)."""
 
 
 class Follower:
@@ -96,7 +100,7 @@ class Follower:
 
     Args:
         table: name of the table.
-        log: its transaction log.
+        log: the table's transaction log.
     """
 
     def __init__(self, table: str, log: Log) -> None:
@@ -106,9 +110,9 @@ class Follower:
         self._checked: tuple[int, str] | None = None
 
     def beginning(self) -> Place:
-        """The place before the table's first commit, where a new follower starts.
+        """The place where a new follower starts: before the table's first commit.
 
-        If the log was shortened, it is the place before the first file that the table holds.
+        If old commits were removed from the log, it is the place before the first file that the table holds.
         """
         if self._log.is_whole():
             return Place(-1)
@@ -116,7 +120,7 @@ class Follower:
         return Place(self._stood[0], 0, self._log.mark_of(self._stood[0]))
 
     def forget(self, place: Place) -> None:
-        """Forget the table's commits before a place, which frees memory."""
+        """Free the memory of the commits before a place; they are not asked for again."""
         if place.version in self._commits:
             self._checked = place.version, self._commits[place.version].mark
         self._commits = {version: commit for version, commit in self._commits.items() if version > place.version}
@@ -124,12 +128,12 @@ class Follower:
             self._stood = None
 
     def appended(self, place: Place) -> Iterator[Part]:
-        """Yield the parts that were appended behind a place, in order; the log is read as they are asked for.
+        """Yield the parts that were appended after a place, in order; the log is read as they are asked for.
 
         Raises:
-            LogGoneError: the table's log was cleaned of the commits that follow the place.
+            LogGoneError: the commits that follow the place were removed from the table's log.
             OtherTableError: the place belongs to another table.
-            deltalake.exceptions.DeltaError: the version of the table at the place was cleaned away.
+            deltalake.exceptions.DeltaError: the table's version at the place can no longer be read.
         """
         self._check(place)
         if place.files is not None:
@@ -140,7 +144,7 @@ class Follower:
             version += 1
 
     def between(self, start: Place, end: Place) -> Iterator[Part]:
-        """Yield the parts behind the place ``start``, up to and with the place ``end``.
+        """Yield the parts that were appended after the place ``start``, up to and including the place ``end``.
 
         Raises:
             LogGoneError: see `appended`; also where the log ends before ``end``.
@@ -182,14 +186,14 @@ class Follower:
 
 
 def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
-    """Choose what a micro-batch takes in: parts (`Part`) of all tables, in the order of their time.
+    """Choose which parts of all tables a micro-batch reads, in the order of their time.
 
     Args:
         tables: for each table its parts, in order.
         max_rows: rows that the parts may hold together; the first part with rows is taken however large it is.
 
     Returns:
-        By name, the place of each table behind what was taken; empty where there are no rows to take.
+        By table name, the place right after what was chosen; empty where there are no rows to read.
     """
     taken: dict[str, Place] = {}
     rows = 0
@@ -204,7 +208,7 @@ def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
 def runs(files: Iterable[DataFile]) -> list[DataFile]:
     """Join files whose rows follow each other, so that they are read together.
 
-    Each broker's files keep their order.
+    The files of each broker keep their order.
     """
     found: list[DataFile] = []
     last: dict[int | None, int] = {}
@@ -224,10 +228,10 @@ def _goes_on(before: DataFile, file: DataFile) -> bool:
 
 
 def tasks_for(rows: int, parallelism: int) -> int:
-    """How many Spark tasks a number of rows is worth; at least one.
+    """How many Spark tasks to split a micro-batch into; at least one.
 
     Args:
-        rows: of a micro-batch; may be 0.
+        rows: in the micro-batch; may be 0.
         parallelism: tasks at most.
     """
     return max(1, min(parallelism, rows // SHARE))

@@ -1,4 +1,4 @@
-"""What a micro-batch showed of many partitions, as columns with an index of the partition.
+"""What a micro-batch showed of many partitions, as columns; one of them says which partition each row is of.
 
 There may be thousands of partitions with a few rows each. An object and its arrays for each would cost more than
 comparing them. So rows stay together, in the order in which they were recorded, until a caller asks for one partition.
@@ -24,7 +24,7 @@ from parallax.compare.observations import (
 from parallax.model import TopicPartition
 
 KINDS: tuple[type[Columns], ...] = (ViewRows, ProgressRows, OpenTransactions, ReplicaSets)
-"""The tables of `Observations`, in order."""
+"""The types of the column sets in `Observations`, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,9 @@ class Gathered:
 
     Attributes:
         places: the partitions.
-        tables: of `KINDS`, with the rows of all partitions; each partition's rows in the order of `Observations`.
-        of: for each table, the index of each row's partition.
+        tables: column sets of the types `KINDS`, each with the rows of all partitions. Each partition's rows are in the
+            order of `Observations`.
+        of: for each table, the partition of each row, as an index into ``places``.
     """
 
     places: Sequence[TopicPartition]
@@ -55,7 +56,7 @@ class Gathered:
 
         Args:
             parts: observations of some of the partitions.
-            places: the partitions that the result's index refers to.
+            places: the partitions of the result; they include those of all parts.
         """
         number = {place: n for n, place in enumerate(places)}
         tables: list[list[Any]] = [[] for _ in KINDS]
@@ -70,16 +71,16 @@ class Gathered:
 
     @property
     def counts(self) -> Array:
-        """How many rows of all tables each partition has."""
+        """How many rows each partition has, in all tables together."""
         return sum(
             (np.bincount(of, minlength=len(self.places)) for of in self.of), np.zeros(len(self.places), np.int64)
         )
 
     def only(self, chosen: Array) -> Self:
-        """The observations of chosen partitions; the object itself if all are chosen.
+        """The observations of some of the partitions; the object itself if all are chosen.
 
         Args:
-            chosen: mask of the partitions.
+            chosen: mask of the partitions to keep.
         """
         if chosen.all():
             return self
@@ -111,8 +112,8 @@ class Ordered:
 
     Attributes:
         places: the partitions.
-        tables: of `KINDS`.
-        at: for each table where each partition's rows begin, and where the last one's end.
+        tables: column sets of the types `KINDS`.
+        at: for each table, where each partition's rows begin, and in the end where the last partition's rows end.
     """
 
     places: Sequence[TopicPartition]

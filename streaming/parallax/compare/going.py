@@ -1,9 +1,10 @@
 """Which transactions are open at the end of each block, while rows are withheld for an absent replica. Pure.
 
-If all replicas have shown the same rows, the state skips them. It must still know which transactions are open behind
-them (`parallax.compare.agreed`). Sums do not say that; the digests' ``moves`` do (`parallax.replica.digests`). Equal
-rows leave the same transactions open. So it is enough to follow one reader of read_committed that all others have
-passed. A reader whose rows go much further than the others' is not followed any more.
+If all replicas have shown the same rows, they are not taken into the state. It must still know which transactions are
+open behind them (`parallax.compare.agreed`). Sums do not say that; the digests' ``moves`` do
+(`parallax.replica.digests`). Equal rows leave the same transactions open. So it is enough to follow one reader of
+read_committed that all others have passed. A reader whose rows go much further than the others' is not followed any
+more.
 """
 
 from __future__ import annotations
@@ -20,22 +21,27 @@ from parallax.model import UNKNOWN, Outcome
 from parallax.replica.digests import Digests, Open, carried
 
 MOST = 64
-"""Offsets at which what goes on is kept of a reader."""
+"""At how many offsets the open transactions of one reader are kept."""
 
 
 def of_state(state: PartitionState, slot: int) -> dict[int, Open]:
-    """By producer id, the transactions that are open where a replica's rows in the state end."""
+    """By producer id, a replica's transactions that are open after its last row in the state, in read_committed."""
     return _opens(state.unended[state.unended["slot"] == slot])
 
 
 def starts_of_state(state: PartitionState, slot: int) -> dict[int, int]:
-    """By producer id, the first offsets of a replica's transactions that are open in read_uncommitted."""
+    """By producer id, the first offset of each transaction that is open on a replica in read_uncommitted."""
     mine = state.intervals[(state.intervals["slot"] == slot) & (state.intervals["end"] == NEVER)]
     return {int(row["producer_id"]): int(row["start"]) for row in mine}
 
 
 def at(table: Array, end: int) -> Opens | None:
-    """The transactions that are open at an offset; None if the table has no reader's row there."""
+    """The transactions that are open at an offset; None if that is not known of any reader.
+
+    Args:
+        table: `GOING`: open transactions by replica and offset.
+        end: the offset.
+    """
     here = table[table["end"] == end]
     if not len(here):
         return None
@@ -43,24 +49,30 @@ def at(table: Array, end: int) -> Opens | None:
 
 
 def last(table: Array, slot: int) -> Opens | None:
-    """The transactions that are open where a reader's rows end.
+    """The transactions that are open where a reader's withheld rows end; None if the reader is not followed.
 
-    None if the state does not follow this reader.
+    Args:
+        table: `GOING`: open transactions by replica and offset.
+        slot: of the reader's replica.
     """
     mine = table[table["slot"] == slot]
     return _opens(mine[mine["end"] == mine["end"].max()]) if len(mine) else None
 
 
 def followed(table: Array, slot: int, before: Opens, digests: Digests, reached: int, grain: Grain) -> Array:
-    """Add to `GOING` which transactions are open further on: at each end of a block, and where the reader ends.
+    """Add the transactions that are open further on: at each end of a block, and where the reader ends.
 
     Args:
-        table: `GOING`, of all readers.
-        slot: of the replica.
-        before: the transactions that are open where the rows begin.
-        digests: of the rows.
-        reached: how far the reader was read.
-        grain: of the sums.
+        table: `GOING`: open transactions by replica and offset, of all readers.
+        slot: of the reader's replica.
+        before: the transactions that are open where the new rows begin.
+        digests: of the new rows.
+        reached: the offset up to which the reader was read.
+        grain: the size of blocks.
+
+    Returns:
+        The new table. It has no row of this replica if the rows contradict themselves, or go too far beyond the
+        others'.
     """
     others, mine = table[table["slot"] != slot], table[table["slot"] == slot]
     is_end = mine["end"] & ((1 << grain.block) - 1) == 0
@@ -81,7 +93,7 @@ def followed(table: Array, slot: int, before: Opens, digests: Digests, reached: 
 
 
 def behind(table: Array, cut: int, slots: set[int]) -> Array:
-    """The rows of `GOING` at and above an offset, of the replicas in some slots."""
+    """The rows of `GOING` at or above the offset ``cut``, of the replicas in these slots."""
     return table[(table["end"] >= cut) & np.isin(table["slot"], sorted(slots))]
 
 

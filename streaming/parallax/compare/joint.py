@@ -1,8 +1,9 @@
-"""Steps all quiet partitions of a Spark task together, while their states stay packed as bytes.
+"""Steps all quiet partitions of a Spark task together, without unpacking their states one by one.
 
-The states stay packed. The tables of all partitions are gathered from the bytes into columns. The kernel takes in what
-it knows (`parallax.compare.quiet`), and the result is packed again. The format is that of `PartitionState`, so a
-partition may be quiet in one micro-batch and not in the next. Knows neither files nor Spark.
+The tables of all partitions are gathered from the packed bytes into columns. The compiled step
+(`parallax.compare.quiet`) takes in what was observed of quiet partitions, and the result is packed again. The format is
+that of `PartitionState`, so a partition may be quiet in one micro-batch and not in the next. Knows neither files nor
+Spark.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ from parallax.config import CompareSettings
 from parallax.model import UNKNOWN
 
 MANY_ROWS = 256
-"""A partition with more rows in a micro-batch is stepped by itself: then its arrays are worth their cost."""
+"""A partition with more rows than this in a micro-batch is stepped by itself: then its arrays are worth their cost."""
 
 MANY_WAITING = 1024
-"""So is one of whose records more wait to be matched."""
+"""A partition is also stepped by itself if more of its records than this wait to be matched."""
 
 _NAMES = tuple(name for name, _ in TABLES)
 _SIZES = np.array([dtype.itemsize for _, dtype in TABLES], np.int64)
@@ -56,12 +57,14 @@ class Quiet:
     """The new states of the partitions that were quiet.
 
     Attributes:
-        at: the index of each partition among those of the step.
-        heads: their states' heads, one behind the other.
-        unmatched: their unmatched parts, one behind the other.
-        covered: `COVERED` of each.
-        brokers: `BROKER` of each, one behind the other; ``broker_at``: where each one's begin, and the last one's end.
-        spans: `UNREAD`, what an audit is needed for; ``span_at``: the bounds, as in ``broker_at``.
+        at: the index of each partition in the arguments of `step_quiet`.
+        heads: the packed head of each new state (`PartitionState.head_bytes`).
+        unmatched: the packed unmatched tables of each new state (`PartitionState.unmatched_bytes`).
+        covered: one `COVERED` row for each partition: how far it was compared.
+        brokers: `BROKER` rows of all partitions, one partition after another. ``broker_at`` says where each partition's
+            rows begin, and in the end where the last one's end.
+        spans: `UNREAD` rows: offsets that need an audit. ``span_at`` says where each partition's rows begin, as
+            ``broker_at`` does.
     """
 
     at: Array
@@ -84,16 +87,16 @@ def step_quiet(
     compacted: bool | None = None,
     from_log_start: bool = True,
 ) -> Quiet:
-    """Take in what a micro-batch showed of the partitions that are quiet; the other partitions stay unchanged.
+    """Compare the partitions that are quiet in a micro-batch; the other partitions stay unchanged.
 
     Args:
-        heads: `PartitionState.head_bytes` of each partition; empty for a state that is fresh.
-        unmatched: `PartitionState.unmatched_bytes`.
-        may: mask of the partitions that may be taken in here.
+        heads: the packed head of each partition's state (`PartitionState.head_bytes`); empty bytes for a new state.
+        unmatched: the packed unmatched tables of each state (`PartitionState.unmatched_bytes`).
+        may: mask of the partitions that may be compared here.
         seen: what was observed of each partition.
-        settings: grace period and cap.
+        settings: grace period, and cap of the state.
         compacted: see `parallax.compare.step.step`.
-        from_log_start: see there, too.
+        from_log_start: see `parallax.compare.step.step`.
     """
     counts, fresh = _counted(heads, unmatched, may)
     known = _Brokers(heads, counts, fresh, seen)

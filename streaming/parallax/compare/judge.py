@@ -1,4 +1,4 @@
-"""Makes accusations of a state: runs the rules over it, and removes the rows that are settled."""
+"""Runs all rules over a state: returns their accusations, and removes what is settled from the state."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from parallax.model import UnknownReason
 
 
 def judge(state: PartitionState, left_out: Array, leader: int | None = None) -> list[Accusation]:
-    """Apply I1 to I3 to a state whose rows and positions have been taken in; returns the accusations.
+    """Apply the invariants I1 to I3 (docs/contribute/theory.md) to a state, and return the accusations.
+
+    Call it once the micro-batch's rows and positions have been taken into the state.
 
     Args:
         state: written to: what is settled is removed from it.
-        left_out: `PENDING` rows that were shown and not stored.
-        leader: broker id, -1 where there is none; None where no progress was reported.
+        left_out: records (`PENDING` rows) that were shown, and that the cap kept out of the state.
+        leader: broker id, -1 where there is none; None where the micro-batch has no progress.
     """
     if state.is_settled:
         _raise_floors(state)

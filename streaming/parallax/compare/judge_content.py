@@ -1,4 +1,4 @@
-"""I1: replicas that hold different records at one offset, one accusation for each run of them."""
+"""Invariant I1 (content): accuses where replicas hold different records at one offset, once for each run of offsets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from parallax.sides import Shows, Side
 def judge_content(state: PartitionState) -> list[Accusation]:
     """Accusations for offsets at which replicas hold different records.
 
-    Each run of such offsets is reported once, at its first one.
+    Each run of such offsets gives one accusation, at its first offset.
     """
     differs = content.contradictions(state.content)
     ripe = differs & (state.content["offset"] < replicas.asked_position(state, READ_UNCOMMITTED))

@@ -1,4 +1,4 @@
-"""I2: records with unlike outcomes, where no replica is known to have missed an end marker."""
+"""Invariant I2 (outcome): accuses where replicas show unlike outcomes and none is known to lack an end marker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ from parallax.sides import Shows, Side
 
 
 def judge_disputes(state: PartitionState) -> list[Accusation]:
-    """Accusations for unlike outcomes where no transaction is known to hold a missed marker."""
+    """Accusations for records with unlike outcomes that no missed end marker explains.
+
+    Each is judged once every replica that may show a deciding end marker has been read far enough.
+    """
     disputed = np.flatnonzero(outcome.open_disputes(state.pending))
     if not len(disputed):
         state.disputes = state.disputes[:0]

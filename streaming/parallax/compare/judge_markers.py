@@ -1,4 +1,4 @@
-"""I2: end markers that a replica has missed, and records shown otherwise than their end marker says."""
+"""Invariant I2 (outcome): accuses replicas that missed an end marker, or show records against their own end marker."""
 
 from __future__ import annotations
 
@@ -249,10 +249,10 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
 
 
 def judge_ends_ahead(state: PartitionState) -> list[Accusation]:
-    """Accusations for outcomes that the replica's own end marker contradicts, if only read_uncommitted has read it.
+    """Accusations of replicas whose own end marker contradicts an outcome that they show.
 
-    While an earlier transaction stays open, read_committed never gets to the marker. Call this after `judge_markers`,
-    which finds the markers that a replica missed.
+    They concern markers that only read_uncommitted has read: while an earlier transaction stays open, a read_committed
+    reader never gets there. Call this after `judge_markers`, which finds the markers that a replica missed.
     """
     if not len(state.unended):
         return []
@@ -265,12 +265,12 @@ def judge_ends_ahead(state: PartitionState) -> list[Accusation]:
 
 
 def accuse_contradicted(state: PartitionState, rows: Array, ends: Array) -> list[Accusation]:
-    """Accuse each replica that contradicts itself: it shows a record otherwise than its own end marker behind it says.
+    """Accuse each replica that shows a record as committed or aborted while its own end marker says the opposite.
 
     Args:
         state: for the brokers' ids, and the leader epochs of the end markers.
-        rows: `UNENDED`, the first record of each such transaction.
-        ends: the offset of the end marker for each.
+        rows: rows of `UNENDED`: the first record of each transaction that is shown so.
+        ends: for each row the offset of that end marker.
     """
     return [
         Accusation(

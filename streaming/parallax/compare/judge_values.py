@@ -1,4 +1,4 @@
-"""I3: records that some replicas have passed and lack, once nothing more can explain the absence."""
+"""Invariant I3 (latest value): accuses where some replicas have passed and lack a record, and nothing explains that."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, UnknownReason
 from parallax.sides import Shows, Side
 
 MAX_KEY_VERDICTS = 256
-"""Absences judged in one step, oldest first. The rest wait, so a flood is neither lost nor drowns the probe."""
+"""How many absences are judged in one step, oldest first. The rest wait, so that a flood does not swamp the probe."""
 
 
 def judge_latest(state: PartitionState, left_out: Array, leader: int | None) -> list[Accusation]:
-    """Accusations for absences that nothing explains.
+    """Accusations for absences that nothing explains, such as a later record of the key.
 
     Args:
         state: written to.
-        left_out: `PENDING` rows that were shown and not stored.
-        leader: broker id, -1 where there is none; None where no progress was reported.
+        left_out: records (`PENDING` rows) that were shown, and that the cap kept out of the state.
+        leader: broker id, -1 where there is none; None where the micro-batch has no progress.
     """
     strict_from = int(state.partition["strict_from"][0])
     common = replicas.common_position(state, READ_COMMITTED)

@@ -1,6 +1,6 @@
 """What one micro-batch showed of one topic partition, as columns: rows of the views, and rows of progress.
 
-The columns are those of docs/reference/tables.md, narrowed to what the rules look at.
+The columns are those of docs/reference/tables.md that the rules need.
 """
 
 # ruff: noqa: RUF009 - the calls make dataclass fields
@@ -26,13 +26,13 @@ READ_COMMITTED = int(IsolationLevel.READ_COMMITTED)
 VIEWS = (READ_UNCOMMITTED, READ_COMMITTED)
 
 EVENTS: tuple[ReadEvent, ...] = tuple(ReadEvent)
-"""The event of a position row, by its code in the column ``event``."""
+"""The events of position rows; the column ``event`` holds an index into these."""
 
 EVENT_CODE: dict[str, int] = {str(event): code for code, event in enumerate(EVENTS)}
 
 
 def topic_id_code(topic_id: str | None) -> int:
-    """A topic id as a signed 64-bit number; 0 where it is not known."""
+    """A topic id (its text) as a signed 64-bit number; 0 where it is not known."""
     if not topic_id:
         return 0
     digest = hashlib.blake2b(topic_id.encode(), digest_size=8).digest()
@@ -45,7 +45,10 @@ def _column(dtype: str, default: int = 0) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Arrays of equal length; the base of the column sets below."""
+    """The base of the column sets below.
+
+    A set has one array for each column, all of the same length.
+    """
 
     def __len__(self) -> int:
         return len(getattr(self, next(iter(self.dtypes()))))
@@ -64,7 +67,7 @@ class Columns:
 
     @classmethod
     def of(cls, columns: Mapping[str, Any], length: int | None = None) -> Self:
-        """Make a set from arrays by name; columns that are not given are filled with their default."""
+        """Make a column set from arrays by column name. A column that is not given is filled with its default."""
         if length is None:
             length = len(next(iter(columns.values()))) if columns else 0
         made = {}
@@ -93,7 +96,7 @@ class Columns:
         return cls(**{name: np.concatenate([getattr(part, name) for part in kept]) for name in cls.dtypes()})
 
     def take(self, index: Array | slice) -> Self:
-        """The rows that a mask, an index array or a slice selects."""
+        """The column set with only the rows that a mask, an index array or a slice selects."""
         return type(self)(**{name: getattr(self, name)[index] for name in self.dtypes()})
 
     def to_bytes(self) -> bytes:
@@ -118,11 +121,11 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class ViewRows(Columns):
-    """Rows of the two views; within a (view, broker) in the order in which they were recorded.
+    """Rows of the two views; those of one view and broker are in the order in which they were recorded.
 
     ``view`` is an `IsolationLevel`, ``kind`` a `RowKind`, ``outcome`` an `Outcome`, ``event`` a code of `EVENTS`.
-    ``timestamp`` is in milliseconds. Only position rows use the last six columns. In them ``leader_epoch`` is the one
-    of the last batch read.
+    ``timestamp`` is in milliseconds. The last six columns are filled only in position rows. There ``leader_epoch`` is
+    that of the last batch that was read.
     """
 
     view: Array = _column("i1")
@@ -176,7 +179,7 @@ class ProgressRows(Columns):
 class OpenTransactions(Columns):
     """The open transactions that replicas listed, one row for each.
 
-    A row names its progress row by broker and ``observed_at``.
+    ``broker`` and ``observed_at`` say which progress row a list is from.
     """
 
     broker: Array = _column("i4", UNKNOWN)
@@ -187,7 +190,7 @@ class OpenTransactions(Columns):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSets(Columns):
-    """The assigned replicas: a row for each broker in the ``replicas`` of the progress rows of one time."""
+    """The assigned replicas of the partition at each time of observation: one row for each time and broker."""
 
     observed_at: Array = _column("i8")
     broker: Array = _column("i4", UNKNOWN)
@@ -198,10 +201,10 @@ class Observations:
     """One topic partition's rows of one micro-batch.
 
     Attributes:
-        rows: of the views ``read_uncommitted`` and ``read_committed``.
-        progress: of ``replica_progress``.
-        open_transactions: the lists in the progress rows, flattened.
-        replica_sets: the assigned replicas in the progress rows, flattened.
+        rows: what readers showed, of the views ``read_uncommitted`` and ``read_committed``.
+        progress: rows of the table ``replica_progress``.
+        open_transactions: the transactions listed in the progress rows, one row for each.
+        replica_sets: the assigned replicas named in the progress rows, one row for each.
     """
 
     topic: str
@@ -219,8 +222,8 @@ class Observations:
             topic: the topic's name.
             partition: the partition's number.
             rows: a mapping with ``observed_at`` is a row of progress. It may have the lists ``replicas``, of broker
-                ids, and ``open_transactions``, of (producer id, start offset). Any other mapping is a row of a view
-                with the names of `ViewRows`. Its ``event`` may be a `ReadEvent`.
+                ids, and ``open_transactions``, of (producer id, start offset). Any other mapping is a row of a view,
+                with the columns of `ViewRows`. Its ``event`` may be a `ReadEvent`.
         """
         views: list[dict[str, Any]] = []
         progress: list[Mapping[str, Any]] = []
@@ -252,7 +255,7 @@ class Observations:
         """Join observations of the same topic partition.
 
         Raises:
-            ValueError: there is none, or they are of different partitions.
+            ValueError: ``parts`` is empty, or they are of different partitions.
         """
         if not parts or any((p.topic, p.partition) != (parts[0].topic, parts[0].partition) for p in parts):
             raise ValueError("Observations.concat: give at least one, all of the same topic partition")
@@ -272,8 +275,8 @@ class Observations:
         forth.
 
         Args:
-            moments: in order.
-            read_at: when each of the rows was read.
+            moments: the times to cut at, milliseconds since 1970 UTC, ascending.
+            read_at: for each of ``rows``, when it was read, milliseconds since 1970 UTC.
         """
 
         def between(times: Array, begin: int, end: int) -> Array:

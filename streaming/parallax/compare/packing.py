@@ -1,4 +1,4 @@
-"""Turns Arrow batches of the tables into observations by partition, and these into blobs for a shuffle and back.
+"""Turns Arrow batches of the tables into observations by partition, and packs observations as bytes for Spark.
 
 Knows Arrow and numpy, no Spark.
 """
@@ -63,7 +63,7 @@ VIEW_COLUMNS = (
     "topic_id",
     "leader_epoch",
 )
-"""What `view_observations` reads: ``timestamp`` in milliseconds, the fields of ``position`` side by side."""
+"""The columns that `view_observations` needs: ``timestamp`` in milliseconds, each field of ``position`` as a column."""
 
 OF_POSITION = ("high_watermark", "last_stable_offset", "log_start_offset", "event", "topic_id")
 """The columns that the tables have as fields of ``position``."""
@@ -85,13 +85,13 @@ PROGRESS_COLUMNS = (
     "policy_at",
     "delete_retention_ms",
 )
-"""What `progress_observations` reads: ``observed_at`` and ``policy_at`` in milliseconds."""
+"""The columns that `progress_observations` needs; ``observed_at`` and ``policy_at`` are in milliseconds."""
 
 _COUNTS = struct.Struct("<4Q")
 
 
 def pack(observations: Observations) -> bytes:
-    """The rows of observations as bytes, as they lie in memory, without topic and partition."""
+    """All rows of the observations as bytes, for `unpack`. Topic and partition are not in them."""
     parts = (
         observations.rows,
         observations.progress,
@@ -107,7 +107,7 @@ def unpack(topic: str, partition: int, packed: bytes) -> Observations:
     """The observations from bytes that `pack` wrote.
 
     Raises:
-        ValueError: the bytes are not of `pack`.
+        ValueError: the bytes were not written by `pack`.
     """
     counts = _COUNTS.unpack_from(packed)
     made: list[Any] = []
@@ -123,7 +123,7 @@ def unpack(topic: str, partition: int, packed: bytes) -> Observations:
 
 
 def view_observations(batch: Any) -> Gathered:
-    """Make observations of a batch of `VIEW_COLUMNS`; rows in their order."""
+    """The observations of an Arrow batch of a view, with the columns `VIEW_COLUMNS`; rows stay in their order."""
     places, of = _places(batch)
     rows = ViewRows.of({name: _view_column(batch, name) for name in ViewRows.dtypes()}, batch.num_rows)
     none = np.empty(0, np.int64)
@@ -132,9 +132,10 @@ def view_observations(batch: Any) -> Gathered:
 
 
 def pack_readers(batches: Iterable[Any]) -> Iterator[Any]:
-    """Pack rows of the views by reader, for ``mapInArrow``; each blob comes with its first offset.
+    """Pack the rows of each reader in Arrow batches of a view, for Spark's ``mapInArrow``.
 
-    A reader's rows come in offset order. So sorting its blobs by ``at`` gives them back in that order.
+    Yields batches of topic, partition, ``at`` (the first offset) and the packed rows. A reader's rows come in offset
+    order. So sort its packed pieces by ``at`` to get its rows in that order.
     """
     for batch in batches:
         if not batch.num_rows:
@@ -156,7 +157,10 @@ def pack_readers(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def pack_progress(batches: Iterable[Any]) -> Iterator[Any]:
-    """Pack rows of progress by partition, for ``mapInArrow``; ``at`` is always 0."""
+    """Pack the rows of progress of each partition in Arrow batches, for Spark's ``mapInArrow``.
+
+    Yields batches of the same columns as `pack_readers`; ``at`` is always 0.
+    """
     for batch in batches:
         made = [(one.topic, one.partition, pack(one)) for one in progress_observations(batch).each()]
         if made:
@@ -203,10 +207,10 @@ def _numbers(column: Any, default: int) -> Array:
 
 
 def progress_observations(batch: Any, read: Collection[int] | None = None) -> Gathered:
-    """Make observations of a batch of `PROGRESS_COLUMNS`.
+    """The observations of an Arrow batch of ``replica_progress``, with the columns `PROGRESS_COLUMNS`.
 
     Args:
-        batch: the rows.
+        batch: the Arrow batch.
         read: the brokers that are read (``topics.brokers``); replicas on other brokers are not waited for. None for
             all.
     """

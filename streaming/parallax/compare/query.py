@@ -1,4 +1,4 @@
-"""The comparison as a streaming query: the three tables in, suspects and coverage out."""
+"""The comparison as a Spark streaming query: it reads three tables, and reports suspects and coverage."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def comparison_query(settings: Settings, on_batch: OnBatch | None = None) -> Que
     """Define the query that compares the views.
 
     Args:
-        settings: of the job.
-        on_batch: called with the suspects and the coverage of each micro-batch, after the suspects are in their
-            table; in the query's thread. A batch that is replayed after a crash is reported again, with the same
+        settings: the job's settings.
+        on_batch: called with the suspects and the coverage of each micro-batch, in the query's thread, once the
+            suspects are in their table. A micro-batch that runs again after a crash is reported again, with the same
             suspects.
     """
     storage = settings.storage.path
@@ -70,9 +70,9 @@ def _lacks_state(checkpoint: Path) -> str | None:
 
 
 def followed(storage: str) -> dict[str, Followed]:
-    """By table name, where the comparison would go on in each table if it were started now.
+    """By table name, the place from which the comparison would read each table if it were started now.
 
-    That is the end of the last micro-batch that Spark knows to be done; one that was planned later may be run again.
+    That is the end of the last micro-batch that Spark knows to be done. Later ones that were planned may be run again.
 
     Args:
         storage: ``storage.path``.
@@ -81,9 +81,9 @@ def followed(storage: str) -> dict[str, Followed]:
         The places; empty if no micro-batch is done yet.
 
     Raises:
-        FencedError: the storage is another job's by now.
+        FencedError: another job has taken the storage over.
         OSError: the checkpoint cannot be read.
-        ValueError: it is garbled.
+        ValueError: the checkpoint is garbled.
     """
     files = filesystem(rust_path(Checkpoint(storage, QUERY).location()))
     found = files.get_file_info(fs.FileSelector("commits", allow_not_found=True))
@@ -96,11 +96,11 @@ def followed(storage: str) -> dict[str, Followed]:
 
 
 def compared(session: Any, settings: Settings, checkpoint: str) -> Any:
-    """The streaming DataFrame of `RESULT_DDL`: one row for each bucket in which something was observed.
+    """The streaming DataFrame that runs the comparison: `RESULT_DDL` rows, one for each bucket that was compared.
 
     Args:
-        session: of Spark.
-        settings: of the job.
+        session: the Spark session.
+        settings: the job's settings.
         checkpoint: folder or URI of the query's checkpoint.
     """
     session.dataSource.register(ComparisonSource)
@@ -120,7 +120,7 @@ class ComparisonSink:
 
     Args:
         storage: ``storage.path``.
-        on_batch: see `comparison_query`.
+        on_batch: called with each micro-batch's suspects and coverage (`comparison_query`); None for nothing.
     """
 
     def __init__(self, storage: str, on_batch: OnBatch | None) -> None:
@@ -132,7 +132,7 @@ class ComparisonSink:
         self._trouble = Trouble()
 
     def prepare(self, checkpoint: str) -> None:
-        """Open the state, which lies in the query's checkpoint. Call it before each start of the query."""
+        """Open the comparison's state in the query's checkpoint. Call it before each start of the query."""
         self._known = None
         self._state = Store(checkpoint)
         # What the file names from before stays until the partition has been compared: a report too many does no harm.

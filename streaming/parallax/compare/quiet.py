@@ -1,13 +1,13 @@
 """The compiled step for partitions where nothing needs a verdict: all partitions of a Spark task in one call.
 
 A partition is *quiet* in a micro-batch if its replicas show plain records that agree, or only how far they have come.
-Then a step moves numbers and forgets records that all have shown. It raises no suspect and leaves nothing unread. The
-kernel takes such a partition in exactly as `parallax.compare.step.step` would. When it meets anything else, or
-anything that it does not know, it leaves the partition to that step. So it decides nothing: whatever could lead to a
-verdict goes to the step. A property test holds the two against each other.
+Then a step moves numbers, and forgets records that all replicas have shown. It raises no suspect, and leaves no range
+without verdict. The compiled step does for such a partition exactly what `parallax.compare.step.step` would. When it
+meets anything else, or anything that it does not know, it leaves the partition to that step. So it decides nothing:
+whatever could lead to a verdict goes to the step. A property test compares the two.
 
-Each function below names the one that it replaces. Functions that return a boolean return whether the partition is
-quiet so far. If it is not, what they wrote to its arrays has no meaning.
+Each function below names the function of the step that it replaces. A function with a boolean result says whether the
+partition is quiet so far. If it is not, ignore what the function wrote to the partition's arrays.
 """
 
 from __future__ import annotations
@@ -91,14 +91,14 @@ _part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type with which numba reads the same bytes; numba knows no booleans within a row."""
+    """The row type as numba can read it, over the same bytes: booleans become numbers."""
     names = dtype.names or ()
     bases = {name: "u1" if dtype[name].base == np.bool_ else dtype[name].base.str for name in names}
     return np.dtype([(name, bases[name], dtype[name].shape) for name in names])
 
 
 class Rows(NamedTuple):
-    """Rows of the views, sorted by partition; see `ViewRows`. ``level`` is its ``view``."""
+    """Rows of the views, sorted by partition; the columns of `ViewRows`, with ``level`` for its ``view``."""
 
     level: Array
     broker: Array
@@ -120,7 +120,7 @@ class Rows(NamedTuple):
 
 
 class Ticks(NamedTuple):
-    """Rows of progress, sorted by partition; see `ProgressRows`."""
+    """Rows of progress, sorted by partition; the columns are those of `ProgressRows`."""
 
     broker: Array
     observed_at: Array
@@ -137,18 +137,18 @@ class Ticks(NamedTuple):
 
 
 class Sets(NamedTuple):
-    """The assigned replicas, sorted by partition; see `ReplicaSets`."""
+    """The assigned replicas, sorted by partition; the columns are those of `ReplicaSets`."""
 
     observed_at: Array
     broker: Array
 
 
 class Tables(NamedTuple):
-    """The states of partitions, table by table.
+    """The states of many partitions: each table holds the rows of all of them, one partition after another.
 
-    ``*_at``: where each partition's rows begin, and where the last one's end. ``content`` and ``pending`` have room for
-    new rows behind those of each partition; ``*_rows`` is how many rows it has in them. All tables except ``unread``
-    are written to.
+    ``*_at``: where each partition's rows begin, and in the end where the last one's end. In ``content`` and ``pending``
+    each partition has room for new rows behind its own; ``*_rows`` is how many rows it has in them. All tables except
+    ``unread`` are written to.
     """
 
     partition: Array
@@ -169,9 +169,9 @@ class Limits(NamedTuple):
 
     Attributes:
         grace_ms: see `CompareSettings`.
-        content: rows of `CONTENT` that the cap lets in.
-        pending: rows of `PENDING` that the cap lets in.
-        compacted: 1 or 0 if the caller says whether topics are compacted, -1 if progress says it.
+        content: how many rows of `CONTENT` one partition may have; more goes beyond the cap.
+        pending: how many rows of `PENDING` one partition may have.
+        compacted: 1 or 0 if the caller says whether topics are compacted; -1 if rows of progress say it.
         from_log_start: see `parallax.compare.step.step`.
     """
 

@@ -1,4 +1,4 @@
-"""Observations from the tables' Parquet files, which never become rows of Spark.
+"""Reads observations from the tables' Parquet files, which never become rows of Spark.
 
 Knows Arrow, no Spark.
 """
@@ -28,7 +28,7 @@ from parallax.views.commits import DataFile
 from parallax.views.tables import PROGRESS as PROGRESS_TABLE
 
 ROWS = 1 << 17
-"""Rows that are taken out of a file at a time."""
+"""How many rows are read from a file at a time."""
 
 _NOT_IN_FILES = ("view", "broker")
 _IN_FILES = (
@@ -38,7 +38,7 @@ _IN_FILES = (
 _VIEWS = {isolation.option: int(isolation) for isolation in IsolationLevel}
 
 Wanted = Callable[[str, int], bool]
-"""Whether a partition of a topic is compared here."""
+"""Says of a topic and partition number whether the partition is compared here."""
 
 
 Span = tuple[int, int]
@@ -53,23 +53,25 @@ def observed(
     read: Collection[int] | None = None,
     span: Span | None = None,
 ) -> Iterator[Gathered]:
-    """Read observations from one file of a table.
+    """Read the observations in one data file of a table.
 
     Args:
-        files: of the table (`parallax.views.commits.TableLog.files`).
-        table: its name.
-        file: which one.
-        wanted: which partitions; row groups that hold none of these are left out.
-        read: the brokers that are read (``topics.brokers``); None for all.
-        span: of a view, the offsets that are wanted; row groups that hold none of these are left out. None for all.
+        files: the file system of the table (`parallax.views.commits.TableLog.files`).
+        table: name of the table.
+        file: the data file to read.
+        wanted: says of a topic and partition number whether to read it; row groups without any such partition are
+            skipped.
+        read: ids of the brokers that are read (``topics.brokers``); None for all.
+        span: for a file of a view, the first offset wanted and the one behind the last; row groups without any of these
+            are skipped. None for all offsets.
 
     Yields:
         Observations of partitions that are wanted, piece by piece. Within a partition each reader's rows are in the
         order in which they were recorded.
 
     Raises:
-        FileNotFoundError: upkeep has removed it since.
-        pyarrow.ArrowException: it cannot be read.
+        FileNotFoundError: the file was removed in the meantime, by the upkeep of the table.
+        pyarrow.ArrowException: the file cannot be read.
     """
     with files.open_input_file(file.path) as source:
         # Spark wrote timestamps as INT96 unless set otherwise.

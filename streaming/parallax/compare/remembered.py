@@ -1,9 +1,10 @@
-"""Keeps records whose value is judged, until their outcome can be judged too: how each replica showed them.
+"""Keeps how each replica showed a record, after its value is judged, until its outcome can be judged too.
 
-What a replica shows in read_committed may be compared before what it shows in read_uncommitted. Only the latter shows
-which end markers it missed, and so whether it showed a record rightly. By then the others may have cleaned the record,
-and its key may have a newer value. Nothing else would keep it. So it is remembered until all readers of
-read_uncommitted have passed the end of its transaction, as the replicas that showed it show that end.
+What a replica shows in read_committed may be compared before what it shows in read_uncommitted. Only read_uncommitted
+shows which end markers the replica missed, and so whether it showed a record rightly. By then the other replicas may
+have cleaned the record, and its key may have a newer value. So nothing but this memory would hold what was shown. A
+record is remembered until all readers of read_uncommitted have passed the end of its transaction. That is the end shown
+by the replicas that showed the record.
 """
 
 from __future__ import annotations
@@ -19,32 +20,40 @@ from parallax.model import UNKNOWN
 
 
 def is_judged(candidates: Array) -> Array:
-    """Mask of the `CANDIDATE` rows whose absence is judged, and that are kept only to judge an outcome."""
+    """Mask of the rows whose value is judged, and that are kept only until their outcome is judged too.
+
+    Args:
+        candidates: rows of `CANDIDATE`.
+    """
     mask: Array = candidates["flags"] & FOR_OUTCOME != 0
     return mask
 
 
 def waiting(candidates: Array) -> int:
-    """How many kept records some replica lacks without a newer record of the key."""
+    """How many absences wait for a verdict: records that some replica lacks, with no newer record of their key.
+
+    Args:
+        candidates: rows of `CANDIDATE`; those whose value is judged do not count.
+    """
     return int(np.count_nonzero(~is_judged(candidates)))
 
 
 def still(state: PartitionState) -> Array:
-    """The kept records whose transaction is still open somewhere. Its end may prove a replica wrong."""
+    """The remembered records whose transaction has not ended yet on some replica; its end may prove one wrong."""
     rows = state.candidates[is_judged(state.candidates)]
     return rows[_within(rows, _unended(state))]
 
 
 def passed(state: PartitionState, rows: Array, members: Array) -> Array:
-    """`CANDIDATE` rows to keep: records that all read_committed readers have passed, with an outcome yet to judge.
+    """The records to remember (`CANDIDATE`) of those that all read_committed readers have just passed.
 
-    A record that all replicas show is remembered under one condition: an end marker within its transaction is known
-    that one of them has not shown.
+    A record that some replicas lack is remembered if the end of its transaction may still prove one of them wrong. One
+    that all replicas show is remembered only if a replica has not shown an end marker that lies within its transaction.
 
     Args:
-        state: for the transactions.
-        rows: `PENDING`, without the absences that wait.
-        members: mask of the replica set for each.
+        state: read for its transactions.
+        rows: records (`PENDING`) that all have passed, without the absences that wait for a verdict.
+        members: for each row, a bit mask of the replica set.
     """
     mine = rows["producer_id"] != UNKNOWN
     rows, unended = rows[mine], _unended(state)
@@ -58,12 +67,14 @@ def passed(state: PartitionState, rows: Array, members: Array) -> Array:
 
 
 def judged(state: PartitionState, before: Array, after: Array) -> Array:
-    """`CANDIDATE` rows to keep: absences that a step has judged or explained, with an outcome yet to judge.
+    """The records to remember (`CANDIDATE`) of the absences that a step has judged or explained.
+
+    Only those are returned whose outcome has yet to be judged.
 
     Args:
-        state: for the transactions.
+        state: read for its transactions.
         before: `CANDIDATE` rows before the step.
-        after: the rows of these that still wait.
+        after: the rows of these that still wait for a verdict.
     """
     # What is judged early is pending as well.
     gone = (before["flags"] & EARLY == 0) & (before["producer_id"] != UNKNOWN)

@@ -28,9 +28,10 @@ _LAST = np.iinfo(np.int64).max
 
 
 def register(state: PartitionState, observations: Observations) -> None:
-    """Give a slot of the state to every broker that is named anywhere, and take in the newest replica set.
+    """Give every broker named in the observations a slot (a row) in the state, and take over the newest replica set.
 
-    A broker beyond `MAX_BROKERS` gets the slot of one that has left the replica set.
+    A state has `MAX_BROKERS` slots. When all are taken, a new broker gets the slot of one that has left the replica
+    set.
     """
     known = set(state.brokers["broker"].tolist())
     # Rows may be many; progress has a few, for which a set costs less than numpy.
@@ -46,10 +47,10 @@ def register(state: PartitionState, observations: Observations) -> None:
 
 
 def by_replica_set(state: PartitionState, seen: Observations) -> Iterable[Observations]:
-    """Cut a micro-batch, in the order of time, where a replica left the partition and came back within it.
+    """Cut a micro-batch by time, where a replica has left the partition and come back within it.
 
-    The newest replica set alone would not show that, although the replica's log is another one since. Any other change
-    of the set shows in the newest one.
+    Otherwise the step would not notice: the newest replica set is the old one, although the replica has a new log. Any
+    other change of the set shows in the newest one, so then the micro-batch stays whole.
     """
     cuts = _comings_and_goings(state, seen.replica_sets)
     return seen.cut(cuts, _rows_read_at(seen.rows)) if cuts else [seen]
@@ -146,25 +147,37 @@ def _join(state: PartitionState, slot: int, at: int) -> None:
 
 
 def left_behind(state: PartitionState, view: int, position: int, at: int) -> None:
-    """Note that a replica was read less far than the floor, below which nothing more is judged.
+    """Note that offsets were judged without a replica, which was read less far than the floor.
 
-    It will still be read over offsets that were judged without it.
+    Nothing is judged below the floor any more. So the offsets from the replica's position up to the floor become
+    unknown, although it will still be read over them.
+
+    Args:
+        state: written to.
+        view: an `IsolationLevel`.
+        position: next offset to read of the replica.
+        at: milliseconds since 1970 UTC.
     """
     begun, end = max(position, retained_from(state)), int(state.partition["floor"][0, view])
     unread.add(state, view, begun, end, UnknownReason.BEFORE_FIRST_READING, at)
 
 
 def note_replaced(state: PartitionState, offset: int, at: int) -> None:
-    """Note that a log was replaced from an offset on, so it is unknown what its cleaner removed below.
+    """Note that a replica's log was replaced from an offset on; the offsets below become unknown.
 
-    It may have cleaned records because of what was truncated. Readers never go back there.
+    Its cleaner may have removed records there because of records that were truncated. Readers never go back there.
+
+    Args:
+        state: written to.
+        offset: first offset that was replaced.
+        at: milliseconds since 1970 UTC.
     """
     for view in VIEWS:
         unread.add(state, view, retained_from(state), offset, UnknownReason.BEFORE_FIRST_READING, at)
 
 
 def slots(state: PartitionState, brokers: Array) -> Array:
-    """The slot of the state for each broker id; -1 for a broker without one."""
+    """For each broker id, its slot in the state; -1 for a broker without one."""
     if not len(state.brokers):
         return np.full(len(brokers), UNKNOWN)
     order = np.argsort(state.brokers["broker"])
@@ -181,7 +194,10 @@ def members(state: PartitionState) -> int:
 
 
 def positions(state: PartitionState, view: int) -> Array:
-    """By slot, the next offset to read of each replica; padded to `MAX_BROKERS` with -1."""
+    """The next offset to read of each replica, indexed by slot.
+
+    It has `MAX_BROKERS` entries, and -1 where nothing was read.
+    """
     padded = np.full(MAX_BROKERS, UNKNOWN, np.int64)
     padded[: len(state.brokers)] = state.brokers["position"][:, view]
     return padded
@@ -190,7 +206,7 @@ def positions(state: PartitionState, view: int) -> Array:
 def common_position(state: PartitionState, view: int) -> int:
     """The offset below which every replica of the set was read.
 
-    -1 if the set is unknown, or how far one of its replicas was read.
+    -1 if the set is unknown, or the position of one of its replicas.
     """
     if not members(state):
         return UNKNOWN
@@ -203,7 +219,7 @@ def furthest_position(state: PartitionState, view: int) -> int:
 
 
 def read_to(state: PartitionState) -> Array:
-    """How far each replica was read, withheld rows included: int64 by slot and view."""
+    """The offset up to which each replica was read, withheld rows included: int64 by slot and view."""
     reached: Array = state.brokers["position"].copy()
     for table in (state.sums, state.recent_sums):
         np.maximum.at(reached, (table["slot"], table["view"]), table["end"])
@@ -211,9 +227,10 @@ def read_to(state: PartitionState) -> Array:
 
 
 def asked_position(state: PartitionState, view: int) -> int:
-    """Like `common_position`, but ignores replicas that cannot be reached or were never read.
+    """The offset below which every replica that answers was read.
 
-    It waits for a replica that was read in the other view only: its rows of this view are on their way.
+    Unlike `common_position` it ignores replicas that do not answer or were never read. If a replica was read in the
+    other view only, the result is -1. Its rows of this view are on their way.
     """
     asked = state.brokers["reachable"] & (state.brokers["position"].max(axis=1) != UNKNOWN)
     if state.partition["members_known"][0]:
@@ -227,11 +244,11 @@ def read_at(state: PartitionState) -> int:
 
 
 def skip(state: PartitionState, view: int, start: int, end: int, at: int) -> None:
-    """Record that a range of offsets gets no verdict, where it has none yet.
+    """Record that a range of offsets will get no verdict, without the part that has one; the floor rises to its end.
 
     Args:
         state: written to.
-        view: of which view.
+        view: an `IsolationLevel`.
         start: first offset of the range.
         end: the offset behind its last one.
         at: when it was read, milliseconds since 1970 UTC.
@@ -242,21 +259,26 @@ def skip(state: PartitionState, view: int, start: int, end: int, at: int) -> Non
 
 
 def give_up(state: PartitionState, view: int, start: int, end: int, at: int) -> None:
-    """Record that a range, and everything below it without a verdict, gets none (`skip`).
+    """Record that a range, and everything below it without a verdict, will get none; the floor rises to its end.
 
-    The floor rises past the range.
+    Args:
+        state: written to.
+        view: an `IsolationLevel`.
+        start: first offset of the range.
+        end: the offset behind its last one.
+        at: when it was read, milliseconds since 1970 UTC.
     """
     if end > start:
         skip(state, view, min(start, int(state.partition["floor"][0, view])), end, at)
 
 
 def raise_floor(state: PartitionState, view: int, offset: int) -> None:
-    """Raise the floor of a view: nothing more is judged below that offset."""
+    """Raise the floor of a view to an offset: nothing below it is judged any more."""
     state.partition["floor"][0, view] = max(int(state.partition["floor"][0, view]), offset)
 
 
 def unmark(state: PartitionState, start: int, end: int) -> None:
-    """Remember a range of offsets where the state may lack end markers.
+    """Note a range of offsets where the state may lack end markers.
 
     Either nobody was shown them, or the cap kept them out.
     """
@@ -265,9 +287,10 @@ def unmark(state: PartitionState, start: int, end: int) -> None:
 
 
 def begin_readers(state: PartitionState, rows: ViewRows) -> None:
-    """For readers that start at the log end: compare only from the highest offset at which one has started.
+    """Note where readers begin that start at the log end: only higher offsets are compared.
 
-    Replicas have different log ends. What one shows below another's start cannot be compared.
+    Replicas have different log ends. What one shows below another's start cannot be compared. So the highest of the
+    starts counts.
     """
     for view in VIEWS:
         for slot in np.flatnonzero(state.brokers["shown"][:, view] == UNKNOWN):
@@ -282,9 +305,14 @@ def begin_readers(state: PartitionState, rows: ViewRows) -> None:
 
 
 def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -> None:
-    """Move the replicas' positions to what the position rows report.
+    """Move each replica's position to the offset that its position rows report.
 
-    They never move back, and not beyond the offset from which rows are withheld.
+    It never moves back. It never moves beyond the offset from which rows are withheld.
+
+    Args:
+        state: written to.
+        rows: of the views, position rows included.
+        row_slots: for each row, the slot of its replica.
     """
     limit = int(state.partition["withheld"][0])
     is_position = rows.kind == POSITION
@@ -340,7 +368,10 @@ def only_compacts(state: PartitionState) -> bool:
 
 
 def why_gone(state: PartitionState) -> UnknownReason:
-    """Why the offsets are unknown that a log no longer held when they were to be read."""
+    """The reason to give for offsets that a log no longer held when they were to be read.
+
+    It is ``DELETED_UNREAD`` if the topic's cleanup policy deletes, and ``SKIPPED`` otherwise.
+    """
     return UnknownReason.DELETED_UNREAD if int(state.partition["deletes"][0]) > 0 else UnknownReason.SKIPPED
 
 
@@ -352,16 +383,16 @@ def log_starts(state: PartitionState) -> list[int]:
 
 
 def held_from(state: PartitionState) -> int:
-    """The lowest log start in the replica set, of logs that hold anything.
+    """The lowest log start in the replica set.
 
-    `NEVER` if no log is known to hold any.
+    Only logs that hold any record count; `NEVER` if none is known to.
     """
     held = state.brokers["member"] & holds_any(state.brokers)
     return int(state.brokers["log_start_offset"][held].min(initial=NEVER))
 
 
 def ended_up_to(state: PartitionState) -> int:
-    """The offset below which no read_committed record waits for its own end marker to be read; `NEVER` if none waits.
+    """The offset of the first record in read_committed whose end marker has yet to be read; `NEVER` if there is none.
 
     Below the last stable offset every transaction has ended. While another transaction is open, some of their end
     markers lie above that offset. Until such a marker is read, nobody knows whether the replica contradicts itself.
@@ -370,9 +401,9 @@ def ended_up_to(state: PartitionState) -> int:
 
 
 def retained_from(state: PartitionState) -> int:
-    """The offset from which on anything can be judged; -1 if it is unknown.
+    """The offset below which nothing can be judged, because logs no longer hold it; -1 if it is unknown.
 
-    It is the largest log start offset of the replica set, for retention deletes at different times. If a topic is only
+    It is the highest log start of the replica set. Retention deletes at different times on each. If a topic is only
     compacted, no log should begin above another. Then replicas are compared as far down as two of their logs reach.
     """
     starts = log_starts(state)
@@ -386,9 +417,9 @@ def retained_from(state: PartitionState) -> int:
 
 
 def holding(state: PartitionState, offsets: Array) -> Array:
-    """For each offset, a bit mask of the replica set without the replicas whose log begins above it.
+    """For each offset, a bit mask of the replicas to compare there.
 
-    That concerns only logs that begin above `retained_from`.
+    It is the replica set, without the replicas whose log begins above both the offset and `retained_from`.
     """
     held = np.full(len(offsets), members(state), np.uint32)
     if not len(offsets):
@@ -400,7 +431,7 @@ def holding(state: PartitionState, offsets: Array) -> Array:
 
 
 def undecided(state: PartitionState) -> Array:
-    """Mask of the records at or above every last stable offset that some replicas showed and others lack.
+    """Mask of the records at or above every replica's last stable offset that some replicas showed and others lack.
 
     No cleaner goes that far. So a replica has lost such a record, or has kept one that the cluster has lost. Which
     record of a key is the latest is unknown until the transactions there have ended.
@@ -416,13 +447,15 @@ def undecided(state: PartitionState) -> Array:
 
 
 def follow_heads(state: PartitionState, rows: ViewRows, progress: ProgressRows, *, was_known: bool) -> None:
-    """Remember the offset at which each log with records began, while only compaction could have moved it.
+    """Remember in the state the lowest start of a log with records, as long as nothing but compaction removes records.
+
+    If a log begins above that offset later, its replica has lost records (`parallax.compare.rules.log_start`).
 
     Args:
-        state: after the log starts and the cleanup policy were taken in; written to.
-        rows: of the views, which may come before any policy is known.
-        progress: rows of progress; one may have met a log start that none of ``rows`` did.
-        was_known: the policy was known before this step.
+        state: written to; the log starts and the cleanup policy of the step are in it already.
+        rows: of the views; they may come before any policy is known.
+        progress: rows of progress; they may name a log start that none of ``rows`` has.
+        was_known: whether the policy was known before this step.
     """
     partition, starts, lowest = state.partition, log_starts(state), held_from(state)
     if not was_known:

@@ -1,4 +1,7 @@
-"""The results of a step on their way to the driver: text, or columns of many partitions."""
+"""How a step's results get from a Spark task to the driver.
+
+They are text, or, for many partitions, columns.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ _NOW = b"now_ms"
 
 
 def to_json(suspects: list[Suspect], coverage: Coverage) -> str:
-    """The suspects and the coverage of one partition as text."""
+    """The suspects and the coverage of one partition as JSON text."""
     return _RESULT.dump_json(_Result(suspects, coverage)).decode()
 
 
@@ -52,7 +55,8 @@ def told_by(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Suspect], list[Cove
     """The suspects and the coverages that Spark tasks report.
 
     Args:
-        rows: of the columns ``results`` (texts of `to_json`) and ``quiet`` (of `to_columns`); each may be None.
+        rows: mappings with the columns ``results`` (a list of texts that `to_json` wrote) and ``quiet`` (bytes that
+            `to_columns` wrote); each may be None.
     """
     suspects: list[Suspect] = []
     coverages: list[Coverage] = []
@@ -90,10 +94,10 @@ def to_columns(places: Sequence[TopicPartition], quiet: Quiet, now_ms: int) -> b
 
 
 def pieces(table: Array, bounds: Array) -> Any:
-    """An Arrow array of the bytes of a table, cut into pieces.
+    """An Arrow array with the bytes of a table, cut into one piece for each partition.
 
     Args:
-        table: the rows of all pieces.
+        table: the rows of all partitions, one after another.
         bounds: where each piece begins, in bytes, and where the last one ends.
     """
     data = np.ascontiguousarray(table).view(np.uint8)

@@ -1,8 +1,8 @@
-"""The comparison's state between two micro-batches: files next to its checkpoint, which are never changed.
+"""Files with the comparison's state between two micro-batches; they lie next to its checkpoint and never change.
 
 A *segment* holds the states of the partitions that a task has compared, by their bucket. A large part of a state lies
 in a file of its own, which is written again only when it has changed. While a replica is away, that may be tens of
-megabytes that stay the same for days. A *manifest* names the segments of one offset of the source.
+megabytes that stay the same for days. A *manifest* names all segments that make up the state at one of Spark's offsets.
 
 A task writes new segments and touches no old one. The driver writes the manifest of the micro-batch's end as the very
 last thing. So a micro-batch that is run again begins with the manifest of its start, whatever died. Files are named by
@@ -34,13 +34,13 @@ from parallax.stores import is_remote, rust_path
 from parallax.views.filesystem import filesystem
 
 BUCKETS = 16
-"""Buckets of a new checkpoint; one that exists keeps its own number."""
+"""How many buckets a new checkpoint has; an existing one keeps its number."""
 
 LARGE = 1 << 18
-"""Bytes of unmatched state that are worth a file of their own."""
+"""Unmatched tables of this many bytes or more get a file of their own."""
 
 _KEPT = 4
-"""Manifests that stay: Spark goes back by one micro-batch at most."""
+"""How many manifests stay: Spark goes back by one micro-batch at most."""
 
 _FIELDS: list[Any] = [
     pa.field("bucket", pa.int32()),
@@ -54,7 +54,7 @@ _SEGMENT = pa.schema(_FIELDS)
 
 
 class StateGoneError(RuntimeError):
-    """There is no state for the source's offset; the comparison has to be rebuilt from the tables."""
+    """There is no state for Spark's offset; the comparison has to be rebuilt from the tables."""
 
 
 class BrokenFileError(ValueError):
@@ -67,7 +67,7 @@ def bucket_of(topic: str, partition: int, buckets: int) -> int:
 
 
 def offset_mark(offset: Mapping[str, Any]) -> str:
-    """The name of an offset of the source, which a manifest is filed under."""
+    """The name under which the manifest of one of Spark's offsets is stored."""
     return hashlib.sha256(json.dumps(offset, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -85,9 +85,9 @@ def _checksum(document: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A bucket's segment by its name, and the files that it names for this bucket.
+    """The name of the segment that holds a bucket's states, and the names of the files that belong to it.
 
-    Several buckets may share a segment.
+    ``files`` are the large states of this bucket. Several buckets may share a segment.
     """
 
     name: str
@@ -96,12 +96,12 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The state of a comparison at one offset of the source: which segments hold it.
+    """The state of a comparison at one of Spark's offsets: which segments hold it.
 
     Attributes:
-        buckets: how many there are.
-        segments: by bucket; a bucket without a segment holds no partition yet.
-        number: how many micro-batches have led to it; of two manifests, the one with the lower number is older.
+        buckets: how many buckets there are.
+        segments: for each bucket the segment with its states; a bucket without one holds no partition yet.
+        number: how many micro-batches have led to it. Of two manifests, the one with the lower number is older.
     """
 
     buckets: int = BUCKETS
@@ -109,7 +109,7 @@ class Manifest:
     number: int = 0
 
     def with_segments(self, new: Mapping[int, Segment]) -> Manifest:
-        """The next manifest, with the segments of some buckets replaced."""
+        """The manifest of the next micro-batch, with the new segments of the buckets that it compared."""
         return Manifest(self.buckets, {**self.segments, **new}, self.number + 1)
 
     def files(self) -> set[str]:
@@ -124,7 +124,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The manifest from the text that `to_json` wrote; one of an earlier version has no checksum.
+        """The manifest from the text that `to_json` wrote; a text of an earlier version has no checksum to check.
 
         Raises:
             ValueError: the text is no manifest, or is damaged.
@@ -145,9 +145,9 @@ class States:
     """The states of a bucket's partitions. Each is unpacked when it is asked for; unchanged ones stay packed.
 
     Args:
-        files: where large states have files of their own.
-        bucket: its number.
-        packed: its rows of a segment; None where it has none yet.
+        files: the file system in which large states have files of their own.
+        bucket: number of the bucket.
+        packed: the bucket's rows of its segment; None where it has no segment yet.
     """
 
     def __init__(self, files: fs.FileSystem, bucket: int, packed: pa.Table | None = None) -> None:
@@ -162,13 +162,13 @@ class States:
         self._stays = np.ones(self._packed.num_rows, np.bool_)
 
     def get(self, place: TopicPartition) -> PartitionState:
-        """The state of a partition; a fresh one if nothing was observed of it yet.
+        """The state of a partition; a new one if nothing was observed of the partition yet.
 
         Raises:
-            OSError: its file cannot be read.
-            BrokenFileError: its file is not what was written.
-            VersionError: it is of another version.
-            ValueError: it is no state.
+            OSError: the state's own file cannot be read.
+            BrokenFileError: that file does not hold what was written.
+            VersionError: the state was written by another version of Parallax.
+            ValueError: the bytes are no state.
         """
         row = self._row(place)
         if row is None:
@@ -183,8 +183,8 @@ class States:
 
         Args:
             place: the partition.
-            before: what `get` gave; None where nothing of it stays.
-            after: the new one.
+            before: the state that `get` gave, to see what has changed; None if all of it is replaced.
+            after: the new state.
         """
         row = self._row(place)
         head = after.head_bytes()
@@ -205,10 +205,11 @@ class States:
         }
 
     def packed(self, places: Sequence[TopicPartition]) -> tuple[Blobs, Blobs, Array]:
-        """The packed states of many partitions: their heads, and their unmatched tables.
+        """The packed states of many partitions, for the step that takes them together.
 
         Returns:
-            The heads; the unmatched parts; a mask of the partitions whose unmatched part lies in no other file.
+            The heads, the unmatched tables, and a mask of the partitions whose unmatched tables are here. Those of the
+            others lie in files of their own, and come out empty.
         """
         at = np.array([self._at.get(place, UNKNOWN) for place in places], np.int64)
         known = at >= 0
@@ -217,12 +218,12 @@ class States:
         return _blobs(self._columns["head"], at), _blobs(self._columns["unmatched"], at), whole
 
     def put_packed(self, places: Sequence[TopicPartition], heads: Any, unmatched: Any) -> None:
-        """Replace the states of many partitions, none of them large.
+        """Replace the states of many partitions by packed ones that need no file of their own.
 
         Args:
-            places: partitions that were not put before.
-            heads: Arrow array of bytes.
-            unmatched: Arrow array of bytes.
+            places: the partitions; none of them was put before.
+            heads: Arrow array with the packed head of each.
+            unmatched: Arrow array with the packed unmatched tables of each.
         """
         self._stays[[self._at[place] for place in places if place in self._at]] = False
         n = len(places)
@@ -237,7 +238,7 @@ class States:
         self._together.append(pa.Table.from_arrays(columns, schema=_SEGMENT))
 
     def rows(self) -> pa.Table:
-        """All states of the bucket, as rows of a segment."""
+        """All states of the bucket as a table, to be written into a segment."""
         stays = self._stays.copy()
         stays[[self._at[place] for place in self._changed if place in self._at]] = False
         changed = pa.Table.from_pylist([dict(row) for row in self._changed.values()], _SEGMENT)
@@ -272,12 +273,12 @@ def _blobs(column: Any, at: Array) -> Blobs:
 
 
 class Store:
-    """The segments and manifests of one comparison.
+    """The segments and manifests of a comparison, in its checkpoint.
 
     Several processes may use it, but only one may write manifests.
 
     Args:
-        checkpoint: folder or URI of the checkpoint that they lie in.
+        checkpoint: folder or URI of the query's checkpoint.
     """
 
     def __init__(self, checkpoint: str) -> None:
@@ -312,10 +313,10 @@ class Store:
                 self._files.delete_file(file.base_name)
 
     def manifest(self, mark: str) -> Manifest:
-        """Read the manifest of an offset of the source.
+        """Read the manifest of one of Spark's offsets.
 
         Raises:
-            StateGoneError: there is none.
+            StateGoneError: there is no such manifest.
             ValueError: the file is no manifest.
         """
         try:
@@ -324,10 +325,10 @@ class Store:
             raise StateGoneError("the comparison's state is not there; it is rebuilt from the tables") from error
 
     def commit(self, mark: str, manifest: Manifest) -> None:
-        """Write the manifest of an offset, and remove files that only older manifests name.
+        """Write the manifest of one of Spark's offsets, then remove files that only older manifests name.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the manifest cannot be written.
         """
         name = f"at-{mark}"
         # A put is atomic, and nothing can be renamed there.
@@ -353,11 +354,11 @@ class Store:
                     self._files.delete_file(name)
 
     def load(self, segments: Mapping[int, Segment | None]) -> dict[int, States]:
-        """Read the states of some buckets; a segment that several buckets share is read once.
+        """Read the states of some buckets, by bucket; a segment that several buckets share is read once.
 
         Raises:
             OSError: a segment cannot be read.
-            BrokenFileError: it is not what was written.
+            BrokenFileError: a segment does not hold what was written.
         """
         read: dict[str, pa.Table] = {}
         found = {}
@@ -371,10 +372,10 @@ class Store:
         return found
 
     def save(self, buckets: Sequence[States]) -> dict[int, Segment]:
-        """Write the states of some buckets as one new segment; returns that segment by bucket.
+        """Write the states of some buckets as one new segment; returns that segment for each bucket.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the segment cannot be written.
         """
         tables = [states.rows() for states in buckets]
         sink = pa.BufferOutputStream()

@@ -1,4 +1,4 @@
-"""The unmatched rest of one topic partition between two micro-batches: packed arrays, two blobs.
+"""What the comparison of one partition keeps between two micro-batches: packed arrays, in two pieces of bytes.
 
 It holds nothing that every replica has shown, or has passed with a good reason not to show.
 """
@@ -17,10 +17,10 @@ from parallax.compare.observations import Array
 from parallax.model import UNKNOWN, UnknownReason
 
 MAX_BROKERS = 32
-"""Replicas of one partition that the bit masks (``<u4``) have room for."""
+"""How many replicas of one partition the bit masks (``<u4``) have room for."""
 
 NEVER = np.iinfo(np.int64).max
-"""An offset above all others. The end of a transaction that is open has it, and a marker that is not missed."""
+"""An offset above all others: the end of a transaction that is still open, or of a marker that is not missed."""
 
 PARTITION = np.dtype(
     [
@@ -214,7 +214,8 @@ UNENDED = np.dtype(
 DEFERRED = np.dtype([("view", "u1"), ("start", "<i8"), ("end", "<i8")])
 """A range that the cap kept out of the state; ``end`` is `NEVER` while it grows.
 
-Or the range behind a failed step, until all readers are known again (compare/anew.py).
+A failed step may leave one as well: from its offset on, until the positions of all readers are known again
+(compare/anew.py).
 """
 
 UNREAD = np.dtype([("view", "u1"), ("reason", "u1"), ("start", "<i8"), ("end", "<i8"), ("since", "<i8")])
@@ -263,19 +264,19 @@ GOING = np.dtype(
 them. One row without a producer says for each such offset that it is known."""
 
 RAISED_IDS = np.dtype("<u8")
-"""The first 64 bits of suspect ids that were raised, oldest first; at most `MAX_RAISED`."""
+"""The first 64 bits of the ids of suspects that were raised, oldest first; at most `MAX_RAISED`."""
 
 MAX_RAISED = 4096
 
 UNMATCHED = ("content", "pending", "candidates", "intervals", "markers", "sums")
-"""The tables of a state that may be large; the last ones of `PartitionState`."""
+"""The tables of a state that may be large; they are the last ones of `PartitionState`."""
 
 _MAGIC = b"PXC"
 _VERSION = 12
 
 
 NOWHERE = (NEVER, UNKNOWN)
-"""A range of offsets that holds none."""
+"""A range of offsets that is empty."""
 
 
 class VersionError(ValueError):
@@ -288,9 +289,9 @@ def empty(dtype: np.dtype[Any]) -> Array:
 
 
 def kept(table: Array, mask: Array) -> Array:
-    """The rows of a table that a mask selects; if it selects all, the table itself.
+    """The rows of a table that a mask selects.
 
-    A copy is what costs.
+    If it selects all, the result is the table itself, because a copy would cost time.
     """
     return table if mask.all() else table[mask]
 
@@ -314,11 +315,13 @@ def _table(dtype: np.dtype[Any]) -> Any:
 
 @dataclass(slots=True)
 class PartitionState:
-    """The state of one topic partition. A step replaces its arrays, and never writes into those of its input.
+    """The state of one topic partition: tables (numpy arrays of rows) of what still waits to be compared.
 
-    The first tables are its *head*: small, and different after each step. The others, `UNMATCHED`, may be large. They
-    stay the same as long as nothing is matched and the cap lets nothing in. So head and unmatched tables are packed
-    separately.
+    A step replaces the tables, and never writes into those of its input.
+
+    The tables up to ``going`` are the *head*: small, and different after each step. The others are the *unmatched*
+    tables (`UNMATCHED`), which may be large. They stay the same as long as nothing is matched and the cap lets nothing
+    in. So head and unmatched tables are packed separately.
     """
 
     partition: Array = field(default_factory=_fresh_partition, metadata={"dtype": PARTITION})
@@ -339,20 +342,23 @@ class PartitionState:
 
     @property
     def nbytes(self) -> int:
-        """The size of all tables in bytes, without the header."""
+        """The size of all tables together in bytes."""
         return sum(getattr(self, f.name).nbytes for f in fields(self))
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is unmatched: there is nothing to judge."""
+        """Whether nothing in the state waits to be judged."""
         return not (len(self.disputes) or any(len(getattr(self, name)) for name in UNMATCHED))
 
     def has_unmatched_of(self, other: PartitionState) -> bool:
-        """Whether the unmatched tables are the same objects as those of another state."""
+        """Whether the unmatched tables are the same objects as another state's; then they need not be written again."""
         return all(_same(getattr(self, name), getattr(other, name)) for name in UNMATCHED)
 
     def copy(self) -> PartitionState:
-        """A copy whose two small tables may be written to; its large ones may only be replaced."""
+        """A copy that may be changed, in a limited way.
+
+        Its tables ``partition`` and ``brokers`` may be written to. All others are shared, and may only be replaced.
+        """
         return replace(self, partition=self.partition.copy(), brokers=self.brokers.copy())
 
     def to_bytes(self) -> bytes:
@@ -374,14 +380,14 @@ class PartitionState:
 
     @classmethod
     def from_bytes(cls, data: bytes, unmatched: Callable[[], bytes] | None = None) -> PartitionState:
-        """Unpack a state; empty bytes give a fresh one.
+        """Unpack a state; empty bytes give a new state.
 
         Args:
-            data: of ``to_bytes``; with ``unmatched``, of ``head_bytes``.
+            data: the bytes of ``to_bytes``; if ``unmatched`` is given, those of ``head_bytes``.
             unmatched: returns the bytes of ``unmatched_bytes``; called only if the head announces rows there.
 
         Raises:
-            VersionError: the state is of another version.
+            VersionError: another version of Parallax has written the state.
             ValueError: the bytes are no state, or the two parts do not fit together.
         """
         if not data:
@@ -410,10 +416,10 @@ TABLES = tuple((f.name, f.metadata["dtype"]) for f in fields(PartitionState))
 """The tables of a state and their types, in the order in which they are packed."""
 
 HEADER = np.dtype([("magic", f"S{len(_MAGIC)}"), ("version", "u1"), ("rows", "<u8", (len(TABLES),))])
-"""The beginning of a head, for readers of many heads; ``rows`` of each of `TABLES`."""
+"""The beginning of a packed head, to read many heads together; ``rows`` has the number of rows of each of `TABLES`."""
 
 NEW_HEADER = np.array((_MAGIC, _VERSION, 0), HEADER)
-"""That of a state of this version."""
+"""The header of a state of this version without rows."""
 
 
 _SINCE = {12: (("recent_sums", "going", "sums"), ("withheld", "withheld_since", "withheld_until", "differed"))}
@@ -461,7 +467,7 @@ def _same(left: Array, right: Array) -> bool:
 
 
 def new_broker(broker: int) -> Array:
-    """The row of a replica of which nothing is known yet."""
+    """The `BROKER` row of a replica of which nothing is known yet."""
     row = np.zeros(1, BROKER)
     for name in BROKER.names or ():
         if name not in ("broker", "member", "reachable", "topic_id", "begun"):

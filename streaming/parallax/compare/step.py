@@ -50,11 +50,12 @@ class StepResult:
     """The result of one step of the comparison.
 
     Attributes:
-        state: for the next step.
-        suspects: those not raised before.
+        state: the partition's state, for the next step.
+        suspects: those that were not raised before.
         coverage: how far the partition has been compared.
         unlike: offsets that all replicas have passed in read_uncommitted by this step, and that only some of them hold.
-            If the topic is not compacted now, only those below where it is known to have been so always.
+            Only such offsets count as were written while the topic may have been compacted, and it must not be
+            compacted now. Otherwise empty.
     """
 
     state: PartitionState
@@ -73,21 +74,23 @@ def step(
     compacted: bool | None = None,
     from_log_start: bool = True,
 ) -> StepResult:
-    """Compare what a micro-batch showed of one topic partition with what is unmatched.
+    """Compare what a micro-batch showed of one topic partition with what its state holds.
 
-    Deterministic. Rows that were taken in before change nothing. Two things change when a suspect is raised, but not
-    which causes are found: how rows are cut into batches, and in which order those of different brokers and views
-    arrive (docs/contribute/theory.md, "Order and clocks").
+    The same input gives the same result. Rows that were compared before change nothing. Which causes are found does not
+    depend on how rows are cut into micro-batches, nor on the order in which rows of different brokers and views arrive.
+    Only the time at which a suspect is raised does (docs/contribute/theory.md, "Order and clocks").
 
     Args:
-        state: of the step before; not written to.
+        state: the state after the step before; not written to.
         observations: rows of the views, and of progress.
-        settings: grace period and cap.
+        settings: grace period, and cap of the state.
         now_ms: milliseconds since 1970 UTC; only a date for what is raised or left behind, no verdict depends on it.
-        agreed: a range that replaces the rows that it holds (`parallax.compare.agreed`); the observations lack them.
-        compacted: whether the topic is compacted, so that a record may be absent because a later one has its key; None
-            goes by the cleanup policy in the progress rows.
-        from_log_start: readers begin at the log start (``startingOffsets=earliest``), not at the log end.
+        agreed: a range whose rows were compared by their sums alone (`parallax.compare.agreed`); the observations lack
+            these rows. None if there is no such range.
+        compacted: whether the topic is compacted, so that a record may be absent because a later one has its key. None
+            takes that from the cleanup policy in the progress rows.
+        from_log_start: whether readers begin at the log start (``startingOffsets=earliest``); otherwise they begin at
+            the log end.
     """
     suspects: list[Suspect] = []
     unlike: list[Array] = []

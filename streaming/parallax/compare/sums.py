@@ -1,8 +1,9 @@
-"""Sums of withheld rows for each reader, to find out without the rows whether readers showed the same.
+"""Sums of each reader's withheld rows, to find out without the rows whether readers showed the same. Pure.
 
-A *mark* holds the sums of all withheld rows of a reader below one offset; a reader has several, in offset order. Below
-the offset that all readers have passed there is one for each block (`BLOCK_BITS`). Above it they are closer to each
-other (`RECENT_BITS`). So two readers can be compared nearly up to where they end, and a day of rows costs little. Pure.
+A *mark* (a row of `SUM`) holds the sums of all withheld rows of a reader below one offset. A reader has several marks,
+in offset order. Below the offset that all readers have passed there is one for each block of ``2**BLOCK_BITS`` offsets.
+Above it there is one every ``2**RECENT_BITS`` offsets. So two readers can be compared nearly up to where they end, and
+a day of rows costs little.
 """
 
 from __future__ import annotations
@@ -19,38 +20,38 @@ from parallax.model import UNKNOWN
 from parallax.replica.digests import BLOCK_BITS, COLUMNS, KINDS, Digester, Digests
 
 RECENT_BITS = 6
-"""Marks lie so close where some reader has yet to come: every 64 offsets."""
+"""Above the offset that all readers have passed, there is a mark every 2**6 = 64 offsets."""
 
 Reader = tuple[int, int]
 """Slot and view."""
 
 _KEY = b"withheld by blk."
-"""Hashes of keys and contents are keyed already; these sums are compared with their own kind only."""
+"""The key of these sums; it need not be secret, because keys and contents are hashed with a secret key already."""
 
 _COUNTS = ("rows", "transactional", "odd", "low", "high", "shape")
 
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """How close marks lie, as powers of two; only tests of short histories use other values than the defaults.
+    """How close marks lie to each other, as powers of two. Only tests of short histories change the defaults.
 
     Attributes:
-        block: distance of marks where all readers have passed.
-        recent: distance of marks behind that.
+        block: where all readers have passed, there is a mark every ``2**block`` offsets.
+        recent: beyond, there is a mark every ``2**recent`` offsets.
     """
 
     block: int = BLOCK_BITS
     recent: int = RECENT_BITS
 
     def up(self, offset: int) -> int:
-        """The first end of a block at or behind an offset."""
+        """The lowest end of a block that is not below an offset."""
         return -(-offset >> self.block) << self.block
 
 
 def marks_of(state: PartitionState) -> dict[Reader, Array]:
     """The marks of each reader, in offset order.
 
-    Readers with withheld rows have them, and readers that were read to where others have such rows.
+    A reader has marks if rows of it are withheld, or if it was read into the range where rows of others are.
     """
     table = np.concatenate([state.sums, state.recent_sums])
     table = table[np.lexsort((table["end"], table["view"], table["slot"]))]
@@ -68,7 +69,8 @@ def marks_of(state: PartitionState) -> dict[Reader, Array]:
 def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) -> None:
     """Put the marks of all readers back into the state.
 
-    Those at the end of a block stay as they are; they are kept apart from those that change all the time.
+    Marks at the end of a block go into a table of their own (``state.sums``), because they no longer change. All others
+    go into ``state.recent_sums``.
     """
     table = np.concatenate([empty(SUM), *marks.values()])
     is_block = table["end"] & ((1 << grain.block) - 1) == 0
@@ -79,21 +81,26 @@ def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) ->
 
 
 def digested(rows: ViewRows, grain: Grain) -> Digests:
-    """The digests of one reader's rows, in offset order and without position rows."""
+    """Sums of one reader's rows by block, in the form of `parallax.replica.digests`.
+
+    Args:
+        rows: in offset order, without position rows.
+        grain: its ``recent`` is the size of the blocks.
+    """
     columns = {name: getattr(rows, name) for name in COLUMNS}
     return _digester(grain.recent).add_up(np.array([0, len(rows)]), np.zeros(1, np.int32), columns)
 
 
 def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reached: int, grain: Grain) -> Array:
-    """The marks of a reader after more of its rows were read.
+    """The marks of a reader after it has shown more rows.
 
     Args:
         marks: the reader's marks so far.
         reader: the reader that has shown the rows.
-        rows: those behind the last mark, in offset order; none of them a position row.
-        digests: of the rows.
-        reached: how far the reader was read.
-        grain: see `Grain`.
+        rows: its rows behind the last mark, in offset order, without position rows.
+        digests: the sums of these rows (`digested`).
+        reached: the offset up to which the reader was read.
+        grain: how close marks lie.
     """
     last = marks[-1:] if len(marks) else np.zeros(1, SUM)
     found = _parts(rows, digests)
@@ -110,7 +117,14 @@ def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reache
 
 
 def totals(rows: ViewRows) -> Array:
-    """The sums of one reader's rows, as one row of `SUM`; the rows are in offset order."""
+    """The sums of one reader's rows, to check that withheld rows are found again in the views.
+
+    Args:
+        rows: in offset order.
+
+    Returns:
+        One row of `SUM`, without slot, view and end.
+    """
     made, parts = np.zeros(1, SUM), _parts(rows, digested(rows, Grain()))
     for name in _COUNTS:
         made[name] = parts[name].sum(dtype=SUM[name])
@@ -148,7 +162,7 @@ def _digester(bits: int) -> Digester:
 
 
 def thinned(marks: Mapping[Reader, Array], grain: Grain) -> dict[Reader, Array]:
-    """The marks of each reader, with one for each block below what all readers have passed."""
+    """Fewer marks of each reader: one for each block, below the offset that all readers have passed."""
     if not marks:
         return {}
     passed = min(int(its["end"][-1]) for its in marks.values())
@@ -172,10 +186,11 @@ def at(marks: Array, cuts: Array) -> Array:
 
     Args:
         marks: the reader's marks, rows of `SUM` in offset order.
-        cuts: offsets.
+        cuts: the offsets.
 
     Returns:
-        A row of `SUM` for each cut. Above where the reader was read to, the sums are of all its rows.
+        A row of `SUM` for each of ``cuts``. For an offset beyond the reader's last mark it has the sums of all its
+        rows.
     """
     number = np.searchsorted(marks["end"], cuts, side="right") - 1
     found = marks[np.maximum(number, 0)]
@@ -185,7 +200,15 @@ def at(marks: Array, cuts: Array) -> Array:
 
 
 def common_cuts(marks: Iterable[Array], start: int, grain: Grain) -> Array:
-    """Offsets above ``start`` up to which the sums of all given readers are known, in order."""
+    """The offsets above ``start`` at which the sums of all given readers are known, ascending.
+
+    There the readers can be compared.
+
+    Args:
+        marks: of each reader.
+        start: only higher offsets are returned.
+        grain: how close marks lie.
+    """
     several = list(marks)
     lowest = min(int(its["end"][-1]) for its in several)
     block = np.int64(1 << grain.block)
@@ -197,7 +220,12 @@ def common_cuts(marks: Iterable[Array], start: int, grain: Grain) -> Array:
 
 
 def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
-    """Mask of the offsets up to which all readers of each view have shown the same rows."""
+    """For each offset, whether all readers of a view have shown the same rows below it, in both views.
+
+    Args:
+        marks: the marks of each reader.
+        cuts: offsets that are `common_cuts`.
+    """
     mask = np.ones(len(cuts), np.bool_)
     for view in VIEWS:
         found = [at(its, cuts) for (_, of), its in marks.items() if of == view]
@@ -208,7 +236,12 @@ def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
 
 
 def is_one_shape(marks: Mapping[Reader, Array], cuts: Array) -> Array:
-    """Mask of the offsets below which both readers of each replica have shown rows of the same transactions."""
+    """For each offset, whether the two readers of every replica have shown the same transactions below it.
+
+    Args:
+        marks: the marks of each reader.
+        cuts: offsets that are `common_cuts`.
+    """
     mask = np.ones(len(cuts), np.bool_)
     for (slot, view), its in marks.items():
         other = marks.get((slot, 1 - view))
@@ -217,9 +250,9 @@ def is_one_shape(marks: Mapping[Reader, Array], cuts: Array) -> Array:
 
 
 def agreed_to(state: PartitionState, view: int) -> int:
-    """Up to which offset the withheld rows of all replicas agree, in a view.
+    """The offset up to which the withheld rows of all replicas agree in a view.
 
-    -1 if no rows are withheld.
+    -1 if none are known to agree.
     """
     marks = {reader: its for reader, its in marks_of(state).items() if reader[1] == view}
     if {slot for slot, _ in marks} < set(np.flatnonzero(state.brokers["member"]).tolist()) or not marks:
@@ -230,7 +263,13 @@ def agreed_to(state: PartitionState, view: int) -> int:
 
 
 def counted(marks: Mapping[Reader, Array], name: str, cuts: Array) -> Array:
-    """One column of `SUM`, added up over all readers, for the rows below each of some offsets."""
+    """For each offset, one sum over the withheld rows of all readers together, such as how many rows lie below it.
+
+    Args:
+        marks: the marks of each reader.
+        name: the column of `SUM` to add up.
+        cuts: the offsets.
+    """
     found: Array = np.zeros(len(cuts), np.int64)
     for its in marks.values():
         found += at(its, cuts)[name].astype(np.int64)
@@ -238,7 +277,10 @@ def counted(marks: Mapping[Reader, Array], name: str, cuts: Array) -> Array:
 
 
 def behind(marks: Mapping[Reader, Array], cut: int) -> dict[Reader, Array]:
-    """The marks of a reader behind an offset; none if the reader was read no further."""
+    """The marks of the rows at or above the offset ``cut``: the sums without the rows below it.
+
+    Readers that were read no further than ``cut`` are left out.
+    """
     found = {}
     for reader, its in marks.items():
         left = its[its["end"] > cut].copy()

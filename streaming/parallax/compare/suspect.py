@@ -16,9 +16,9 @@ class Accusation:
     """A rule's claim that a replica is wrong, or that replicas differ, before it has a lasting id.
 
     Attributes:
-        broker: the accused replica.
+        broker: id of the broker with the accused replica.
         offset: the record concerned; for a transaction, its first offset on the accused.
-        observations: JSON-able; what each broker was recorded to show.
+        observations: evidence as JSON values: what each broker was recorded to show.
     """
 
     rule: Rule
@@ -34,7 +34,7 @@ class Accusation:
 
     @property
     def cause(self) -> str:
-        """The cause, which identifies the divergence, so that it is the same tomorrow (docs/contribute/theory.md)."""
+        """What identifies the divergence, such as its transaction, key or offset, as text: the same tomorrow."""
         if self.kind in TRANSACTION_KINDS:
             return f"txn:{self.producer_id}:{self.transaction_start_offset}"
         if self.kind in KEY_KINDS and (self.key_hash_hi or self.key_hash_lo):
@@ -55,8 +55,8 @@ class Suspect:
     """A difference that no rule explains; a row of the table ``suspects``.
 
     Attributes:
-        accusation: what the rule found.
-        positions: JSON-able; how far each broker had been read when the suspect was raised.
+        accusation: what the rule says is wrong, and its evidence.
+        positions: as JSON values, by broker id and view, the next offset to read when the suspect was raised.
         raised_at: milliseconds since 1970 UTC.
     """
 
@@ -78,21 +78,24 @@ class Suspect:
 
     @property
     def broker(self) -> int:
-        """The accused replica."""
+        """The id of the broker with the accused replica."""
         return self.accusation.broker
 
     @property
     def cause(self) -> str:
-        """The cause of the suspect, which identifies the divergence, so that it is the same tomorrow."""
+        """What identifies the divergence, such as its transaction, key or offset, as text: the same tomorrow."""
         return self.accusation.cause
 
     @property
     def suspect_id(self) -> str:
-        """The id of the suspect, 32 hexadecimal digits: see the function of this name."""
+        """The id of the suspect, 32 hexadecimal digits; the same accusation has the same id in every run."""
         return suspect_id(self.topic, self.partition, self.accusation)
 
     def as_row(self) -> dict[str, Any]:
-        """The columns of the table ``suspects``, without ``batch_id``; ``raised_at`` in milliseconds."""
+        """The suspect as a row of the table ``suspects``, by column name.
+
+        ``batch_id`` is left out; ``raised_at`` is in milliseconds.
+        """
         a = self.accusation
         return {
             "suspect_id": self.suspect_id,
@@ -114,9 +117,9 @@ class Suspect:
 
 
 def suspect_id(topic: str, partition: int, accusation: Accusation) -> str:
-    """The id that the same accusation of the same replica gets in every run.
+    """The id of an accusation, 32 hexadecimal digits: the same in every run.
 
-    A topic that was created again under the name gets other ids, if its topic id is known.
+    If a topic is created again under its name, and its topic id is known, its accusations get other ids.
     """
     topic_id = accusation.observations.get("topic_id")
     more = () if topic_id is None else (topic_id,)
@@ -125,12 +128,13 @@ def suspect_id(topic: str, partition: int, accusation: Accusation) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DeferredRange:
-    """Offsets that were not compared because the unmatched state had reached its cap, or was lost by an error.
+    """Offsets that were not compared: the state had reached its cap, or was lost by an error.
 
     Attributes:
         view: an `IsolationLevel`.
         start: first offset.
-        end: one past the last; -1 while the slowest replica has not reached ``start`` yet.
+        end: one past the last offset; -1 while the range still grows, because the slowest replica has not reached
+            ``start``.
     """
 
     view: int
@@ -140,15 +144,18 @@ class DeferredRange:
 
 @dataclass(frozen=True, slots=True)
 class UnreadRange:
-    """Offsets that every replica was read past, but none in time: something may have been cleaned before.
+    """Offsets that replicas were read past too late, or that were left without verdict: they need an audit.
+
+    Too late means: the cleaner may have removed something there before any replica was read.
 
     Attributes:
         view: an `IsolationLevel`.
         start: first offset.
-        end: one past the last.
-        reason: why, one of those that an audit of the partition settles.
-        since: when the replicas were read past it, in milliseconds since 1970 UTC.
-        unjudged: how many of its offsets still wait for a verdict of the stream, and count under that reason.
+        end: one past the last offset.
+        reason: why there is no verdict; one of the reasons that an audit of the partition settles.
+        since: when the replicas were read past the range, in milliseconds since 1970 UTC.
+        unjudged: how many of its offsets still wait for a verdict of the stream; they are counted under that reason
+            instead.
     """
 
     view: int
@@ -160,7 +167,7 @@ class UnreadRange:
 
     @property
     def count(self) -> int:
-        """How many offsets of the range are unknown for its reason; those that are `unjudged` count elsewhere."""
+        """How many offsets of the range count as unknown for its reason; offsets counted as ``unjudged`` do not."""
         return self.end - self.start - self.unjudged
 
 
@@ -170,14 +177,14 @@ UnknownOffsets = Mapping[UnknownReason, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class BrokerCoverage:
-    """How far one replica has been read; -1 if unknown.
+    """How far one replica has been read; a number is -1 if unknown.
 
     Attributes:
-        read_uncommitted: next offset to read in that view.
-        read_committed: next offset to read in that view.
+        read_uncommitted: next offset to read at that isolation level.
+        read_committed: next offset to read at that isolation level.
         frozen_for_s: for how many seconds its last stable offset has not moved, although the replica has replicated
-            past where it should have. It is behind the others' then, or, if none is ahead, behind where one was before.
-            0 if it is not frozen.
+            past where it should have. It then lies below that of the others, or, if none is ahead, below one that was
+            reached before. 0 if the replica is not frozen.
     """
 
     broker: int
@@ -198,15 +205,15 @@ class Coverage:
     Attributes:
         compared_up_to: by view (`IsolationLevel`), an offset below which every replica of the set has been read, and
             everything is judged except ``unknown``. -1 if the set is not known or one replica was never read.
-        unknown: how many offsets below the furthest position have no verdict, and why.
-        deferred: ranges left to a later comparison of the tables.
-        candidates: absences that wait for an explanation; those below ``compared_up_to`` are counted in ``unknown``.
+        unknown: by reason and view, how many offsets below the furthest position have no verdict.
+        deferred: ranges that the stream does not compare, for lack of room or after an error.
+        candidates: how many absences wait for an explanation; those below ``compared_up_to`` count in ``unknown``.
         state_bytes: size of the state when packed.
-        unread: what an audit is needed for, in order; counted in ``unknown``.
-        awaits_report: a verdict waits for the replicas' next report, even if it repeats the last one.
-        waits_from: by view, the lowest offset that counts for one of `parallax.model.PASSING`. If it only has to be
-            read, up to where all replicas have been read. -1 if nothing waits. It moves as long as the comparison gets
-            on.
+        unread: ranges that need an audit, in order; they count in ``unknown``.
+        awaits_report: whether a verdict waits for the replicas' next report, even one that repeats the last.
+        waits_from: by view, the lowest offset that is unknown for a passing reason (`parallax.model.PASSING`). If rows
+            only have to be read, it is the offset up to which all replicas have been read. -1 if nothing waits. It
+            moves as long as the comparison gets on.
         error: why the partition could not be compared and has begun again, in one line; empty where it was compared.
     """
 
@@ -226,18 +233,18 @@ class Coverage:
 
     @property
     def place(self) -> TopicPartition:
-        """The topic and partition that the coverage is of."""
+        """The topic and partition of which this is the coverage."""
         return TopicPartition(self.topic, self.partition)
 
     def unknown_for(self, reason: UnknownReason) -> tuple[int, int]:
-        """By view, how many offsets have no verdict for one reason."""
+        """By view, how many offsets have no verdict for the given reason."""
         return self.unknown.get(reason, (0, 0))
 
     def settled(self, ended: Callable[[UnreadRange], bool]) -> Coverage:
         """The coverage without the unread ranges that an audit has settled.
 
         Args:
-            ended: whether an audit has settled a range.
+            ended: says of a range whether an audit has settled it.
         """
         left = tuple(span for span in self.unread if not ended(span))
         if len(left) == len(self.unread):

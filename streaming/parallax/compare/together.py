@@ -28,9 +28,9 @@ class Seen:
     """What a micro-batch showed of the partitions of a Spark task.
 
     Attributes:
-        few: by bucket, the partitions with few rows, side by side.
-        buckets: the bucket of each partition of ``few``.
-        many: by bucket, the partitions with many rows, each by itself.
+        few: the partitions with few rows, in one set of columns, in the order of their buckets.
+        buckets: for each partition of ``few`` its bucket.
+        many: by bucket and partition, the observations of partitions with many rows.
     """
 
     few: Ordered
@@ -44,11 +44,11 @@ class Seen:
 
 
 class Gathering:
-    """Gathers what the files hold of some buckets.
+    """Collects what a Spark task reads from the data files, for the buckets that it compares.
 
     Args:
-        buckets: how many buckets there are.
-        wanted: the buckets of the task.
+        buckets: how many buckets the state has.
+        wanted: the numbers of the buckets to collect.
     """
 
     def __init__(self, buckets: int, wanted: frozenset[int]) -> None:
@@ -57,11 +57,11 @@ class Gathering:
         self._parts: list[Gathered] = []
 
     def wants(self, topic: str, partition: int) -> bool:
-        """Whether a partition belongs to the Spark task."""
+        """Whether a partition belongs to the task's buckets, so that its rows are to be read."""
         return self._bucket(topic, partition) in self._wanted
 
     def take(self, part: Gathered) -> None:
-        """Take in a piece of a file; call it in the order in which the pieces were recorded."""
+        """Add a piece of a file. Call it in the order in which the pieces were recorded."""
         self._parts.append(part)
 
     def seen(self) -> Seen:
@@ -95,9 +95,10 @@ class Told:
     """What a Spark task reports to the driver.
 
     Attributes:
-        results: by bucket, of each partition that was stepped by itself (`parallax.compare.results.to_json`).
-        quiet: of all that were quiet (`parallax.compare.results.to_columns`); None where none was.
-        problem: why nothing was taken in together although it may have been quiet, in one line; None where it was.
+        results: by bucket, a text for each partition that was compared by itself (`parallax.compare.results.to_json`).
+        quiet: the coverage of all partitions that were quiet (`parallax.compare.results.to_columns`); None if none was.
+        problem: the error, in one line, for which the quiet partitions could not be compared together and were compared
+            one by one; None if there was none.
     """
 
     results: dict[int, list[str]] = field(default_factory=dict)
@@ -114,22 +115,20 @@ def step_buckets(
     *,
     from_log_start: bool,
 ) -> Told:
-    """Compare what a micro-batch showed of the partitions of some buckets.
-
-    An error concerns only the partition in which it is raised (`parallax.compare.anew`), not the task.
+    """Compare what a micro-batch showed of the partitions of some buckets; the new states are put into ``before``.
 
     Args:
         before: the states of the buckets in which something was observed; written to.
         seen: what was observed.
-        settings: grace period and cap.
+        settings: grace period, and cap of the state.
         now_ms: milliseconds since 1970 UTC.
-        views: gives the rows of a partition that were withheld.
+        views: returns the reader of a partition's withheld rows (`parallax.compare.again.Again.views`).
         from_log_start: see `parallax.compare.step.step`.
 
     Raises:
         OSError: a file of a state or of the views cannot be read or written.
-        BrokenFileError: it is not what was written.
-        VersionError: a state is of another version.
+        BrokenFileError: a file does not hold what was written.
+        VersionError: another version of Parallax has written a state.
     """
     told = Told({bucket: [] for bucket in before})
     is_quiet = np.zeros(len(seen.buckets), np.bool_)

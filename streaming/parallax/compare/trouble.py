@@ -1,6 +1,6 @@
-"""Logs what went wrong with partitions: once, then again after a while.
+"""Logs errors of the comparison: each one once, and again after ten minutes if it goes on.
 
-Another error is logged immediately.
+If the error of a partition changes, it is logged immediately.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from parallax.model import TopicPartition
 log = structlog.get_logger(__name__)
 
 AGAIN_S = 600.0
-"""After which an error that goes on is said again."""
+"""After how many seconds an error that goes on is logged again."""
 
 AT_ONCE = 10
-"""Partitions that are named after one micro-batch; of more only how many there are is said."""
+"""How many partitions are named after one micro-batch; of further ones only the number is logged."""
 
 _WHAT = "it begins anew: what it holds is unknown until an audit of the partition has ended"
 
 
 class Trouble:
-    """Logs which partitions could not be compared.
+    """Logs which partitions could not be compared, without repeating the same error for each micro-batch.
 
     Args:
-        clock: monotonic seconds, for tests.
+        clock: returns monotonic seconds; tests give their own.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -36,11 +36,12 @@ class Trouble:
         self._said: dict[TopicPartition | None, tuple[str, float]] = {}
 
     def observe(self, coverages: Iterable[Coverage], problems: Sequence[str]) -> None:
-        """Take in what a micro-batch reported, and log what is new.
+        """Log the errors that a micro-batch reported, if they are new.
 
         Args:
-            coverages: of the partitions.
-            problems: why tasks could take in nothing together.
+            coverages: of the micro-batch's partitions; one that could not be compared has an ``error``.
+            problems: errors for which Spark tasks could not compare quiet partitions together
+                (`parallax.compare.together.Told`).
         """
         now = self._clock()
         self._said = {place: (error, at) for place, (error, at) in self._said.items() if now - at < AGAIN_S}

@@ -1,11 +1,11 @@
-"""Which offsets no replica was read over in time, so that nobody knows what its cleaner removed there.
+"""Finds offsets that every replica was read past too late, so that nobody knows what its cleaner removed there.
 
 It also keeps which offsets were left without verdict. An audit that reads them settles both.
 
 The cleaner keeps a tombstone and an end marker for ``delete.retention.ms`` at least. It touches nothing at or above a
 replica's last stable offset. So a reader that passes an offset within that time after the writing has been shown what
 was written there, or what explains its absence. A *bound* (time, offset) says that at that time no replica showed this
-offset or a later one. What lies from there on was written after it.
+offset or a later one. So everything from this offset on was written after that time.
 
 The first reading of a replica may come late. It still leaves nothing unknown if the replica shows every offset, for no
 cleaner was there. See docs/contribute/theory.md, "What is unknown".
@@ -46,7 +46,7 @@ DEFAULT_RETENTION_MS = 86_400_000
 """Kafka's default of ``delete.retention.ms``, for topics whose settings cannot be read."""
 
 MAX_RANGES = 64
-"""Ranges of a view that are kept apart; beyond that the oldest neighbours become one."""
+"""How many ranges of a view are kept apart; if there are more, the oldest neighbours are joined."""
 
 LATELY = 4
 """A last stable offset reported within this part of the retention is nearly the present one."""
@@ -108,7 +108,7 @@ def _says_when(since: int, at: int, retention: int) -> bool:
 
 
 _HELD = (RECORD, COMMIT, ABORT)
-"""Kinds of rows that are of one offset that the replica holds."""
+"""Kinds of rows that show what a replica holds at an offset."""
 
 _CLOCK = tuple(field.name for field in fields(_Clock))
 
@@ -141,14 +141,16 @@ class _Tick:
 def take_in(
     state: PartitionState, rows: ViewRows, row_slots: Array, progress: ProgressRows, *, from_log_start: bool
 ) -> None:
-    """Follow how far the replicas are read, and when, in the order of time. Call it before the positions are taken in.
+    """Note in the state the offsets that replicas were read past too late.
+
+    It follows how far each replica was read, and when. Call it before `parallax.compare.replicas.take_in_positions`.
 
     Args:
         state: written to.
         rows: of the views.
-        row_slots: slot of each row's replica; -1 for none.
+        row_slots: for each row, the slot of its replica; -1 for none.
         progress: rows of progress.
-        from_log_start: readers begin at the log start; else what lies below where they begin does not count.
+        from_log_start: whether readers begin at the log start. If not, offsets below where they begin are not noted.
     """
     events: list[tuple[int, _Tick | _Position]] = [*_ticks(state, progress), *_positions(rows, row_slots)]
     if not events:
@@ -166,7 +168,7 @@ def take_in(
 def may_lack_end(state: PartitionState, start: int, end: int) -> bool:
     """Whether an end marker between two offsets may have been cleaned before anybody read it.
 
-    If so, the marker at ``end`` is only an upper bound of where a transaction with a record at ``start`` ended.
+    Then the marker at ``end`` is only an upper bound of where a transaction with a record at ``start`` ended.
     """
     # Where nothing was ever compacted, every end marker is there still.
     cleaned_to = min(int(state.partition[name][0]) for name in ("hidden_to", "strict_from"))
@@ -370,7 +372,16 @@ def _shows_all(rows: ViewRows, at: int, start: int, end: int) -> bool:
 
 
 def add(state: PartitionState, view: int, start: int, end: int, reason: UnknownReason, since: int) -> None:
-    """Note a range without verdict; ranges of the same reason that overlap become one."""
+    """Note a range of offsets without verdict in the state; overlapping ranges of the same reason become one.
+
+    Args:
+        state: written to.
+        view: an `IsolationLevel`.
+        start: first offset of the range.
+        end: the offset behind its last one.
+        reason: why there is no verdict.
+        since: when it was read, milliseconds since 1970 UTC.
+    """
     if start >= end:
         return
     table, code = state.unread, UNREAD_REASONS.index(reason)
@@ -387,7 +398,7 @@ def add(state: PartitionState, view: int, start: int, end: int, reason: UnknownR
 
 
 def add_offsets(state: PartitionState, view: int, offsets: Array, reason: UnknownReason, since: int) -> None:
-    """Note a range without verdict that spans the given offsets."""
+    """Note one range without verdict, from the lowest to the highest of the given offsets (`add`)."""
     if len(offsets):
         add(state, view, int(offsets.min()), int(offsets.max()) + 1, reason, since)
 

@@ -1,6 +1,6 @@
 """Withholds rows while a replica is absent: they stay in the views, and the state keeps only their sums.
 
-While a replica of the set stands still, rows of the others would pile up in the state. So once they are many, rows
+While a replica of the set stays where it is, rows of the others would pile up in the state. So once they are many, rows
 from some offset on are *withheld*: the step does not get them, as if they had not been read yet. The state keeps sums
 by blocks of each reader's rows (`parallax.compare.sums`). Withheld rows are taken up again, oldest first, in these
 cases:
@@ -11,7 +11,7 @@ cases:
 - Something is about to break the order of offsets, or to change who the replicas are.
 
 Rows that are read from the views must add up to what was withheld. If they do not, retention has dropped some of them,
-and nobody knows what these were.
+and nobody knows what these were. Then the comparison of the partition begins again (`parallax.compare.anew`).
 """
 
 from __future__ import annotations
@@ -47,22 +47,22 @@ class RowsGoneError(LookupError):
 
 
 Places = tuple[int, int]
-"""Behind the one, and up to the other (`parallax.views.order`)."""
+"""Two times of commits (`parallax.views.order`): what was recorded after the first and up to the second."""
 
 Rows = Callable[[Places, int, int], ViewRows]
-"""Returns the partition's rows, without position rows, that were recorded in the places, from an offset up to another.
+"""Returns the rows of the partition that were recorded within `Places`, from an offset up to another.
 
-Each reader's rows are in the order of their offsets.
+Position rows are left out. Each reader's rows are in the order of their offsets.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """The views at the end of a micro-batch.
+    """The views of one partition as they are at the end of a micro-batch.
 
     Attributes:
-        until: the time of the last commit that is in it (`parallax.views.order`).
-        rows: reads the rows of the partition.
+        until: the time of the last commit in the micro-batch (`parallax.views.order`).
+        rows: reads rows of the partition from the views.
     """
 
     until: int
@@ -79,16 +79,18 @@ def compare(
     limits: Limits | None = None,
     **options: Any,
 ) -> StepResult:
-    """Like `parallax.compare.step.step`, for a state that may withhold rows.
+    """Compare a micro-batch of one partition, and withhold its rows while a replica is absent.
+
+    The result is that of `parallax.compare.step.step`. The state may withhold rows before and after.
 
     Args:
-        state: of the micro-batch before; not written to.
-        seen: what this one showed.
-        settings: grace period and cap.
+        state: the state after the micro-batch before; not written to.
+        seen: what this micro-batch showed.
+        settings: grace period, and cap of the state.
         now_ms: milliseconds since 1970 UTC.
-        views: where rows are that were withheld.
-        limits: when rows are withheld.
-        options: further ones of the step.
+        views: reads withheld rows again, when they are needed.
+        limits: how many rows must wait before any are withheld; None for the defaults.
+        options: further arguments of `parallax.compare.step.step`.
 
     Raises:
         RowsGoneError: rows that were withheld and are needed are no longer in the views.

@@ -1,4 +1,4 @@
-"""When rows of a partition are withheld, and what ends that immediately (`parallax.compare.withheld`). Pure."""
+"""Decides when rows of a partition are withheld, and what ends that immediately (`parallax.compare.withheld`). Pure."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Limits:
     """When rows are withheld, and how many of them are compared at a time afterwards.
 
     Attributes:
-        worth: bytes of a state that must wait for a replica that stands still before rows are withheld.
-        few: up to this many rows are taken up in one piece once all replicas have passed the first of them.
+        worth: rows are withheld once this many bytes of a state wait for a replica that does not move.
+        few: if no more rows than this are left, they are taken up in one piece once all replicas have passed the first.
         at_a_time: about how many rows are read from the views for one step.
-        grain: of the sums.
+        grain: how close the marks of the sums lie.
     """
 
     worth: int = 1 << 19
@@ -46,9 +46,16 @@ class Limits:
 def begun(
     before: PartitionState, after: PartitionState, settings: CompareSettings, until: int, limits: Limits
 ) -> PartitionState:
-    """Begin to withhold rows of a partition if many wait for a replica that stands still.
+    """The state after a step, which from now on withholds rows if many wait for a replica that does not move.
 
     They are withheld from the first offset that nobody has shown.
+
+    Args:
+        before: the state before the step.
+        after: the state after it.
+        settings: with the cap of the state.
+        until: the time of the last commit in the micro-batch (`parallax.views.order`).
+        limits: how many bytes must wait.
     """
     brokers = after.brokers
     if not members(after) or len(after.deferred) or not (brokers["begun"][brokers["member"]] == FOLLOWED).all():
@@ -66,10 +73,10 @@ def begun(
 
 
 def worth(state: PartitionState, settings: CompareSettings, limits: Limits) -> int:
-    """How many bytes must wait before rows are withheld; more if something is judged without the absent replica.
+    """How many bytes of a state must wait before rows are withheld.
 
-    What is wrong among the others appears in their later rows. So these are compared row by row as far as there is
-    room.
+    They are more if the other replicas differ among themselves. Their later rows may show what is wrong, so these are
+    compared row by row as far as there is room.
     """
     is_judged = bool(state.partition["differed"][0]) or len(state.disputes) > 0 or is_early(state.candidates).any()
     return max(limits.worth, settings.state_cap_bytes // 2) if is_judged else limits.worth
@@ -88,7 +95,7 @@ def _stands(before: PartitionState, after: PartitionState) -> bool:
 
 
 def waiting(state: PartitionState) -> int:
-    """How many bytes of the state wait to be judged because a replica has yet to show them."""
+    """How many bytes of the state wait to be judged, because some replica was not read that far."""
     common = {view: common_position(state, view) for view in VIEWS}
     lowest = min(common.values())
     tables = ((state.content, common[READ_UNCOMMITTED]), (state.pending, common[READ_COMMITTED]))
@@ -98,9 +105,10 @@ def waiting(state: PartitionState) -> int:
 
 
 def is_broken(state: PartitionState, seen: Observations) -> bool:
-    """Whether a replica joins the set, or rows report anything but readers that have read on.
+    """Whether withholding has to end.
 
-    Then withholding has to end.
+    It ends if a replica joins the set, or if a reader reports more than that it has read on: a truncated log, another
+    topic of that name. It also ends if rows come without a position row behind them.
     """
     if not _are_vouched_for(seen.rows):
         return True

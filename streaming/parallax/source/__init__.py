@@ -1,1 +1,1 @@
-"""The PySpark data sources ``kafka-replica`` and ``kafka-progress``."""
+"""The PySpark data sources ``kafka-replica`` (records) and ``kafka-progress`` (offsets and open transactions)."""

@@ -1,8 +1,8 @@
-"""How far all readers of one broker are, as columns, to find quickly which of them have anything to do.
+"""How far all readers of one broker have read, as columns, to find quickly which of them have anything to do.
 
-Of ten thousand partitions, a micro-batch moves a few. The others are recorded up to where their logs end, and say what
-they said before. Only what is left is planned reader by reader (`parallax.source.planning`). Pure: no broker is asked
-here.
+Of ten thousand partitions, a micro-batch moves a few. All others have been read to the end of their logs, and report
+nothing new. Only readers that have something to do are planned one by one (`parallax.source.planning`). Pure: no broker
+is asked here.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from parallax.source.planning import STANDING
 
 
 class Board:
-    """How far each reader of one broker is.
+    """How far each reader of one broker has read.
 
     Args:
         broker: the broker's id.
         isolations: the isolation levels that are read.
-        places: the partitions that it hosts.
+        places: the partitions that the broker hosts.
         topics: the topics of the cluster, by name.
     """
 
@@ -39,11 +39,11 @@ class Board:
         self._is_well: dict[int, Array] = {int(i): np.zeros(len(places), np.bool_) for i in isolations}
 
     def hosts(self, reader: Reader) -> bool:
-        """Whether a reader belongs to this broker and its partitions."""
+        """Whether a reader is one of this broker's: its isolation level is read, and its partition is hosted."""
         return reader.isolation in self._positions and reader.place in self.places.located
 
     def note(self, reader: Reader, recorded: Recorded) -> None:
-        """Note what is recorded of one of the broker's readers."""
+        """Note the position and the state that the tables hold of one of the broker's readers."""
         at = self.places.located[reader.place]
         self._positions[reader.isolation][at] = recorded.position
         # An id that is not known may be another: that is for the planning to see.
@@ -54,7 +54,8 @@ class Board:
         """For each partition, the lowest position of its readers; -1 where a reader has never read it.
 
         Args:
-            planned: readers of which nothing is recorded, with the end of their range in the batch before.
+            planned: readers of which the tables hold nothing yet, each with the end of its range in the micro-batch
+                before. That end counts as the reader's position.
         """
         positions = self._positions
         if planned:
@@ -65,14 +66,14 @@ class Board:
         return lowest
 
     def busy(self, isolation: int, marks: Marks) -> list[int]:
-        """The readers that have anything to do or to report.
+        """The partitions whose readers, of one isolation level, have anything to read or to report.
 
         Args:
-            isolation: their isolation level.
-            marks: what the broker said of its logs; logs that it did not speak of are left out.
+            isolation: the isolation level.
+            marks: what the broker said of its logs. A partition that it left out has nothing to do.
 
         Returns:
-            The indexes of their partitions in ``places``.
+            Indexes into ``places``.
         """
         at = self.places.among(marks.places)
         position, bound = self._positions[isolation], marks.high_watermark
@@ -92,7 +93,12 @@ class Board:
         return found
 
     def readers(self, isolation: int, at: Sequence[int] | None = None) -> Iterator[Reader]:
-        """The readers of an isolation level, by the indexes of their partitions; all by default."""
+        """Yield the readers of an isolation level.
+
+        Args:
+            isolation: the isolation level.
+            at: indexes into ``places`` of their partitions; None for all.
+        """
         for place in self.places if at is None else (self.places[i] for i in at):
             yield Reader(isolation, self.broker, *place)
 

@@ -1,4 +1,4 @@
-"""Turns the columns of a chunk into Spark's record batches, without copying records.
+"""Turns the columns that the decoder makes of a broker's answer into Spark's record batches, without copying records.
 
 Columns that are the same in every row (topic, partition, broker, the null structs) are built once per process at full
 length and sliced. The others are the decoder's own arrays.
@@ -22,29 +22,29 @@ Array = Any
 """A ``pyarrow.Array``; its stubs are generic in the scalar type, which says nothing here."""
 
 ROWS = 32_768
-"""Rows of a record batch at most: about 5 MB, which bounds what a worker and the JVM hold at a time."""
+"""How many rows a record batch has at most: about 5 MB, which bounds what a worker and the JVM hold at a time."""
 
 
 _FURTHEST_MS = (2**63 - 1) // 1000
-"""Milliseconds whose microseconds are a number of 64 bits."""
+"""The largest time in milliseconds that is a 64-bit number in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What a position row says: up to where a reader has read, and what happened to it.
+    """What a position row says: the offset up to which a reader has read, and what happened there.
 
     Attributes:
         reader: the reader whose position it is.
         offset: next offset to read.
         read_at_ms: when it was read, in ms since 1970 UTC.
-        event: what happened there.
-        detail: the event in words; empty for ``ok``.
-        topic_id: id of the topic.
-        high_watermark: the replica's own when it was read; None where it did not say.
-        last_stable_offset: the replica's own; None where it did not say.
-        log_start_offset: the replica's own; None where it did not say.
-        epoch: leader epoch of the last batch read below the offset; with ``log_truncated``, of what was lost. -1 where
-            it is not known.
+        event: what happened: ``ok``, or why the reader cannot go on or goes on elsewhere.
+        detail: the event in words, for people; empty for ``ok``.
+        topic_id: id of the topic that the offset belongs to.
+        high_watermark: that of the replica when it was read; None where it did not say.
+        last_stable_offset: that of the replica; None where it did not say.
+        log_start_offset: that of the replica; None where it did not say.
+        epoch: leader epoch of the last batch below the offset. If the event is ``log_truncated``, that of the batch
+            that was lost. -1 where it is not known.
     """
 
     reader: Reader
@@ -60,10 +60,10 @@ class Position:
 
 
 class Readers:
-    """The readers of some spans, by index, to fill the columns of topic and partition of their rows.
+    """The readers whose rows come mixed, to fill the columns of topic and partition of these rows.
 
     Args:
-        readers: readers of one broker and isolation level.
+        readers: readers of one broker and isolation level; rows name them by their index.
     """
 
     def __init__(self, readers: Sequence[Reader]) -> None:
@@ -72,12 +72,12 @@ class Readers:
         self._partitions = np.array([reader.partition for reader in readers], np.int32)
 
     def places(self, of: Any, n: int, only: int) -> tuple[Array, Array]:
-        """The columns of topics and partitions, for some rows.
+        """The columns of topic and partition, for some rows.
 
         Args:
-            of: int64[n], for each row the index of its reader; None where all rows are of one.
+            of: int64[n], for each row the index of its reader; None if all rows are of the reader ``only``.
             n: how many rows.
-            only: the index of that one reader.
+            only: the index of the reader of all rows, if ``of`` is None.
         """
         if of is None:
             reader = self.readers[only]
@@ -89,8 +89,8 @@ def record_batches(shown: Any, readers: Readers, *, with_isolation: bool) -> Ite
     """Divide rows (``parallax.replica.reader.Shown``) into record batches of the source's schema.
 
     Args:
-        shown: rows of one broker's replicas.
-        readers: the readers, by the index of the span.
+        shown: rows (``parallax.replica.reader.Shown``) of one broker's replicas.
+        readers: the readers of the rows; a row of span n is of the reader with index n.
         with_isolation: whether to add the column ``isolation``.
     """
     columns = shown.columns
@@ -123,7 +123,12 @@ def record_batches(shown: Any, readers: Readers, *, with_isolation: bool) -> Ite
 
 
 def position_batch(rows: Sequence[Position], *, with_isolation: bool) -> pa.RecordBatch:
-    """A record batch of position rows, all of one isolation level."""
+    """A record batch of position rows, all of one isolation level.
+
+    Args:
+        rows: at least one.
+        with_isolation: whether to add the column ``isolation``.
+    """
     n = len(rows)
     position = pa.array(
         [
@@ -164,7 +169,7 @@ def position_batch(rows: Sequence[Position], *, with_isolation: bool) -> pa.Reco
 
 
 def empty_batch(*, with_isolation: bool) -> pa.RecordBatch:
-    """A record batch without rows."""
+    """A record batch without rows, so that a Spark task that reads nothing still has a schema."""
     wanted = schema.VIEW_WITH_ISOLATION if with_isolation else schema.VIEW
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in wanted], schema=wanted)
 

@@ -1,15 +1,16 @@
-"""The files by which a job's driver reports to its sources: what is recorded, paused and awaited.
+"""The files by which a job's driver reports to its sources: recorded positions, paused brokers and awaited partitions.
 
-A replica cannot be read twice with the same outcome. So what counts is what the tables hold, and not what was planned.
-The sink writes each reader's recorded position after its commit. The planning process reads the file before each plan.
+A replica cannot be read twice with the same outcome. So the next read begins where the tables end, and not where the
+last plan ended. The sink writes each reader's recorded position after its commit. Spark's planning process reads the
+file before each plan.
 
-Each line of the file is a JSON array of what one micro-batch has recorded; the first is what was recorded before. So a
-micro-batch costs only what it moved, for writer and reader. Each line begins with a checksum of itself and of the lines
-above, so that a garbled or missing line is noticed.
+Each line of the file is a JSON array of what one micro-batch has recorded; the first line holds everything recorded
+before. So a micro-batch costs only what it moved, for writer and reader. Each line begins with a checksum of itself and
+of the lines above, so that a garbled or missing line is noticed.
 
-Apart from the readers, a line says how far of each view it goes: ``[isolation level, place in the order of its
-commits]``. At a start, what lies behind that is read from the tables. The first line begins with ``[generation]``, a
-word that no other file has, because inodes are used again.
+A line also says, for each view, up to which commit of its table it counts: ``[isolation level, time of the commit]``.
+When a job starts, it reads later commits from the tables. The first line begins with ``[generation]``, a word that no
+other file has: it shows that the file was replaced, even if the new one has the old one's inode.
 
 Two more files name the partitions from which the comparison awaits a report, and the brokers that are not to be read.
 """
@@ -35,29 +36,29 @@ log = structlog.get_logger(__name__)
 Content = TypeVar("Content")
 
 ALL = -1
-"""Means all brokers where reading is paused."""
+"""Stands for all brokers where the paused ones are named."""
 
 _LONGEST, _TIMES = 10_000, 4
-"""The file is begun again when it holds so many entries more, and this many times as many, as there are readers."""
+"""The file is begun again once 10,000 entries have been added to it, and four more for each reader."""
 
 _GENERATION, _PLACE = 1, 2
-"""So many values has the row of the generation, and one of `Reached`."""
+"""How many values the row of the generation has, and how many a row of `Reached` has."""
 
 _HEAD = len('12345678 [["0123456789abcdef"')
-"""Bytes at the beginning of a file that no other one begins with."""
+"""How many bytes at the beginning of a file differ from those of any other file."""
 
 _FIRST = 0
 """The checksum before the first line."""
 
 
 class Recorded(NamedTuple):
-    """The recorded position of one reader, and what happened to it.
+    """The position of one reader that the tables hold, and what happened there.
 
     Attributes:
         position: next offset to read.
-        topic_id: id of the topic whose offset that is; empty where it is not known.
-        event: what its last position row said.
-        batch: id of the batch that recorded it; -1 for what was there when the query started.
+        topic_id: id of the topic that the position belongs to; empty where it is not known.
+        event: the event of the reader's last position row.
+        batch: id of the micro-batch that recorded the position; -1 if it was recorded before the query started.
         epoch: leader epoch of the last batch below the position; -1 where it is not known.
     """
 
@@ -69,19 +70,22 @@ class Recorded(NamedTuple):
 
 
 Reached = Mapping[int, int]
-"""How far what is recorded is known: by isolation level, the place of a commit (`parallax.views.order`)."""
+"""By isolation level, the time of the last commit whose positions are included (`parallax.views.order`)."""
 
 
 def write(path: str | Path, recorded: Mapping[Reader, Recorded], reached: Reached | None = None) -> None:
-    """Replace the feedback file in one step.
+    """Replace the feedback file in one step: who reads it sees the old or the new file, never half of one.
 
-    A reader sees the old or the new file, never half of it.
+    Args:
+        path: path of the file.
+        recorded: the recorded position of each reader.
+        reached: by isolation level, up to which commit of the view's table that counts; None where it is not known.
     """
     _begin(path, recorded, reached or {})
 
 
 class Journal:
-    """Writes the feedback file of one sink.
+    """Writes the feedback file of one query's sink, one line for each micro-batch.
 
     Args:
         path: path of the file.
@@ -93,17 +97,19 @@ class Journal:
         self._checksum: int | None = None
 
     def write(self, recorded: Mapping[Reader, Recorded], reached: Reached) -> None:
-        """Begin the file again with everything that is recorded."""
+        """Replace the file by one with a single line: everything that is recorded."""
         self._checksum = _begin(self._path, recorded, reached)
         self._appended = 0
 
     def append(self, moved: Mapping[Reader, Recorded], recorded: Mapping[Reader, Recorded], reached: Reached) -> None:
-        """Add what a micro-batch has recorded; a reader of the file sees all of it or nothing.
+        """Add a line with what a micro-batch has recorded; who reads the file sees all of it or nothing.
+
+        If the file has become long, it is replaced by one with everything that is recorded.
 
         Args:
-            moved: what the micro-batch has recorded.
-            recorded: all that is recorded by now; it is written instead where the file has become long.
-            reached: how far of each view that goes.
+            moved: the positions that this micro-batch has recorded.
+            recorded: the recorded positions of all readers, for a new file.
+            reached: by isolation level, up to which commit of the view's table that counts.
         """
         self._appended += len(moved)
         is_long = self._appended > _LONGEST + _TIMES * len(recorded)
@@ -118,7 +124,7 @@ class Journal:
 
 
 def write_awaited(path: str | Path, places: Iterable[TopicPartition]) -> None:
-    """Replace the file that names the partitions from which a report is awaited."""
+    """Replace the file that names the partitions from which the comparison awaits a report."""
     _replace(path, json.dumps(sorted(places)).encode())
 
 
@@ -149,11 +155,13 @@ def _line(rows: Sequence[Any], before: int) -> tuple[bytes, int]:
 
 
 def load(path: str | Path) -> tuple[dict[Reader, Recorded], dict[int, int]]:
-    """Read a feedback file that an earlier run of the job may have left.
+    """Read the feedback file that an earlier run of the job may have left.
+
+    A damaged file is renamed to ``<name>.broken``.
 
     Returns:
-        What it holds; empty where there is no sound file. A damaged file is set aside as ``<name>.broken``.
-        How far of each view that is (`Reached`); empty where an earlier version, which did not say, wrote the file.
+        Two mappings. The recorded position of each reader; empty if there is no sound file. By isolation level, up to
+        which commit of the view's table that counts; empty if an earlier version, which did not say, wrote the file.
     """
     try:
         data = Path(path).read_bytes()
@@ -203,10 +211,10 @@ class _Watched(Generic[Content]):
 
 
 class FeedbackFile:
-    """Reads from feedback files what the driver has recorded.
+    """Reads from the feedback file what the sink has recorded.
 
     Args:
-        path: path of the file; None where the source is used alone.
+        path: path of the file; None where the source is used without a sink, so nothing is ever recorded.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -219,12 +227,12 @@ class FeedbackFile:
         """
 
     def news(self) -> tuple[dict[Reader, Recorded], bool]:
-        """The positions that were recorded since the last call, and whether that is all there is.
+        """The positions that were recorded since the last call, and whether the file was begun again since then.
 
-        It is all where the file was begun again.
+        If it was, the positions are those of all readers, and older ones no longer count.
 
         Raises:
-            ValueError: the file does not exist, or is not what the sink writes.
+            ValueError: the file does not exist, or the sink did not write it.
         """
         if self._path is None:
             return {}, False
@@ -257,7 +265,7 @@ class FeedbackFile:
 
 
 class AwaitedFile:
-    """Reads the file that names the partitions from which a report is awaited; none where the file is not sound.
+    """Reads the file that names the partitions from which the comparison awaits a report.
 
     Args:
         path: path of the file; None where there is none.
@@ -267,12 +275,12 @@ class AwaitedFile:
         self._file: _Watched[frozenset[TopicPartition]] = _Watched(path, _parse_awaited, frozenset())
 
     def read(self) -> frozenset[TopicPartition]:
-        """Read the partitions from which a report is awaited."""
+        """The partitions from which a report is awaited; none if the file is missing or damaged."""
         return self._file.read()
 
 
 class PausedFile:
-    """Reads the file that names the brokers that are not to be read; none where the file is not sound.
+    """Reads the file that names the brokers that are not to be read for now.
 
     Args:
         path: path of the file; None where there is none.
@@ -282,12 +290,17 @@ class PausedFile:
         self._file: _Watched[frozenset[int]] = _Watched(path, _parse_paused, frozenset())
 
     def on(self, broker: int) -> bool:
-        """Whether the reading of a broker is paused."""
+        """Whether the reading of a broker is paused; never if the file is missing or damaged."""
         return bool(self._file.read() & {broker, ALL})
 
 
 def write_paused(path: str | Path, brokers: Iterable[int]) -> None:
-    """Replace the file that names the brokers that are not to be read."""
+    """Replace the file that names the brokers that are not to be read for now.
+
+    Args:
+        path: path of the file.
+        brokers: their ids; `ALL` among them means all brokers.
+    """
     _replace(path, json.dumps(sorted(brokers)).encode())
 
 

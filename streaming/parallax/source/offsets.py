@@ -1,7 +1,8 @@
-"""The offset of the Spark source: for each reader, its range of a micro-batch, and what happened to it.
+"""Spark's offset for ``kafka-replica``: which range of offsets each reader reads in a micro-batch.
 
-A *reader* is one (isolation level, broker, topic, partition). Spark keeps the offset as JSON in its offset log. A batch
-is planned from the offset alone, so a batch that Spark runs again reads the same ranges.
+It also holds what happened to the reader. A *reader* is one (isolation level, broker, topic, partition). Spark keeps
+the offset as JSON in its offset log. A micro-batch is planned from it alone, so if Spark runs the micro-batch again, it
+reads the same ranges.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ VERSION = 1
 
 
 class Reader(NamedTuple):
-    """A consumer of one isolation level, at one broker, of one partition."""
+    """What reads one replica (a broker's copy of a partition) at one isolation level."""
 
     isolation: int
     broker: int
@@ -37,9 +38,9 @@ class Range:
         start: first offset to read.
         end: the offset after the last one to read; equal to ``start`` where there is nothing to read.
         topic_id: id of the topic that the offsets belong to.
-        state: the last thing known of the reader; if it is not ``ok``, the reader makes no progress.
-        fresh: whether ``state`` is new, so that the batch reports it with a position row at ``start``.
-        detail: the text of that position row.
+        state: what was last known of the reader; if it is not ``ok``, the reader makes no progress.
+        fresh: whether ``state`` is new. Then the micro-batch reports it, with a position row at ``start``.
+        detail: the state in words, for that position row.
     """
 
     start: int
@@ -55,7 +56,7 @@ class Range:
         return self.start >= self.end and not self.fresh
 
     def settled(self) -> Range:
-        """The reader's range after the batch, with nothing to do."""
+        """The empty range at this one's end, with nothing to report: the reader has read this range."""
         return Range(self.end, self.end, self.topic_id, self.state)
 
 
@@ -63,11 +64,7 @@ Ranges = Mapping[Reader, Range]
 
 
 def to_json(ranges: Ranges) -> dict[str, Any]:
-    """The JSON value of the Spark source's offset.
-
-    Its form is: isolation level, broker, ``topic/topic id``, partition, then ``[start, end]`` or ``[start, end, state,
-    fresh, detail]``.
-    """
+    """Spark's offset as a JSON value, from the range of each reader."""
     readers: dict[str, Any] = {}
     for reader in sorted(ranges):
         span = ranges[reader]
@@ -83,10 +80,10 @@ def to_json(ranges: Ranges) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any]) -> dict[Reader, Range]:
-    """Read the JSON value of the Spark source's offset.
+    """The range of each reader, from Spark's offset as a JSON value.
 
     Raises:
-        ValueError: it was written by another version of this source.
+        ValueError: another version of this source has written it.
     """
     if value.get("version") != VERSION:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The options of ``kafka-replica`` and ``kafka-progress``, validated before anything is asked of a broker."""
+"""The options of ``kafka-replica`` and ``kafka-progress``; they are checked before any broker is asked."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ BOTH = "both"
 PAYLOADS = ("hash", "key", "full")
 SHARED = "shared"
 NO_KEY = "0" * 32
-"""Hash key where none is given: hashes then compare between runs, and anybody can compute them."""
+"""The hash key if none is given. Then hashes of all runs can be compared, and anybody can compute them."""
 
 _IGNORED = {"path"}  # Spark adds it for load(path)
 
 
 def matches(pattern: str | None, topic: str) -> bool:
-    """Whether a topic's whole name matches; Kafka's own (``__consumer_offsets``, ...) are read only when named."""
+    """Whether a pattern matches a topic's whole name.
+
+    Kafka's internal topics, such as ``__consumer_offsets``, never match: they are read only if named.
+    """
     return pattern is not None and not topic.startswith("__") and re.fullmatch(pattern, topic) is not None
 
 
@@ -32,12 +35,13 @@ class SourceOptions:
     """The options that both sources understand.
 
     Attributes:
-        kafka: Kafka's own options, without the prefix ``kafka.``.
+        kafka: Kafka's own options, their names without the prefix ``kafka.``.
         topics: names of topics to read; may be empty where there is a pattern.
-        pattern: topics whose whole name matches are read too; Kafka's internal topics never are.
+        pattern: a regular expression: topics whose whole name matches are read too, except Kafka's internal ones. None
+            for none.
         brokers: ids of the brokers to read; None for all that host a replica.
-        timeout_ms: deadline of one request.
-        metadata_refresh_ms: age at which topics and their replicas are asked for again.
+        timeout_ms: how long one request to a broker may take.
+        metadata_refresh_ms: topics and their replicas are asked for again once they are this old.
         patience_ms: how long a planning call waits for a broker that has answered in time so far. A slower one is left
             out, and joins when it has answered.
         retry_ms: first pause before a broker that failed is asked again; it doubles up to ``retry_max_ms``.
@@ -60,26 +64,28 @@ class ReplicaOptions(SourceOptions):
     """The options of ``kafka-replica``, with those of `SourceOptions`.
 
     Attributes:
-        isolations: isolation levels to read, each as a consumer of its own.
+        isolations: the isolation levels to read; each is read as its own consumer would.
         with_isolation: whether rows have the column ``isolation`` (``isolation.level`` is ``both``).
-        starting: ``earliest`` or ``latest``: where a partition that was never read begins.
-        max_bytes: limit per broker, isolation level and micro-batch; None without one. It counts compressed bytes, or
-            100 for each record if that is more.
-        payload: ``hash``, ``key`` or ``full``: what of a record is kept as well as its hashes.
+        starting: where a partition that was never read begins: ``earliest`` or ``latest``.
+        max_bytes: how much one micro-batch reads of one broker at one isolation level, at most; None for no limit. It
+            counts compressed bytes, or 100 for each record if that is more.
+        payload: what of a record is kept: ``hash`` (only hashes), ``key`` (the key too), or ``full`` (all of it).
         hash_key: 16 bytes that key the hashes.
-        feedback: file in which the sink writes the recorded positions (``parallax.source.feedback``); None when the
-            source is used alone.
-        fetch_bytes: size of one Fetch response.
-        parallelism: into how many input partitions a large batch is divided.
-        ranges: what a batch read reads, planned elsewhere; None to read every replica from its log start to its end.
-        tells_failures: what happens where a batch read fails in the middle of a range. If set, it ends the range there
-            with a position row that says why, and goes on with the others. Otherwise the whole read fails.
-        max_bytes_per_second: limit for Fetch responses from one broker, which is then read in one task; None without
-            one. Two reads at the same time each have the whole limit.
+        feedback: path of the file in which the sink writes the recorded positions (``parallax.source.feedback``); None
+            when the source is used without a sink.
+        fetch_bytes: size of one Fetch response, at most.
+        parallelism: into how many Spark tasks a large micro-batch is divided.
+        ranges: the ranges that a batch read reads, if another process has planned them; None to read every replica from
+            its log start to its end.
+        tells_failures: what a batch read does if reading fails in the middle of a range. If set, it ends the range
+            there with a position row that says why, and goes on with the others. Otherwise the whole read fails.
+        max_bytes_per_second: how fast one broker is read, at most, by Fetch responses; one task then reads it. None for
+            no limit. Two reads at the same time each have the whole limit.
         shared: whether one Fetch serves both isolation levels up to the last stable offset (``fetch`` is ``shared``;
             `parallax.source.sharing`).
-        paused: file in which the job names the brokers that are not to be read (``parallax.source.feedback``).
-        meter: folder in which tasks write how much they have read (``parallax.source.pace``); None to write nothing.
+        paused: path of the file in which the job names the brokers that are not to be read
+            (``parallax.source.feedback``).
+        meter: folder into which tasks write how much they have read (``parallax.source.pace``); None to write nothing.
     """
 
     isolations: tuple[IsolationLevel, ...] = (IsolationLevel.READ_COMMITTED,)
@@ -104,9 +110,9 @@ class ProgressOptions(SourceOptions):
     """The options of ``kafka-progress``, with those of `SourceOptions`.
 
     Attributes:
-        awaited: file in which the comparison names the partitions from which it awaits a report
-            (``parallax.source.feedback``). With it, ticks that only repeat what was said can be left out. None to
-            record every tick.
+        awaited: path of the file in which the comparison names the partitions from which it awaits a report
+            (``parallax.source.feedback``). With it, ticks that only repeat earlier ones are left out. None to record
+            every tick.
     """
 
     awaited: str | None = None

@@ -1,7 +1,7 @@
 """Limits how fast a Spark task reads a broker (a token bucket), and counts how much it has read (a meter).
 
-Where a broker's bytes are limited, one task reads it (``parallax.source.planning.broker_tasks``). So a bucket lives in
-one process and needs no agreement with others.
+If a broker's bytes are limited, a single task reads it (``parallax.source.planning.broker_tasks``). So a bucket lives
+in one process and needs no agreement with others.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from pathlib import Path
 
 
 class TokenBucket:
-    """Lets bytes through at a rate. What was read is paid for afterwards, because its size is known only then.
+    """Limits reading to a rate.
 
-    It saves no tokens. So over any time t, it lets through at most ``rate * t`` bytes and one answer.
+    After an answer was read, the next request waits as long as the answer's bytes take at that rate. Unused time is not
+    saved up. So over any time t, at most ``rate * t`` bytes and one more answer are read.
 
     Args:
         rate: bytes per second.
-        clock: monotonic seconds, for tests.
-        sleep: waits some seconds, for tests.
+        clock: returns monotonic seconds; tests give their own.
+        sleep: waits for some seconds; tests give their own.
     """
 
     def __init__(
@@ -38,12 +39,12 @@ class TokenBucket:
         self._free_at = clock()
 
     def wait(self) -> None:
-        """Return once everything that was taken is paid for."""
+        """Wait until the bytes that were read are within the rate again."""
         while (left := self._free_at - self._clock()) > 0:
             self._sleep(left)
 
     def take(self, size: int) -> None:
-        """Take the tokens for some bytes; the next `wait` lasts until they are paid for."""
+        """Count bytes that were read; the next `wait` lasts until they are within the rate."""
         self._free_at = max(self._free_at, self._clock()) + size / self._rate
 
 
@@ -67,12 +68,12 @@ class Metered:
 
 
 class Meter:
-    """Writes to a file of the Spark task how much it has read.
+    """Writes into a file how much one Spark task has read, so that the driver can add up all tasks (`metered`).
 
     Args:
-        folder: folder of the file, made where it does not exist; on this machine, or shared by its processes.
-        broker: the broker that is read.
-        clock: monotonic seconds, for tests.
+        folder: folder of the file, which is made if it does not exist; all processes of the job can read it.
+        broker: id of the broker that the task reads.
+        clock: returns monotonic seconds; tests give their own.
     """
 
     EVERY_S = 0.5
@@ -85,13 +86,13 @@ class Meter:
         self._read = Metered()
 
     def add(self, read: Metered) -> None:
-        """Count what the task has read."""
+        """Count what the task has read since the last call; the file is written at most every `EVERY_S`."""
         self._read += read
         if self._clock() - self._written_at >= self.EVERY_S:
             self.write()
 
     def write(self) -> None:
-        """Write the file; a missing folder does not fail the reading."""
+        """Write the counts into the file. If that fails, nothing is raised, for the reading is more important."""
         self._written_at = self._clock()
         scratch = self._path.with_suffix(".tmp")
         try:
@@ -103,7 +104,11 @@ class Meter:
 
 
 def metered(folder: str) -> dict[int, Metered]:
-    """By broker, how many bytes all Spark tasks together have reported as read so far."""
+    """By broker id, how much all Spark tasks together have read so far, as their files say.
+
+    Args:
+        folder: folder of the files (`Meter`).
+    """
     found: dict[int, Metered] = {}
     for path in Path(folder).glob("broker-*.json"):
         try:
@@ -116,11 +121,11 @@ def metered(folder: str) -> dict[int, Metered]:
 
 
 class Pace:
-    """Limits and counts the reading of one Spark task: a limit, a meter, both or neither.
+    """Limits and counts the reading of one Spark task.
 
     Args:
-        bucket: holds the limit.
-        meter: counts.
+        bucket: limits the bytes per second; None for no limit.
+        meter: counts bytes, offsets and ranges; None to count nothing.
     """
 
     def __init__(self, bucket: TokenBucket | None, meter: Meter | None) -> None:
@@ -128,19 +133,19 @@ class Pace:
         self._meter = meter
 
     def wait(self) -> None:
-        """Return once the next Fetch may be sent."""
+        """Wait until the next Fetch may be sent."""
         if self._bucket is not None:
             self._bucket.wait()
 
     def received(self, size: int) -> None:
-        """Count the bytes of an answer."""
+        """Count the bytes of a Fetch response; they also delay the next `wait`."""
         if self._bucket is not None:
             self._bucket.take(size)
         if self._meter is not None:
             self._meter.add(Metered(read_bytes=size))
 
     def passed(self, offsets: int) -> None:
-        """Count offsets that the task has passed."""
+        """Count offsets that the task has read past."""
         if self._meter is not None:
             self._meter.add(Metered(offsets=offsets))
 

@@ -1,4 +1,4 @@
-"""The planning of ``kafka-replica``: watches the brokers and says what the next micro-batch reads.
+"""The planning of ``kafka-replica``: asks the brokers how far their logs go, and decides what each micro-batch reads.
 
 It lives in the driver-side Python process of one streaming query. Spark waits for that process without a timeout, so
 each call here is bounded: by ``planning.patience.ms``, and the first one by ``request.timeout.ms`` as well.
@@ -29,13 +29,16 @@ from parallax.source.watch import Brokers
 
 _DENSITY_AGE_S = 30.0
 _READ_RETRY_S, _READ_RETRY_MAX_S = 1.0, 60.0
-"""Pauses of a broker or a partition that answers when asked for its watermarks and fails when it is read."""
+"""Pauses of a broker or a partition that answers when it is asked for its watermarks, and fails when it is read."""
 _BATCH_RETRY_S, _BATCH_RETRY_MAX_S = 5.0, 300.0
 """Pauses of a reader that met a batch it cannot read; only a repair or a cleaning of the log can help it."""
 
 
 class Pauses:
-    """The brokers that are left alone for a while. The pause doubles from failure to failure."""
+    """Remembers which brokers, partitions or readers failed and are left alone for a while.
+
+    Each pause is twice as long as the one before, up to a longest one.
+    """
 
     def __init__(self, first_s: float, longest_s: float) -> None:
         self._first_s, self._longest_s = first_s, longest_s
@@ -43,25 +46,28 @@ class Pauses:
         self._draw = SystemRandom()
 
     def failed(self, who: Hashable) -> None:
-        """Begin a pause for a broker, twice as long as its last one."""
+        """Begin a pause for the one that failed.
+
+        It is twice as long as the last one, up to the longest.
+        """
         count = self._failures.get(who, (0, 0.0))[0] + 1
         self._failures[who] = count, time.monotonic() + backoff(count, self._first_s, self._longest_s, self._draw)
 
     def worked(self, who: Hashable) -> None:
-        """Forget a broker's failures, so that its next pause is short again."""
+        """Forget the failures of one that worked, so that its next pause is short again."""
         self._failures.pop(who, None)
 
     def on(self, who: Hashable) -> bool:
-        """Whether a broker's pause still runs."""
+        """Whether the pause of a broker, partition or reader is not over yet."""
         return time.monotonic() < self._failures.get(who, (0, 0.0))[1]
 
 
 class Planner:
-    """Plans the micro-batches of one query.
+    """Plans the micro-batches of one query: which range of offsets each reader reads.
 
     Args:
-        options: what to read.
-        client: asks brokers.
+        options: which topics and brokers to read, and how.
+        client: the connections to the brokers.
     """
 
     def __init__(self, options: ReplicaOptions, client: ReplicaClient) -> None:
@@ -88,33 +94,34 @@ class Planner:
         self._cost: dict[tuple[int, TopicPartition], tuple[float, float]] = {}
 
     def recorded(self) -> Mapping[Reader, Recorded]:
-        """What the sink has recorded of each reader; empty without a feedback file."""
+        """By reader, the position that the sink has recorded; empty without a feedback file."""
         self._take_in()
         return self._recorded
 
     def without_paused(self, ranges: Mapping[Reader, Range]) -> dict[Reader, Range]:
-        """The ranges without those of brokers whose reading was paused after the ranges were planned.
+        """The planned ranges, without those of brokers whose reading was paused after the plan was made.
 
-        Where a position is recorded, the next plan begins there. Where none is recorded yet, only the plan knows it,
-        and stays.
+        A reader is left out only if its position is recorded, for then the next plan begins there. Without a recorded
+        position, only this plan says where to begin. So the range is read in spite of the pause.
         """
         recorded = self.recorded()
         return {r: span for r, span in ranges.items() if r not in recorded or not self._paused.on(r.broker)}
 
     def failures(self) -> dict[int, str]:
-        """By broker that does not answer, why."""
+        """By id of each broker that does not answer, why, in one line."""
         return {broker: str(failure.error) for broker, failure in self._brokers.failures().items()}
 
     def plan(self, previous: Mapping[Reader, Range], *, limited: bool = True) -> dict[Reader, Range] | None:
         """Decide what the next micro-batch reads.
 
         Args:
-            previous: ranges of the batch before; empty for the first. With feedback, those that moved are enough.
-            limited: whether to keep to ``maxBytesPerTrigger``.
+            previous: the ranges of the micro-batch before; empty for the first. With a feedback file, it is enough to
+                give the ranges that had anything to read.
+            limited: whether the ranges keep to ``maxBytesPerTrigger``.
 
         Returns:
-            Ranges of all known readers; with feedback, of those that may have anything to do. None if there is nothing
-                to do.
+            The ranges of all known readers; with a feedback file, only of readers that may have anything to do. None if
+            no reader has anything to do.
 
         Raises:
             ReplicaError: only for the first plan of a new stream: no broker answers, or a named topic cannot be read.
@@ -137,7 +144,7 @@ class Planner:
         return aligned(ranges, admitted) if self._options.shared else admitted
 
     def close(self) -> None:
-        """End the threads that ask brokers."""
+        """End the threads that ask the brokers."""
         self._brokers.close()
         self._catalog.close()
 

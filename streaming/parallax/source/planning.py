@@ -1,7 +1,7 @@
-"""Decides what a micro-batch reads, from what is recorded and what the brokers answer.
+"""Decides what a micro-batch reads, from the recorded positions and what the brokers say of their logs.
 
-Pure functions: no broker is asked here. The offset log holds the outcome (``parallax.source.offsets``), so a batch that
-is run again reads the same.
+Pure functions: no broker is asked here. The result is kept in Spark's offset log (``parallax.source.offsets``), so a
+micro-batch that is run again reads the same.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from parallax.source.feedback import Recorded
 from parallax.source.offsets import Range, Ranges, Reader
 
 DEFAULT_BYTES_PER_OFFSET = 100.0
-"""Assumed until a sample of the log says better; only the size of the first batch depends on it."""
+"""What an offset counts for until a sample of the log says better; only the size of the first batch depends on it."""
 
 BYTES_PER_RECORD = 100.0
-"""What a record counts for at least, however well it is compressed: about what its row takes in memory later on."""
+"""What a record counts for at least, however well it is compressed: about the memory that its row takes later."""
 
 PIECE = 250_000
-"""Offsets that one input partition reads at least, where a batch is cut: a task costs about 10 ms."""
+"""How many offsets a Spark task reads at least, if a range is divided: a task costs about 10 ms."""
 
 LATER = frozenset({ReadEvent.CORRUPT_BATCH, ReadEvent.UNSUPPORTED, ReadEvent.UNAUTHORIZED})
-"""Events that the next batch would meet again: the reader is tried again with backoff."""
+"""Events that the next batch would meet again; so the reader is tried again after a pause."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """What one replica reported of its log.
+    """What one replica reported of its log; an offset is -1 if it did not say.
 
     Attributes:
-        high_watermark: exclusive end for read_uncommitted.
-        last_stable_offset: exclusive end for read_committed.
-        log_start_offset: lowest offset that it shows.
-        log_end_offset: the next offset that it will write.
-        error: why it could not say, as an event; None where it said.
-        detail: the error's text, or a note on the log start.
-        topic_id: id of the topic by which it was asked; empty where none was known.
+        high_watermark: the offset before which a read_uncommitted consumer has to stop.
+        last_stable_offset: the offset before which a read_committed consumer has to stop.
+        log_start_offset: the lowest offset that the replica shows.
+        log_end_offset: the next offset that the replica will write.
+        error: why the replica could not say, as an event; None if it did.
+        detail: text of the error, or a remark on the log start.
+        topic_id: the topic id in the request; empty where none was known.
     """
 
     high_watermark: int = -1
@@ -49,7 +49,7 @@ class LogState:
     topic_id: str = ""
 
     def bound(self, isolation: int) -> int:
-        """The offset that a consumer of this isolation level cannot pass."""
+        """The offset before which a consumer of this isolation level has to stop."""
         if isolation == IsolationLevel.READ_COMMITTED:
             return min(self.last_stable_offset, self.high_watermark)
         return self.high_watermark
@@ -63,18 +63,18 @@ def next_range(
     topic_id: str,
     starting: str = "earliest",
 ) -> Range | None:
-    """Decide what a reader whose replica answered reads next.
+    """The range that a reader reads next, if its replica has answered.
 
     Args:
         reader: the reader.
-        previous: its range in the previous batch; None if it had none.
-        recorded: what the tables hold of it; takes precedence over ``previous``.
-        log: what its replica says.
-        topic_id: id of the topic now.
-        starting: ``earliest`` or ``latest``: where it begins if it was never read.
+        previous: its range in the micro-batch before; None if it had none.
+        recorded: its position in the tables, which counts more than ``previous``; None if there is none.
+        log: what its replica said.
+        topic_id: the topic's present id.
+        starting: where it begins if it was never read: ``earliest`` or ``latest``.
 
     Returns:
-        The range; None if there is nothing to say of a reader that was never read.
+        The range; None if the reader was never read and there is nothing to report about it.
     """
     position, known_id, state = _known(previous, recorded)
     if log.error is not None:
@@ -101,7 +101,7 @@ def next_range(
 
 
 STANDING = frozenset({ReadEvent.TOPIC_DELETED, ReadEvent.NOT_HOSTED, *LATER})
-"""States that last until the replica can be read again."""
+"""States of a reader that last until its replica can be read again."""
 
 
 def _known(previous: Range | None, recorded: Recorded | None) -> tuple[int | None, str, ReadEvent]:
@@ -117,23 +117,37 @@ def _reported(start: int, bound: int, topic_id: str, event: ReadEvent, detail: s
 
 
 def stopped(settled: Range, event: ReadEvent, detail: str) -> Range:
-    """The range of a reader that cannot go on: the reason is reported once, and not again."""
+    """The range of a reader that cannot go on; it reports the reason if the reader's state was another one before.
+
+    Args:
+        settled: the reader's range before, with nothing to read.
+        event: why it cannot go on.
+        detail: the reason in words.
+    """
     if settled.state is event:
         return settled
     return replace(settled, state=event, fresh=True, detail=detail)
 
 
 def settled(previous: Range | None, recorded: Recorded | None) -> Range | None:
-    """The range of a reader about which nothing new is known."""
+    """The empty range of a reader about which nothing new is known: it stays at its position.
+
+    Args:
+        previous: its range in the micro-batch before; None if it had none.
+        recorded: its position in the tables, which counts more; None if there is none.
+
+    Returns:
+        None if the reader was never read.
+    """
     position, topic_id, state = _known(previous, recorded)
     return None if position is None else Range(position, position, topic_id, state)
 
 
 def clip(reader: Reader, span: Range, recorded: Mapping[Reader, Recorded]) -> Range:
-    """Leave out of a range what has been recorded since the plan was made.
+    """A range without the offsets that were recorded after the plan was made.
 
-    That happens only if another query read for the same tables in between. A jump back that has not been recorded yet
-    stays as it is: its topic id is new, or the log was truncated.
+    There are such offsets only if another query has written into the same tables in between. The range stays as it is
+    if it jumps back and this is not recorded yet: its topic id is new, or the log was truncated.
     """
     known = recorded.get(reader)
     if known is None or known.position <= span.start or span.state is ReadEvent.LOG_TRUNCATED:
@@ -144,9 +158,10 @@ def clip(reader: Reader, span: Range, recorded: Mapping[Reader, Recorded]) -> Ra
 
 
 def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Reader, int]:
-    """By reader that goes on where its recorded rows end, the leader epoch of the last batch below its range.
+    """By reader, the leader epoch of the last batch below its range.
 
-    For a truncated log, it is the epoch of what was lost.
+    By it the broker notices whether that batch was lost. For a truncated log, it is the epoch of the lost batch.
+    Readers whose range does not begin at their recorded position are left out.
     """
     return {
         reader: entry.epoch
@@ -157,10 +172,15 @@ def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Re
 
 
 def admit(ranges: Ranges, bytes_per_offset: Mapping[Reader, float], max_bytes: int | None) -> dict[Reader, Range]:
-    """Shorten the ranges so that no (isolation level, broker) reads more than ``max_bytes``.
+    """Shorten the ranges so that no broker is read by more than ``max_bytes`` at one isolation level.
 
-    ``bytes_per_offset`` says what an offset counts for: compressed bytes, or `BYTES_PER_RECORD` for each record if that
-    is more. Readers that need less than an even share leave the rest to the others. Each gets at least one offset.
+    Readers that need less than an even share leave the rest to the others. Each gets at least one offset.
+
+    Args:
+        ranges: the planned ranges.
+        bytes_per_offset: by reader, what an offset counts for: compressed bytes, or `BYTES_PER_RECORD` for each record
+            if that is more.
+        max_bytes: the limit; None for none.
     """
     admitted = dict(ranges)
     if max_bytes is None:
@@ -181,10 +201,10 @@ def admit(ranges: Ranges, bytes_per_offset: Mapping[Reader, float], max_bytes: i
 
 
 def aligned(ranges: Ranges, admitted: Ranges) -> dict[Reader, Range]:
-    """Have both isolation levels of a log end at one offset, where `admit` has shortened ranges.
+    """Let both isolation levels of a log end at the same offset, if `admit` has shortened their ranges.
 
-    It does so only for ranges that one Fetch can serve. Otherwise one level would be ahead from then on, and what lies
-    between would be sent twice.
+    It does so only for ranges that one Fetch can serve. Otherwise one level would be ahead from then on, and the broker
+    would send the offsets between twice.
 
     Args:
         ranges: the ranges before `admit`.
@@ -221,9 +241,9 @@ class Piece:
 
     Attributes:
         reader: the reader.
-        span: what it reads; the first piece of a divided range carries the event.
-        last: whether it is the piece that ends the range, and so ends with a position row.
-        epoch: leader epoch of the last batch that was recorded before; -1 where it is not known.
+        span: the offsets that the task reads. If a range is divided, its first piece carries the event to report.
+        last: whether the piece ends the range, and so ends with a position row.
+        epoch: leader epoch of the last batch that is recorded of the reader; -1 where it is not known.
     """
 
     reader: Reader
@@ -233,19 +253,19 @@ class Piece:
 
     @property
     def follows_epoch(self) -> int:
-        """Leader epoch of the batch below the piece's range; -1 where it is not known.
+        """Leader epoch of the batch right below the piece's range.
 
-        It is also -1 where the range does not follow on that batch.
+        -1 if it is not known, or if the range begins elsewhere than where that batch ends.
         """
         return -1 if self.span.fresh and self.span.state is not ReadEvent.OK else self.epoch
 
 
 def broker_tasks(ranges: Ranges, epochs: Mapping[Reader, int] | None = None) -> list[list[Piece]]:
-    """One Spark task for each broker, which reads everything from it, so that it can keep the limit on bytes.
+    """Divide the ranges into one Spark task for each broker, so that each task can limit the bytes from its broker.
 
     Args:
-        ranges: what is to be read; empty ranges are left out.
-        epochs: see `tasks`.
+        ranges: the ranges to read; empty ranges are left out.
+        epochs: by reader, the leader epoch of its last recorded batch, as far as it is known.
     """
     by_broker: dict[int, list[Piece]] = {}
     for reader in sorted(ranges, key=lambda reader: (reader.broker, reader.topic, reader.partition, reader.isolation)):
@@ -264,16 +284,16 @@ def tasks(
     epochs: Mapping[Reader, int] | None = None,
     shared: bool = False,
 ) -> list[list[Piece]]:
-    """Spread ranges over Spark tasks. Each is for one broker, and for one isolation level unless a Fetch serves both.
+    """Divide the ranges into Spark tasks, each for one broker, and for one isolation level unless a Fetch serves both.
 
-    A task costs about 10 ms even if it is small, so small ranges share one. Where ``split`` allows it, a large range is
-    divided into several. It must not be divided where a range may end early: rows beyond a hole would have no position.
+    A task costs about 10 ms even if it is small, so small ranges share one. If ``split`` is set, a large range is
+    divided into several. It must not be divided if a range may end early: rows beyond a hole would have no position.
 
     Args:
-        ranges: what is to be read; empty ranges are left out.
-        parallelism: tasks per isolation level and broker, at most.
-        split: whether one range may be divided.
-        epochs: by reader, the leader epoch of the last recorded batch, as far as it is known.
+        ranges: the ranges to read; empty ranges are left out.
+        parallelism: how many tasks there are for one isolation level and broker, at most.
+        split: whether a range may be divided.
+        epochs: by reader, the leader epoch of its last recorded batch, as far as it is known.
         shared: whether to keep both isolation levels of a log in one task; no range is then divided.
     """
     known = epochs or {}

@@ -1,8 +1,8 @@
 """``format("kafka-progress")``: how far each replica's log goes and which transactions it holds open, without records.
 
-An offset is the number of a tick. The brokers are asked in the driver-side planning process, each in a thread of its
-own. The answers travel to the one task of a tick inside its input partition. So a broker that hangs delays nobody, and
-the task of a tick only turns the answers into columns. With ``awaited.path``, a tick that only repeats what was
+Spark's offset is the number of a tick. The brokers are asked in the driver-side planning process, each in a thread of
+its own, so a broker that hangs delays nobody. Each tick has one Spark task. It gets the answers inside its input
+partition, and only turns them into columns. With the option ``awaited.path``, a tick that only repeats what was
 recorded does not count as one (`parallax.source.repeats`).
 """
 
@@ -30,22 +30,23 @@ from parallax.source.ticks import NONE_OPEN, OFFSETS, SOME_OPEN, Layout, Row, Ti
 
 DESCRIBE_EVERY_S = 10.0
 _PATIENCE_S = 0.0002
-"""How much longer a broker is waited for with each partition that it is asked of; who is late counts as unreachable."""
+"""How many seconds longer a broker is waited for with each partition; after that it counts as unreachable."""
 _TICK_MS = 10_000
-"""What a tick takes at most, by and large."""
+"""How long a tick takes at most, roughly."""
 
 
 class SteadyClock:
-    """A time of day that no change of the system's clock moves.
+    """A time of day that does not jump when the system's clock is changed.
 
     It begins with the system's time, and then grows by what has passed on a monotonic clock. A clock that is set
-    forward and back again would do harm. Rows of progress would wait for the time that they have reported already. A
-    gap that never was would look like a replica that makes no progress.
+    forward and back again would do harm in two ways. Later rows of progress would have an older time than earlier ones,
+    and the comparison would ignore them for a while. The jump would look like a time in which replicas made no
+    progress.
 
     Args:
         not_before_ms: the lowest time that it gives, in ms since 1970 UTC, so that no time is reported twice.
-        wall: nanoseconds since 1970 UTC, for tests.
-        monotonic: nanoseconds of a clock that only runs forward, for tests.
+        wall: returns nanoseconds since 1970 UTC; tests give their own.
+        monotonic: returns nanoseconds of a clock that only runs forward; tests give their own.
     """
 
     def __init__(
@@ -67,11 +68,12 @@ class Observed:
     """What one broker answered for one tick.
 
     Attributes:
-        at_ms: when it came, in ms since 1970 UTC.
-        marks: how far its logs go, or why that is not known.
-        transactions: by partition that was asked for them, the open transactions as rows of the column, or why they are
-            not known.
-        log_ends: log end offsets of partitions that may not be read, where these may be asked for.
+        at_ms: when the answer came, in ms since 1970 UTC.
+        marks: how far the broker's logs go, or why that is not known.
+        transactions: the open transactions of each partition that was asked for them, as rows of the column; or the
+            error if they are not known.
+        log_ends: log end offsets of partitions whose records may not be read, if the rights allow to ask for the
+            offset.
     """
 
     at_ms: int
@@ -80,9 +82,9 @@ class Observed:
     log_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def said(self, place: TopicPartition) -> Watermarks | ReplicaError | None:
-        """How far the log of one replica goes, or why that is not known.
+        """How far the log of one replica goes, or the error if that is not known.
 
-        None where the answer leaves the log out.
+        None if the answer leaves the log out.
         """
         listed = self.transactions.get(place)
         if isinstance(listed, ReplicaError):
@@ -92,15 +94,15 @@ class Observed:
 
 
 class KafkaProgressSource(DataSource):
-    """The Spark data source ``kafka-progress``; see the module's docstring."""
+    """The Spark data source ``kafka-progress``: one row for each replica and tick, without records."""
 
     @classmethod
     def name(cls) -> str:
-        """Spark's short name of the format."""
+        """The name by which Spark's ``format()`` finds this source."""
         return "kafka-progress"
 
     def schema(self) -> str:
-        """The rows' schema; options are checked here.
+        """The schema of the rows, as Spark DDL; the options are checked here.
 
         Raises:
             BadOption: an option is unknown, missing or ill-typed.
@@ -115,7 +117,7 @@ class KafkaProgressSource(DataSource):
 
 
 class RowsPartition(InputPartition):
-    """The rows of a tick, as a partition for Spark."""
+    """The input partition of a tick's one Spark task: it carries the rows."""
 
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(None)
@@ -123,7 +125,10 @@ class RowsPartition(InputPartition):
 
 
 class ProgressStreamReader(DataSourceStreamReader):
-    """Asks the brokers with each trigger; where they say anything new, a row per replica records it."""
+    """Asks all brokers at each trigger, and gives Spark a row for each replica.
+
+    If nothing is worth recording, there is no micro-batch.
+    """
 
     def __init__(self, options: ProgressOptions) -> None:
         self._options = options
@@ -138,7 +143,7 @@ class ProgressStreamReader(DataSourceStreamReader):
         return {"tick": 0}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The next tick, and when it was; ``start`` itself where nothing is worth recording.
+        """Ask all brokers; returns the next tick's number and time, or ``start`` itself if nothing is worth recording.
 
         Raises:
             ReplicaError: no broker has answered yet since the query started.
@@ -153,7 +158,9 @@ class ProgressStreamReader(DataSourceStreamReader):
         return end
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One input partition with all the answers; a tick that is run again asks again.
+        """The one input partition of a tick, with all the answers; none if the tick has no rows.
+
+        For a tick that Spark runs again, the brokers are asked again.
 
         Raises:
             ReplicaError: see `latestOffset`.
@@ -170,7 +177,7 @@ class ProgressStreamReader(DataSourceStreamReader):
         return self._watch.tick()
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Turn a tick's rows into a record batch."""
+        """Turn the rows of a tick into a record batch."""
         import pyarrow as pa
 
         from parallax.source.schema import PROGRESS
@@ -185,18 +192,18 @@ class ProgressStreamReader(DataSourceStreamReader):
         return self._clock
 
     def stop(self) -> None:
-        """End the threads that ask brokers."""
+        """End the threads that ask the brokers."""
         if self._watch is not None:
             self._watch.close()
 
 
 class ProgressWatch:
-    """Asks the brokers tick by tick, and remembers what each said last.
+    """Asks all brokers, tick after tick, and remembers what each answered last.
 
     Args:
-        options: which topics and brokers, and the deadlines.
-        describe_every_s: how often every replica is asked for its producers (`Described`), in seconds.
-        clock: gives the rows their time; one of its own by default.
+        options: which topics and brokers, and how long to wait.
+        describe_every_s: every how many seconds all replicas are asked for their producers (`Described`).
+        clock: gives the rows their time, in ms since 1970 UTC; None for a `SteadyClock`.
     """
 
     def __init__(
@@ -282,26 +289,26 @@ class ProgressWatch:
         return DeadlineExceeded(f"no answer within {self._options.patience_ms} ms", broker=broker)
 
     def close(self) -> None:
-        """End the threads that ask brokers."""
+        """End the threads that ask the brokers."""
         self._brokers.close()
         self._catalog.close()
         self._client.close()
 
 
 class Described:
-    """Decides which partitions' producers one broker is asked for in a tick.
+    """Decides in each tick for which partitions one broker is asked to list its producers.
 
-    DescribeProducers lists every producer that a replica remembers, to report the few that hold a transaction open.
-    Where producers come and go, these are thousands. The comparison needs two things of it. One is which producer holds
-    a last stable offset that does not move and is behind the high watermark. The other, sooner or later, is which
+    Kafka's DescribeProducers lists every producer that a replica remembers, although few hold a transaction open. Where
+    producers come and go, these are thousands. The comparison needs two things of the lists. One is which producer
+    holds a last stable offset that does not move and is behind the high watermark. The other, sooner or later, is which
     transactions are over.
 
-    So a partition is asked where its last stable offset is behind the high watermark and has not moved since the tick
-    before. From time to time all partitions are asked. A new object asks for all of them.
+    So a partition is asked for if its last stable offset is behind the high watermark and has not moved since the tick
+    before. In the first tick, and then from time to time, all partitions are asked for.
 
     Args:
-        every_s: how often all are asked, in seconds.
-        clock: monotonic seconds, for tests.
+        every_s: every how many seconds all are asked for.
+        clock: returns monotonic seconds; tests give their own.
     """
 
     def __init__(self, every_s: float = DESCRIBE_EVERY_S, clock: Callable[[], float] = time.monotonic) -> None:
@@ -336,14 +343,14 @@ def observe(
     described: Described,
     clock: Callable[[], int],
 ) -> Observed:
-    """Ask one broker for watermarks and open transactions of its replicas, for one tick.
+    """Ask one broker how far its logs go, and which transactions are open, for one tick.
 
     Args:
-        client: a ``ReplicaClient``.
+        client: a ``ReplicaClient`` with the connections.
         broker: id of the broker.
         places: the partitions that it hosts.
         timeout_ms: deadline of all requests together.
-        described: the partitions for which producers are asked.
+        described: decides which partitions are asked for their producers.
         clock: gives the answer its time, in ms since 1970 UTC.
 
     Raises:

@@ -1,7 +1,7 @@
-"""What one Spark task of ``kafka-replica`` does: it reads its pieces of one broker's logs, and reports how far.
+"""What one Spark task of ``kafka-replica`` does: it reads its ranges of one broker's logs, and reports how far it came.
 
-Where a piece fails in the middle, it ends early with a position row that says why. The sink then says where the source
-goes on. Where nothing takes that row, the task fails instead.
+If reading fails in the middle of a range, the range ends early. A position row says why, and the sink decides where to
+go on. Without a sink to take that row, the task fails instead.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from parallax.source.standing import Progress
 from parallax.source.unreadable import end_of_unreadable
 
 _PIECE_TIMEOUTS = 20
-"""A piece is ended early after this many request timeouts, so that a slow broker does not hold the batch for long."""
+"""A piece ends early after this many request timeouts, so that a slow broker does not delay the batch for long."""
 
 
 _BEYOND, _BEYOND_IN_ALL = 1_000, 100_000
@@ -44,7 +44,7 @@ _BEYOND, _BEYOND_IN_ALL = 1_000, 100_000
 that are read together. It is what was written between the plan and the Fetch: much, where a machine is busy."""
 
 _HELD_BACK_S = 60
-"""How much longer a read may take whose bytes are limited."""
+"""How many seconds longer a read may take if its bytes are limited."""
 
 
 @lru_cache(maxsize=8)
@@ -62,14 +62,14 @@ def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[An
     """Read pieces of logs, those of different partitions at the same time; position rows come last.
 
     Args:
-        options: how to read.
-        pieces: pieces of one broker.
+        options: how to read, and what of each record to keep.
+        pieces: the pieces of ranges to read, all of one broker.
 
     Yields:
         ``pyarrow.RecordBatch`` of the source's schema.
 
     Raises:
-        ReplicaError: something failed, and there is no feedback file to go on from.
+        ReplicaError: reading failed, and there is no sink that could go on from a position row.
     """
     client = _client(tuple(sorted(options.kafka.items())), options.timeout_ms)
     pace = _pace(options, pieces[0].reader.broker)

@@ -1,15 +1,15 @@
-"""Which rows of a tick are worth recording: of a run of equal ticks, only the first and the last are.
+"""Decides which rows of a tick are worth recording: of a run of equal ticks, only the first and the last are.
 
-The comparison learns two things from a tick: what has changed, and that nothing had changed until then. Where nothing
-happens, the second can wait until something does. Then the last tick before that is recorded as well, so that nothing
-known is lost.
+The comparison learns two things from a tick: what has changed, and that nothing had changed until then. While nothing
+happens, the second can wait until something does. Then the last tick before the change is recorded as well, so that no
+knowledge is lost.
 
-Where something is out of step, a verdict may depend on how long that lasts: a replica is away, or a transaction is
-open. Its first ticks are all recorded; later ones become rarer, the longer it lasts.
+While a replica is away or a transaction is open, a verdict may depend on how long that lasts. Its first ticks are all
+recorded; later ones become rarer, the longer it lasts.
 
-A partition from which the comparison awaits a report (`Coverage.awaits_report`) is recorded with every tick. Nothing
-waits for longer than it may vouch for a reading (docs/contribute/theory.md), or for longer than `LONGEST_US`, so that a
-reader of the tables need not wonder.
+A partition from which the comparison awaits a report (`Coverage.awaits_report`) is recorded with every tick. The newest
+row of a replica never becomes older than `LONGEST_US`, nor than a fourth of ``delete.retention.ms``. So a reader of the
+tables sees that the job still asks, and the comparison can use it (docs/contribute/theory.md).
 
 Pure: no clock, no broker; a partition costs a few operations on arrays.
 """
@@ -28,13 +28,13 @@ LONGEST_US = 300_000_000
 """How old the newest row of a replica may become while nothing happens, in microseconds."""
 
 RETENTIONS = 4
-"""Rows vouch for each other where this many lie within ``delete.retention.ms``."""
+"""So many recorded rows lie within ``delete.retention.ms``, however little happens; the comparison needs that."""
 
 PATIENCE = 2
-"""What has been out of step for some time, and said the same, is recorded again after this part of that time."""
+"""While replicas are out of step and nothing changes, the next row is recorded after this part of the time so far."""
 
 CHUNK = 1_000
-"""Partitions that are recorded in one tick because they are due; where there are more, they take turns."""
+"""How many partitions are recorded in one tick because their rows are old; if there are more, they take turns."""
 
 
 class _Told:
@@ -71,9 +71,9 @@ class _Told:
 
 
 class Repeats:
-    """Leaves out of each tick the rows that only repeat the tick before.
+    """Chooses the rows of each tick that are worth recording, and leaves out those that only repeat the tick before.
 
-    There is one for each query; a new one leaves out nothing.
+    Each query has one. A new one leaves out nothing of its first tick.
     """
 
     def __init__(self) -> None:
@@ -85,11 +85,12 @@ class Repeats:
         """The rows of a tick that are worth recording now, and earlier ones that were held back.
 
         Args:
-            tick: the whole tick.
-            awaited: partitions that are recorded in any case.
+            tick: the whole tick, with all partitions.
+            awaited: partitions whose rows are recorded even if they repeat the tick before.
 
         Returns:
-            The rows by partition, in the order of time.
+            Rows of this tick, and of the one before if they were left out and something else follows now; by partition,
+            in the order of time.
         """
         last, before, told = self._last, self._told, self._told
         if told is None:

@@ -26,15 +26,15 @@ from parallax.source.schema import ISOLATION_DDL, VIEW_DDL
 
 
 class KafkaReplicaSource(DataSource):
-    """The Spark data source ``kafka-replica``; see the module's docstring."""
+    """The Spark data source ``kafka-replica``: records and end markers as single brokers show them."""
 
     @classmethod
     def name(cls) -> str:
-        """Spark's short name of the format."""
+        """The name by which Spark's ``format()`` finds this source."""
         return "kafka-replica"
 
     def schema(self) -> str:
-        """The rows' schema; options are checked here first, when ``load()`` is called.
+        """The schema of the rows, as Spark DDL; the options are checked here, when ``load()`` is called.
 
         Raises:
             BadOption: an option is unknown, missing or ill-typed.
@@ -54,9 +54,9 @@ class KafkaReplicaSource(DataSource):
 
 
 class PiecesPartition(InputPartition):
-    """A Spark task's share of a batch: pieces of one broker.
+    """The input partition of one Spark task: the pieces of ranges that it reads, all of one broker.
 
-    See ``parallax.source.planning.tasks`` and ``broker_tasks``.
+    They are made by ``parallax.source.planning.tasks`` or ``broker_tasks``.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -77,15 +77,16 @@ def _read(options: ReplicaOptions, partition: InputPartition) -> Iterator[Any]:
 
 
 def pieces_of(partition: InputPartition) -> Sequence[Piece]:
-    """The pieces that a Spark task is to read; none where Spark has made the task itself."""
+    """The pieces of ranges that a Spark task reads; none if Spark made the input partition itself."""
     return partition.pieces if isinstance(partition, PiecesPartition) else ()
 
 
 class ReplicaBatchReader(DataSourceReader):
-    """Reads every replica once, from its log start to where it ends now.
+    """Reads every replica once, from its log start to its present end.
 
-    Any failure fails the read, because a batch has no later time at which the rest could follow. With ``onFailure`` set
-    to ``tell`` it does not. With ``ranges``, it reads these, and asks no broker how far it goes.
+    Any failure fails the read, because a batch has no later time at which the rest could follow. With the option
+    ``onFailure`` set to ``tell``, the failed range ends early instead. With the option ``ranges``, it reads these
+    ranges, and does not ask the brokers how far their logs go.
     """
 
     def __init__(self, options: ReplicaOptions) -> None:
@@ -103,7 +104,7 @@ class ReplicaBatchReader(DataSourceReader):
         return [PiecesPartition(pieces) for pieces in _tasks(options, ranges, split=not options.tells_failures)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read the share of one Spark task."""
+        """Read the pieces of one Spark task; yields record batches."""
         return _read(self._options, partition)
 
 
@@ -134,7 +135,7 @@ def _plan_once(options: ReplicaOptions) -> Mapping[Reader, Range]:
 
 
 class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches in the process that Spark plans in, and reads them in Spark's tasks."""
+    """Plans the micro-batches of ``kafka-replica`` in Spark's planning process, and reads them in Spark's tasks."""
 
     def __init__(self, options: ReplicaOptions) -> None:
         self._options = options
@@ -142,11 +143,11 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._until: dict[Reader, int] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """An offset without readers: each joins when its broker first answers."""
+        """The Spark offset where a new query begins. It has no readers: each joins when its broker first answers."""
         return to_json({})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """The read limit that ``maxBytesPerTrigger`` sets, if given."""
+        """The read limit that the option ``maxBytesPerTrigger`` sets; without it, all that there is."""
         limit = self._options.max_bytes
         return ReadAllAvailable() if limit is None else ReadMaxBytes(limit)
 
@@ -167,12 +168,15 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(ranges)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Remember where the replicas end now, as the end of what is read."""
+        """Remember where the replicas end now: the query reads up to there, and then stops."""
         ranges = self._plan().plan({}, limited=False) or {}
         self._until = {reader: span.end for reader, span in ranges.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The Spark tasks of a micro-batch; they follow from ``end`` and from what has been recorded."""
+        """The Spark tasks of a micro-batch.
+
+        They follow from ``end``, and from what has been recorded since it was planned.
+        """
         if start == end:
             return []
         recorded = self._plan().recorded()
@@ -183,11 +187,11 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [PiecesPartition(pieces) for pieces in _tasks(self._options, ranges, split=split, epochs=epochs)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read the share of one Spark task."""
+        """Read the pieces of one Spark task; yields record batches."""
         return _read(self._options, partition)
 
     def stop(self) -> None:
-        """End the threads that ask brokers."""
+        """End the threads that ask the brokers."""
         if self._planner is not None:
             self._planner.close()
 

@@ -1,8 +1,8 @@
-"""The columns of the views and of progress.
+"""The columns of the views and of the table of progress.
 
 They are given as Spark DDL, and as the Arrow types that Spark's Python sources must yield. Spark compares the schema of
-the first record batch of a task with its own, type by type. A test checks that the two forms below agree. No Spark is
-imported here, so that readers of the tables may use the names.
+the first record batch of a task with its own, type by type. A test checks that the two forms agree. No Spark is
+imported here, so code that only reads the tables may use the names.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Lets one read_committed Fetch serve both isolation levels of a log, up to its last stable offset.
 
-Below the last stable offset a broker sends both levels the same batches. So the level that is behind is read, in
-read_committed, and the other level joins at its own position. From there on, read_uncommitted is read alone up to the
-high watermark.
+Below the last stable offset a broker sends both levels the same batches. So the log is read in read_committed, from the
+position of the level that is behind. The other level joins at its own position. Above the last stable offset,
+read_uncommitted is read alone up to the high watermark.
 
-What is not plain is left to a Fetch of each level's own. That is an answer that fails, or a log that may have been
-truncated below the level that is ahead. So each level gets what it would have got alone.
+In two cases each level gets a Fetch of its own: an answer fails, or the log may have been truncated below the level
+that is ahead. So each level gets what it would have got alone.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Shared:
     """A log that one Fetch reads for both isolation levels.
 
     Attributes:
-        behind: the level from whose position on is read.
-        ahead: the other level; either one where both are at one offset.
-        joined: whether the rows are also for the level ahead by now.
-        apart: whether the level ahead is to be read by itself.
+        behind: the progress of the level that has read less; reading begins at its position.
+        ahead: the progress of the other level. If both are at one offset, either one.
+        joined: whether the rows that are read now are for both levels.
+        apart: whether the level that is ahead has to be read by a Fetch of its own.
     """
 
     behind: Progress
@@ -43,7 +43,15 @@ class Shared:
 
     @classmethod
     def of(cls, uncommitted: Progress, committed: Progress) -> Self | None:
-        """One reader for both isolation levels of a log; None where their ranges have no offset in common."""
+        """What reads both isolation levels of a log by one Fetch; None if they cannot share one.
+
+        They cannot if their ranges have no offset in common, or belong to different topic ids. They cannot either if
+        both begin at one offset, and know different leader epochs below it.
+
+        Args:
+            uncommitted: how far read_uncommitted has read.
+            committed: how far read_committed has read.
+        """
         low, high = sorted((committed, uncommitted), key=lambda progress: progress.position)
         end = committed.piece.span.end
         if high.position >= end or uncommitted.piece.span.end < end:
@@ -57,26 +65,28 @@ class Shared:
 
     @property
     def end(self) -> int:
-        """The offset to stop before, which is the one where read_committed stops."""
+        """The offset before which the shared reading stops: the end of the range of read_committed."""
         return self.of_level(IsolationLevel.READ_COMMITTED).piece.span.end
 
     @property
     def served(self) -> tuple[Progress, ...]:
-        """How far each isolation level has got, of those that get the rows at present."""
+        """The progress of the isolation levels that get the rows which are read now."""
         return (self.behind, self.ahead) if self.joined else (self.behind,)
 
     @property
     def over(self) -> list[Progress]:
-        """The progress of each isolation level that needs no Fetch of its own afterwards."""
+        """The progress of the isolation levels that need no Fetch of their own after this one."""
         committed = self.of_level(IsolationLevel.READ_COMMITTED)
         return [p for p in self.served if p is committed or p.has_ended]
 
     def look_at(self, mark: Mark) -> None:
-        """Decide whether the level that is ahead takes its rows from what is read up to a mark.
+        """Decide whether the level that is ahead can take its rows from the shared reading, once that has caught up.
 
-        It does if the last batch that was read is of the leader epoch that the level ahead read last. The log must also
-        have been read to that level's position or beyond. It then holds what that level has read, since epochs only
-        grow along a log.
+        It can if the last batch that was read has the leader epoch that this level has read last. Then the log still
+        holds what the level has read, since epochs only grow along a log. Otherwise the level is read by itself.
+
+        Args:
+            mark: how far the log has been read now, and the leader epoch there.
         """
         if self.joined or self.apart or mark.position <= self.ahead.position:
             return
@@ -84,17 +94,17 @@ class Shared:
         self.apart = not self.joined
 
     def first(self, level: IsolationLevel) -> int:
-        """The first offset whose rows an isolation level takes; beyond all offsets where it takes none."""
+        """The first offset whose rows an isolation level takes; an offset beyond all others if it takes none."""
         progress = self.of_level(level)
         return progress.position if any(progress is one for one in self.served) else _NONE
 
     def reached(self, mark: Mark) -> None:
-        """Note how far the log has been read."""
+        """Note how far the log has been read, for the levels that get the rows."""
         for progress in self.served:
             progress.reached(mark)
 
     def of_level(self, level: IsolationLevel) -> Progress:
-        """How far one isolation level has been read."""
+        """The progress of one isolation level."""
         return self.behind if self.behind.piece.reader.isolation == level else self.ahead
 
 
@@ -102,7 +112,11 @@ _NONE = np.iinfo(np.int64).max
 
 
 def shared(read: Iterable[Progress]) -> list[Shared]:
-    """The logs that one Fetch can read for both isolation levels."""
+    """The logs that one Fetch can read for both isolation levels.
+
+    Args:
+        read: the progress of all pieces of a task.
+    """
     levels: dict[Any, list[Progress]] = {}
     for progress in read:
         levels.setdefault(progress.piece.reader.place, []).append(progress)
@@ -111,10 +125,10 @@ def shared(read: Iterable[Progress]) -> list[Shared]:
 
 
 class Levels:
-    """Divides the rows of some logs between the isolation levels.
+    """Divides the rows that a shared Fetch brings between the two isolation levels.
 
     Args:
-        logs: in the order of their spans.
+        logs: the logs that are read, in the order of their spans.
     """
 
     def __init__(self, logs: Sequence[Shared]) -> None:
@@ -126,10 +140,10 @@ class Levels:
         """Yield the rows of each isolation level, once it is known how far the logs have been read.
 
         Args:
-            shown: what `parallax.replica.reader.read_ranges` yields.
+            shown: rows as `parallax.replica.reader.read_ranges` yields them. They are held back until their marks come.
 
         Yields:
-            Rows of one level, whose marks only name their spans, and the readers of that level.
+            The rows of one level, and the readers of that level. The marks of these rows only name their spans.
         """
         self._waiting.append(shown)
         if not shown.marks:

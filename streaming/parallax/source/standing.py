@@ -13,7 +13,12 @@ from parallax.source.planning import Piece
 
 @dataclass
 class Progress:
-    """How far a piece has been read, what the replica said when, and why it ended early."""
+    """How far a piece of a range has been read, what the replica said when, and why reading ended early.
+
+    ``position`` is the next offset to read, and ``at_ms`` when it was reached, in milliseconds since 1970 UTC.
+    ``epoch`` is the leader epoch of the batch below it, -1 if not known. ``passed_over``, ``skipped`` and ``error`` say
+    why it ended.
+    """
 
     piece: Piece
     position: int
@@ -27,35 +32,41 @@ class Progress:
 
     @classmethod
     def of(cls, piece: Piece) -> Self:
-        """The progress of a piece of which nothing was read yet."""
+        """The progress of a piece that nobody has begun to read."""
         return cls(piece, piece.span.start, now_ms(), epoch=piece.follows_epoch)
 
     @property
     def has_ended(self) -> bool:
-        """Whether the piece needs no further Fetch: it was read to its end, or ended early."""
+        """Whether the piece needs no further Fetch, because it was read to its end, or ended early."""
         at_end = self.position >= self.piece.span.end
         return at_end or self.error is not None or bool(self.passed_over or self.skipped)
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the piece has anything to read."""
+        """Whether the piece has any offset to read."""
         return self.piece.span.start < self.piece.span.end
 
     def reached(self, mark: Mark) -> None:
-        """Note how far the piece has been read."""
+        """Note how far the piece has been read, and what the replica said with that answer."""
         self.came_from = self.position
         # What lies below a position that moved without a batch is of no epoch that is known.
         self.epoch = mark.epoch if mark.position > self.position else self.epoch
         self.position, self.mark, self.at_ms = mark.position, mark, now_ms()
 
     def pass_over(self, position: int, start: int, *, in_tiered_storage: bool) -> None:
-        """Go on reading at ``start``, since the offsets before it have left the replica's own log."""
+        """End the piece at ``start``, because the offsets below have left the replica's own log.
+
+        Args:
+            position: the first offset that was passed over.
+            start: the offset at which to go on.
+            in_tiered_storage: whether tiered storage still holds the offsets between.
+        """
         where = " but in tiered storage" if in_tiered_storage else ""
         self.passed_over = f"offsets {position} to {start - 1} are no longer in the replica's own log{where}"
         self.move(start)
 
     def move(self, position: int) -> None:
-        """Go on reading at an offset, even if nothing below it was read."""
+        """Set the next offset to read, even if nothing below it was read. The leader epoch below is then unknown."""
         self.position, self.epoch, self.at_ms = position, -1, now_ms()
 
 

@@ -1,4 +1,4 @@
-"""Asks brokers and the cluster what the planner needs: how far logs go, and which topics there are."""
+"""Asks brokers what the planner needs to know: how far their logs go, and which topics there are."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from parallax.source.watch import Brokers
 
 _SAMPLE_BYTES = 64 << 10
 _SAMPLES = 16
-"""Partitions sampled in one survey at most; the others have their turn in the next."""
+"""How many partitions are sampled in one survey, at most; the others have their turn in the next."""
 _SAMPLE_FROM = 20_000
-"""Offsets of backlog that make a sample worth its request."""
+"""From how many unread offsets on a sample is worth its request."""
 
 _BATCH_HEADER = struct.Struct(">qi11xi30xi")
 """baseOffset, batchLength, skipped: partitionLeaderEpoch to attributes, lastOffsetDelta, skipped: baseTimestamp to
@@ -31,12 +31,14 @@ baseSequence, the number of records (KIP-98)."""
 
 @dataclass(frozen=True)
 class Survey:
-    """A question to one broker: how far its logs go, and how dense they are where a backlog begins.
+    """A question to one broker about its logs.
+
+    It asks how far they go, and how many bytes an offset takes where readers are behind.
 
     Attributes:
-        places: the logs, with the ids of their topics.
-        positions: int64[n], the lowest position of any reader in each log; -1 where one has never read it.
-        known: bool[n], whether the log's density is known well enough.
+        places: the partitions asked about, with their topic ids.
+        positions: int64[n], the lowest position of any reader of each partition; -1 where one has never read it.
+        known: bool[n], whether the density of the partition's log is known well enough, so that no sample is needed.
     """
 
     places: Places
@@ -46,11 +48,11 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Density:
-    """How much an offset holds on average, by a sample of a log.
+    """How much one offset of a log holds on average, by a sample.
 
     Attributes:
-        size: compressed bytes.
-        records: number of records; below 1 where the log was compacted.
+        size: compressed bytes per offset.
+        records: records per offset; below 1 where the log was compacted.
     """
 
     size: float
@@ -62,11 +64,11 @@ class Surveyed:
     """A broker's answer to a survey.
 
     Attributes:
-        marks: how far its logs go.
-        moved: by log that is to be read from its start, where the log begins on the broker itself. Only logs whose
-            beginning has moved to tiered storage are in it.
-        densities: densities of some logs.
-        asked: what was asked for; the answer is about the topics with these ids.
+        marks: how far the broker's logs go.
+        moved: only for logs that are read from their start, and whose oldest part is in tiered storage: the first
+            offset that the broker itself holds.
+        densities: densities of the logs of which a sample was read.
+        asked: the partitions that were asked about, with their topic ids.
     """
 
     marks: Marks
@@ -75,7 +77,7 @@ class Surveyed:
     asked: Places = field(default_factory=lambda: Places(()))
 
     def log(self, place: TopicPartition) -> LogState | None:
-        """What the broker said of one log; None where it said nothing useful."""
+        """What the broker said of one log; None if it said nothing that a plan could use."""
         at = self.marks.places.located.get(place)
         marks = None if at is None else self.marks.said(at)
         if marks is None:
@@ -92,7 +94,7 @@ class Surveyed:
 
 
 def survey(client: ReplicaClient, broker: int, question: Survey, timeout_ms: int) -> Surveyed:
-    """Ask one broker for watermarks, and then for samples while there is time.
+    """Ask one broker how far its logs go, and then read samples of some logs as long as there is time.
 
     Raises:
         ReplicaError: the broker as a whole did not answer.
@@ -156,14 +158,14 @@ def _worth_sampling(question: Survey, backlog: Array, errors: Iterable[int]) -> 
 
 
 def density(records: memoryview, start: int) -> Density | None:
-    """How much an offset holds on average, in the record batches of a Fetch response, by their headers.
+    """How much an offset holds on average, by the headers of the record batches in a Fetch response.
 
     Args:
         records: the response's records; the last batch may be truncated.
-        start: offset that was fetched; what lies below it is not counted.
+        start: the offset that was fetched; offsets below it are not counted.
 
     Returns:
-        The mean; None where there is no batch.
+        The average; None if there is no batch.
     """
     at, size, count, last = 0, 0, 0, start - 1
     while at + _BATCH_HEADER.size <= len(records):
@@ -180,15 +182,15 @@ def density(records: memoryview, start: int) -> Density | None:
 
 _POLICY, _RETENTION = "cleanup.policy", "delete.retention.ms"
 _CLUSTER = -1
-"""Means the cluster as a whole, where brokers are known by their ids."""
+"""Stands for the cluster as a whole where brokers are named by their ids."""
 
 
 class Catalog:
-    """The topics that are read, with their partitions and replicas; refreshed in a thread of its own.
+    """The topics that are read, with their partitions and replicas; a thread of its own keeps them up to date.
 
     Args:
-        client: asks the cluster.
-        options: which topics, and how often.
+        client: the connections to the cluster.
+        options: which topics to read, and how often to ask for them.
         policies: whether to ask for each topic's cleanup policy as well.
     """
 
@@ -224,9 +226,9 @@ class Catalog:
         return self._topics
 
     def remember(self, names: Iterable[str]) -> None:
-        """Take in topics that were read before, which the cluster may list no more.
+        """Name topics that were read before.
 
-        They are asked for by name where the cluster does not list them.
+        They are asked for by name even if the cluster does not list them any more.
         """
         self._remembered = frozenset(names)
 
@@ -235,7 +237,7 @@ class Catalog:
         self._watch.close()
 
     def refresh(self) -> None:
-        """Have the next call of `topics` ask again, even if the metadata are new."""
+        """Let the next call of `topics` ask the cluster again, even if the last answer is new."""
         self._next = 0.0
 
     def _load(self) -> tuple[float, dict[str, TopicMetadata]]:
@@ -292,15 +294,15 @@ def _milliseconds(text: str | None) -> int | None:
 
 
 def check_brokers(client: ReplicaClient, topics: Mapping[str, TopicMetadata], wanted: Iterable[int]) -> None:
-    """Check that each wanted broker is on the cluster, or hosts a replica and is only away.
+    """Check that each wanted broker exists: it is in the cluster, or is away and hosts a replica.
 
     Args:
-        client: a client that has asked the cluster.
-        topics: topics that the cluster shows.
-        wanted: ``topics.brokers``.
+        client: connections over which the cluster has already been asked.
+        topics: the topics of the cluster, with their replicas.
+        wanted: ids of the brokers that the setting ``topics.brokers`` names.
 
     Raises:
-        NotHosted: a broker is neither.
+        NotHosted: a broker is not in the cluster, and hosts no replica.
     """
     known = client.brokers()
     hosting = {b for t in topics.values() for p in t.partitions.values() for b in p.replicas}

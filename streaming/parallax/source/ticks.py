@@ -16,18 +16,18 @@ from parallax.replica.places import Array, Places
 from parallax.replica.types import OFFSETS
 
 Row = dict[str, Any]
-"""A row of progress: values by the column's name."""
+"""A row of progress: a value for each column, by its name."""
 
 NOT_ASKED, NONE_OPEN, SOME_OPEN = 0, 1, 2
-"""What a replica listed of open transactions."""
+"""What a replica listed of open transactions: it was not asked, it listed none, or it listed some."""
 
 
 class Layout:
-    """Which partitions and replicas a tick asks about; it is used again as long as the cluster stays the same.
+    """Which partitions and replicas a tick asks about. It is the same object as long as the cluster stays the same.
 
     Args:
         replicas: by partition, the ids of its replicas.
-        facts: by partition, all else that is known of it and does not depend on a replica.
+        facts: by partition, everything else that its rows say and that no replica decides.
         retention_ms: by partition, ``delete.retention.ms``; None where it is not known.
         asked: ids of the brokers that are asked; None for all.
     """
@@ -60,7 +60,10 @@ class Layout:
         """bool[n, width]: whether a partition has so many replicas."""
 
     def same(self, other: Layout) -> Array:
-        """For each partition, its index in another layout: int64[n]; -1 where it is missing or something differs."""
+        """For each partition, its index in another layout: int64[n].
+
+        -1 if it is missing there, or if its replicas or facts differ.
+        """
         if other is self:
             return np.arange(len(self.places))
         at: Array = self.places.among(other.places)
@@ -71,16 +74,17 @@ class Layout:
 
 @dataclass(frozen=True)
 class Tick:
-    """What every replica reported at one time.
+    """What every replica reported at one time; n partitions, with up to ``width`` replicas each.
 
     Attributes:
-        layout: the partitions and replicas.
-        observed_us: int64[n, width], when each replica answered, or was given up on; microseconds since 1970 UTC.
-        reachable: bool[n, width], whether it answered.
-        offsets: int64[4, n, width], in the order of `OFFSETS`.
-        listed: int8[n, width], what it listed of open transactions.
+        layout: the partitions, and the replicas in their order.
+        observed_us: int64[n, width], when each replica answered, or when it was no longer waited for; microseconds
+            since 1970 UTC.
+        reachable: bool[n, width], whether the replica answered.
+        offsets: int64[4, n, width], the offsets that it reported, in the order of `OFFSETS`.
+        listed: int8[n, width]: `NOT_ASKED`, `NONE_OPEN` or `SOME_OPEN`: whether it listed open transactions.
         silence: int16[n, width], why it did not answer, as a number; 0 where it did.
-        rows_of: makes the rows of partitions, by their indexes.
+        rows_of: makes the rows of some partitions, from their indexes in ``layout``.
     """
 
     layout: Layout
@@ -106,14 +110,14 @@ class Tick:
         )
 
     def at(self) -> Array:
-        """int64[n]: for each partition, when its last replica answered, in microseconds since 1970 UTC."""
+        """For each partition, when its last replica answered: int64[n], in microseconds since 1970 UTC."""
         last: Array = self.observed_us.max(axis=1, initial=UNKNOWN)
         return last
 
     def in_step(self) -> Array:
-        """bool[n]: whether all replicas of a partition answered and show the same offsets.
+        """For each partition, whether all its replicas answered and show the same offsets: bool[n].
 
-        Their last stable offset must also be at the log end: nothing is open or on its way.
+        Their last stable offset must also be at the log end: no transaction is open, and nothing is on its way.
         """
         none = ~self.layout.is_slot
         is_like_first = (self.offsets == self.offsets[:, :, :1]).all(axis=0)
@@ -122,7 +126,7 @@ class Tick:
         return alike & self.layout.is_slot.any(axis=1)
 
     def rows(self) -> list[Row]:
-        """All rows of the tick, by partition."""
+        """All rows of the tick, partition by partition."""
         return self.rows_of(range(len(self.layout.places)))
 
 

@@ -1,6 +1,6 @@
-"""Passes over a batch at which no replica can be read.
+"""Decides whether to pass over a batch at which no replica can be read.
 
-What lies in the batch is unknown. Reading goes on behind it.
+The records in the batch are unknown then, and reading goes on behind it.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ def end_of_unreadable(
     timeout_ms: float,
     topic_id: str = "",
 ) -> int | None:
-    """The offset behind a batch that cannot be read, if no replica can be read there.
+    """The offset behind a batch that a reader cannot read, if no replica can be read there either.
 
-    All replicas are asked again, the reader's own as well: what was garbled on the way differs the second time. The
-    reader waits for a replica that does not answer, shows a record of the range, or shows that it holds none.
+    All replicas are asked again, the reader's own as well, because what was garbled on the way is not garbled twice.
+    The reader goes on waiting if a replica does not answer, shows a record of the batch, or shows that it holds none.
 
     Args:
         client: connections to the cluster.
-        reader: the reader that came to the batch.
-        position: its position.
-        error: why it cannot go on.
-        timeout_ms: for each request.
-        topic_id: id of the topic that is read.
+        reader: the reader that cannot read the batch.
+        position: the reader's position.
+        error: the error that it met.
+        timeout_ms: how long each request may take.
+        topic_id: id of the topic that the reader reads.
 
     Returns:
-        None where the reader has to wait: the batch may yet be read, or it is not known where it ends.
+        None if the reader has to wait: the batch may yet be read, or nobody knows where it ends.
     """
     if not isinstance(error, BatchError) or error.last_offset < position:
         return None

@@ -1,8 +1,8 @@
-"""Asks each broker in a thread of its own, so that no broker waits for another.
+"""Asks each broker in a thread of its own, so that a slow broker delays no other.
 
 A planning call gives each broker a question and waits a short while. A broker that has not answered by then is still
-being asked in its own thread, and the next planning call uses its answer. A broker that fails opens its circuit. It is
-left alone for a pause that doubles, and nobody waits for it until it has answered again.
+being asked in its own thread, and the next planning call uses its answer. If a broker fails, its *circuit* opens. It is
+left alone for a pause that doubles each time. Nobody waits for it until it has answered again.
 """
 
 from __future__ import annotations
@@ -37,14 +37,16 @@ class Failure:
 
 
 class BrokerWatch(Generic[Question, Answer]):
-    """The thread that asks one broker, and its circuit, which is open after failures.
+    """Asks one broker in a thread of its own.
+
+    After a failure its *circuit* is open: the broker is left alone for a while.
 
     Args:
-        broker: its id, for the thread's name.
-        ask: asks the broker; must end by a deadline of its own and raise ``ReplicaError`` on failure.
+        broker: the broker's id, for the name of the thread.
+        ask: asks the broker a question; has to end by a deadline of its own, and to raise ``ReplicaError`` on failure.
         retry_s: first pause after a failure, in seconds.
-        retry_max_s: longest pause.
-        answered: set whenever an answer or a failure has come.
+        retry_max_s: longest pause, in seconds.
+        answered: an event that is set whenever an answer or a failure has come.
     """
 
     def __init__(
@@ -71,7 +73,11 @@ class BrokerWatch(Generic[Question, Answer]):
 
     @property
     def awaited(self) -> bool:
-        """Whether this broker is worth waiting for: it is being asked, and has lately kept nobody waiting."""
+        """Whether it is worth waiting for this broker.
+
+        It is if the broker is being asked, its last answer was no failure, and it did not keep the last caller waiting
+        in vain.
+        """
         return self._asking and self.failure is None and not self._waited_in_vain
 
     def submit(self, question: Question) -> None:
@@ -83,14 +89,14 @@ class BrokerWatch(Generic[Question, Answer]):
             self._wake.notify()
 
     def gave_up(self) -> None:
-        """Note that a caller waited its full patience for this broker.
+        """Note that a caller waited as long as it could, and this broker did not answer.
 
-        The next caller does not wait until this broker answers in time.
+        Later callers do not wait for it until it has answered in time again.
         """
         self._waited_in_vain = self._asking
 
     def take(self) -> Answer | None:
-        """The broker's latest answer; each answer is given only once."""
+        """The broker's newest answer; None if there is none since the last call."""
         answer, self._answer = self._answer, None
         return answer
 
@@ -138,12 +144,12 @@ class BrokerWatch(Generic[Question, Answer]):
 
 
 class Brokers(Generic[Question, Answer]):
-    """The watches (`BrokerWatch`) of all brokers.
+    """Asks all brokers of a cluster, each in a thread of its own (`BrokerWatch`).
 
     Args:
-        ask: asks one broker; see ``BrokerWatch``.
+        ask: asks one broker, as for ``BrokerWatch``.
         retry_s: first pause after a failure, in seconds.
-        retry_max_s: longest pause.
+        retry_max_s: longest pause, in seconds.
     """
 
     def __init__(self, ask: Callable[[int, Question], Answer], retry_s: float, retry_max_s: float) -> None:
@@ -153,14 +159,14 @@ class Brokers(Generic[Question, Answer]):
         self._watches: dict[int, BrokerWatch[Question, Answer]] = {}
 
     def ask(self, questions: Mapping[int, Question], patience_s: float) -> dict[int, Answer]:
-        """Ask brokers, and wait for those whose answers usually come in time.
+        """Ask several brokers, and wait for those that usually answer in time.
 
         Args:
-            questions: one for each broker.
-            patience_s: the longest that this call waits, in seconds.
+            questions: the question for each broker, by its id.
+            patience_s: how many seconds this call waits, at most.
 
         Returns:
-            The answers that have come, by broker. One may belong to the question before, if the broker was slow.
+            By broker id, the answers that have come. That of a slow broker may belong to an earlier question.
         """
         for broker, question in questions.items():
             self._watch(broker).submit(question)
@@ -178,12 +184,12 @@ class Brokers(Generic[Question, Answer]):
         return {broker: answer for broker, answer in taken.items() if answer is not None}
 
     def failures(self) -> dict[int, Failure]:
-        """By broker whose circuit is open, its failure."""
+        """By id of each broker whose circuit is open, why."""
         found = {broker: watch.failure for broker, watch in self._watches.items()}
         return {broker: failure for broker, failure in found.items() if failure is not None}
 
     def close(self) -> None:
-        """End the threads that ask brokers."""
+        """End the threads that ask the brokers."""
         for watch in self._watches.values():
             watch.close()
 

@@ -1,7 +1,8 @@
-"""Appends files that Spark tasks have written, or a few rows, to the tables. It commits each micro-batch once.
+"""Appends rows to the tables by delta-rs: files that Spark tasks have written, or a few rows.
 
-Written by delta-rs. The query and its batch are in the same atomic commit as the rows, as the protocol's own ``txn``
-action (https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers).
+The query's id and the micro-batch's number are in the same atomic commit as the rows, as the protocol's own ``txn``
+action (https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers). So nothing is appended
+twice: a micro-batch that runs again is seen to be in the table already.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ from parallax.views.tables import RECORDED_ON, rust_uri, shape_of
 from parallax.views.unused import GoneError, held, removals
 
 _OLD_S = 1800.0
-"""From this age on, files of a micro-batch are looked for on an object store before they are committed.
+"""Files of a micro-batch that began this many seconds ago are looked for on an object store before they are committed.
 
 Upkeep removes none that are younger than two hours by the store's clock.
 """
 
 
 class Began(NamedTuple):
-    """When a micro-batch began to be read, by several clocks.
+    """When a micro-batch began to be read, by several clocks, to judge whether its files may have been removed since.
 
     Attributes:
-        wall_s: by the clock, seconds since 1970 UTC; it may step.
-        ran_s: by the monotonic clock, in seconds; it may stand still with the machine.
-        removals: how often files of the table had been removed (`parallax.views.unused.removals`).
+        wall_s: by the system's clock, seconds since 1970 UTC; it may be set.
+        ran_s: by the monotonic clock, in seconds; it may stop while the machine sleeps.
+        removals: how often this process had removed files of the table (`parallax.views.unused.removals`).
     """
 
     wall_s: float
@@ -46,16 +47,20 @@ class Began(NamedTuple):
 
     @classmethod
     def now(cls, uri: str) -> Began:
-        """The present moment by these clocks, for a table."""
+        """The present moment by these clocks.
+
+        Args:
+            uri: URI of the table, whose removals are counted.
+        """
         return cls(time.time(), time.monotonic(), removals(uri))
 
 
 def may_be_gone(began: Began | None, now: Began) -> bool:
-    """Whether a file written since a micro-batch began may have been removed as unused.
+    """Whether upkeep may have removed a file as unused that was written since a micro-batch began.
 
     Args:
-        began: when the micro-batch began; None if nobody knows.
-        now: the same clocks and counts now.
+        began: when the micro-batch began; None if nobody knows, and then the answer is yes.
+        now: the present moment.
     """
     if began is None or now.removals != began.removals:
         return True
@@ -67,11 +72,11 @@ Write = Callable[[DeltaTable, CommitProperties], None]
 
 
 class Appender:
-    """Appends to one table, for one query; keeps what it knows of the table between two commits.
+    """Appends the rows of one query to one table. Between two commits it keeps what it knows of the table.
 
     Args:
         storage: ``storage.path``.
-        name: of the table.
+        name: name of the table.
     """
 
     def __init__(self, storage: str, name: str) -> None:
@@ -85,11 +90,11 @@ class Appender:
         self._began: Began | None = None
 
     def begin(self) -> None:
-        """Note that a micro-batch begins to be read. Files that are appended later count as written since then."""
+        """Note that a micro-batch begins to be read: the files that it appends are written after this moment."""
         self._began = Began.now(self.uri)
 
     def last_batch(self, query_id: str) -> int:
-        """The last micro-batch that a query has committed; -1 if none.
+        """The number of the last micro-batch of a query that is in the table; -1 if none is.
 
         Raises:
             deltalake.exceptions.DeltaError: the table cannot be read.
@@ -98,10 +103,10 @@ class Appender:
         return -1 if known is None else known
 
     def append_files(self, files: Sequence[Recorded], query_id: str, batch_id: int) -> None:
-        """Make files that lie in the table's folder part of the table, in one commit.
+        """Commit files that already lie in the table's folder, so that they become part of the table.
 
         Raises:
-            GoneError: some of them are no longer there; nothing was committed.
+            GoneError: some of the files no longer exist; nothing was committed.
             FencedError: another job has taken the storage over.
             deltalake.exceptions.DeltaError: the commit failed.
         """
@@ -124,10 +129,10 @@ class Appender:
         """Append rows of one date, in one commit.
 
         Args:
-            rows: with the columns of the table's files; the table must be partitioned by the date alone.
+            rows: the rows, with the columns of the table's files. The table must be partitioned by the date alone.
             recorded_on: the date, ``YYYY-MM-DD``.
-            query_id: the query whose rows they are.
-            batch_id: the micro-batch.
+            query_id: id of Spark's query.
+            batch_id: number of the micro-batch.
 
         Raises:
             GoneError: see `append_files`.
@@ -180,7 +185,7 @@ class Appender:
 
 
 def lacking(files: fs.FileSystem, paths: Iterable[str]) -> list[str]:
-    """Which of some files do not exist in the table's folder.
+    """The paths of those files that do not exist in the table's folder.
 
     Raises:
         OSError: the folder cannot be read.
@@ -190,11 +195,11 @@ def lacking(files: fs.FileSystem, paths: Iterable[str]) -> list[str]:
 
 
 def add(actions: Sequence[Any], partition_by: list[str]) -> Write:
-    """Commit files that lie in the table's folder, so that they become part of the table.
+    """A function that commits files which lie in the table's folder, so that they become part of the table.
 
     Args:
-        actions: of ``deltalake.transaction``.
-        partition_by: the table's partition columns.
+        actions: one ``AddAction`` of ``deltalake.transaction`` for each file.
+        partition_by: names of the table's partition columns.
     """
 
     def write(table: DeltaTable, properties: CommitProperties) -> None:
@@ -206,14 +211,14 @@ def add(actions: Sequence[Any], partition_by: list[str]) -> Write:
 
 
 def written(storage: str, name: str, rows: pa.Table, values: Mapping[str, str], at_ms: int) -> AddAction:
-    """Write rows to a file of a table. The file becomes part of the table only by a commit.
+    """Write rows into a new file of a table; a commit of the returned action makes it part of the table.
 
     Args:
         storage: ``storage.path``.
-        name: of the table.
+        name: name of the table.
         rows: at least one, with at least the columns of the table's files.
-        values: of the partition columns.
-        at_ms: its place in the order of commits (`parallax.views.order`).
+        values: the value of each partition column, by its name.
+        at_ms: the file's time in the order of commits (`parallax.views.order`).
 
     Raises:
         OSError: the file cannot be written.

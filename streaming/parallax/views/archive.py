@@ -31,9 +31,9 @@ def archive_file(jdk: Java) -> Path:
 
 
 def archive_options(file: Path) -> str:
-    """The JVM's options to use an archive; empty if there is none.
+    """The JVM's options to use the archive in a file; empty if the file holds none.
 
-    The JVM ignores one that does not fit, without a message.
+    The JVM ignores an archive that does not fit, without a message.
     """
     if not file.is_file() or not file.stat().st_size:
         return ""

@@ -1,9 +1,9 @@
-"""To which cluster a storage belongs, and the storage's id.
+"""Remembers which cluster a storage belongs to, and the storage's own id.
 
 A storage holds the record of one cluster, and no other may add to it. The first start binds a storage to the cluster
-that answers; ``parallax storage bind`` moves it. Code that asks brokers for a storage uses settings from
-`with_cluster` or `settled`. These hold the cluster's id. Every connection made from them checks it, in Spark's
-processes too (`parallax.replica.identity`).
+that answers; ``parallax storage bind`` moves it. Code that asks brokers for a storage uses settings from `with_cluster`
+or `settled`. These hold the cluster's id. Every connection made from them checks it, in Spark's processes too
+(`parallax.replica.identity`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def bound_to(storage: str) -> str | None:
         storage: ``storage.path``.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the storage cannot be read.
     """
     try:
         document = read_document(storage, _FILE)
@@ -50,19 +50,19 @@ def bound_to(storage: str) -> str | None:
 
 
 def bind(storage: str, cluster_id: str) -> None:
-    """Bind a storage to a cluster, whatever cluster it belonged to.
+    """Record that a storage belongs to a cluster, whatever cluster it belonged to before.
 
     Raises:
-        ConfigError: that is no cluster's id, or the storage cannot be written.
+        ConfigError: ``cluster_id`` is no cluster's id, or the storage cannot be written.
     """
     with _one_line_errors(storage):
         write_document(storage, _FILE, {_KEY: _checked(cluster_id)})
 
 
 def id_of(storage: str) -> str:
-    """The id of a storage, made once.
+    """The id of a storage; it is made when first asked for, and then never changes.
 
-    It stays the same whatever labels and address its job has.
+    So the storage has the same id whatever labels and address its job has.
 
     Args:
         storage: ``storage.path``.
@@ -71,7 +71,7 @@ def id_of(storage: str) -> str:
         16 hexadecimal digits.
 
     Raises:
-        ConfigError: it cannot be read or made.
+        ConfigError: the storage cannot be read, or the id cannot be written.
     """
     try:
         if read_document(storage, _ID_FILE) is None:
@@ -107,10 +107,10 @@ def _checked(cluster_id: object) -> str:
 
 
 def with_cluster(settings: Settings) -> Settings:
-    """The settings for the cluster that their storage belongs to; unchanged if it belongs to none.
+    """The settings with the id of the cluster that their storage belongs to; unchanged if it belongs to none.
 
     Raises:
-        ConfigError: ``kafka.cluster.id`` names another one, or the storage cannot be read.
+        ConfigError: ``kafka.cluster.id`` names another cluster, or the storage cannot be read.
     """
     known, wanted = _known(settings), settings.kafka.get(CLUSTER_ID)
     if known is None:
@@ -124,13 +124,14 @@ def with_cluster(settings: Settings) -> Settings:
 
 
 def settled(settings: Settings) -> Settings:
-    """The settings for the cluster that their storage belongs to; a new storage is bound to the cluster that answers.
+    """The settings with the id of the cluster that their storage belongs to.
 
-    Of two processes that bind a storage at one moment the first one does, and the other gets its cluster as well.
+    A new storage is first bound to the cluster that answers. If two processes bind a storage at the same time, the
+    first one counts, and the other gets the first one's cluster.
 
     Raises:
-        ConfigError: the addresses are of several clusters, or as for `with_cluster`.
-        ReplicaError: nobody answers, where that has to be known.
+        ConfigError: the addresses belong to several clusters, or as for `with_cluster`.
+        ReplicaError: the storage is new, and no broker answers.
     """
     if _known(settings) is not None:
         return with_cluster(settings)
@@ -153,10 +154,10 @@ def settled(settings: Settings) -> Settings:
 
 
 def pinned(settings: Settings, client: ReplicaClient) -> Settings:
-    """The settings for the cluster that answered a client; used with them, no other cluster is asked.
+    """The settings with the id of the cluster that answered a client, so that they are used with no other cluster.
 
     Raises:
-        ReplicaError: nobody answers, where that has to be known.
+        ReplicaError: no broker has answered, so the cluster is not known.
     """
     return _of(settings, client.cluster_id) if client.cluster_id else settings
 

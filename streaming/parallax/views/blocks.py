@@ -1,8 +1,8 @@
-"""Sums of the rows in a view's file, for each block of offsets. The footer of the file holds them.
+"""Sums of the rows in a view's file, for each block of offsets; they are kept in the footer of the file.
 
-So the sums are committed with the rows, and share their fate. What was written twice, or by a task that failed, is in
-no commit. Compaction joins the sums as it joins the rows, and retention drops both. A file that another version wrote
-has no blocks that can be used, only rows.
+So the sums are committed with the rows. Rows that were written twice, or by a task that failed, are in no commit, and
+their sums are not either. Compaction joins the sums as it joins the rows, and retention drops both. If another version
+wrote a file, its rows can be used, and its blocks cannot.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _AT_A_TIME = 8
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Sums of the rows of one broker and one isolation level.
+    """Sums of the rows that readers of one broker and one isolation level have shown.
 
     Attributes:
-        places: the partitions; ``place`` is an index of these.
-        topic_ids: the topic ids; ``topic_id`` is an index of these.
-        ranges: `RANGE`, those of one partition in the order in which they were recorded.
-        digests: of the rows; the ``range`` of a part is an index of the ranges.
+        places: the partitions; ``place`` in ``ranges`` is an index into these.
+        topic_ids: the topic ids; ``topic_id`` in ``ranges`` is an index into these.
+        ranges: rows of `RANGE`: what was read, those of one partition in the order in which they were recorded.
+        digests: sums of the rows; ``range`` of each part is an index into ``ranges``.
     """
 
     places: tuple[TopicPartition, ...]
@@ -84,7 +84,10 @@ class Blocks:
         return cls(places, ids, np.concatenate(ranges), Digests.concat(digests))
 
     def told(self) -> dict[str, str]:
-        """The sums as keys and values for the footer of a file; empty if there are no rows."""
+        """The sums as keys and values for the footer of a file; empty if there are no rows.
+
+        `blocks_of` reads them again.
+        """
         if not self.places:
             return {}
         tables = self.ranges, self.digests.parts, self.digests.moves
@@ -94,7 +97,7 @@ class Blocks:
 
 
 class ByPlace:
-    """Sums of rows by partition: sorted once, however many partitions are asked for."""
+    """Finds the sums of one partition quickly; they are sorted once, however many partitions are asked for."""
 
     def __init__(self, blocks: Blocks) -> None:
         self._ids = [*blocks.topic_ids, ""]
@@ -134,12 +137,12 @@ class ByPlace:
 
 
 def blocks_of(footer: Mapping[bytes, bytes] | None) -> Blocks:
-    """The sums of a file's rows, from its footer.
+    """The sums of a file's rows, read from its footer.
 
-    They are empty if the footer has none, or if another version added them up differently.
+    They are empty if the footer has none, or if another version has written it, which added them up differently.
 
     Args:
-        footer: its key-value metadata.
+        footer: key-value metadata of the file; None for none.
 
     Raises:
         ValueError: the footer is garbled.
@@ -164,11 +167,11 @@ def blocks_of(footer: Mapping[bytes, bytes] | None) -> Blocks:
 
 
 def recorded(storage: str, isolation: IsolationLevel) -> dict[int, Blocks]:
-    """By broker, the sums of all rows that a view holds now.
+    """By broker id, the sums of all rows that a view holds now.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.
-        OSError: a file cannot be read, or upkeep has removed it since.
+        OSError: a file cannot be read, or upkeep has removed it in the meantime.
         ValueError: a footer is garbled.
     """
     log = TableLog(storage, isolation.option)
@@ -186,10 +189,10 @@ def recorded(storage: str, isolation: IsolationLevel) -> dict[int, Blocks]:
 
 
 class AddingUp:
-    """Makes the sums of a file's rows while the file is written.
+    """Adds up the rows of a file while the file is written.
 
     Args:
-        key: 16 secret bytes, those of the hashes.
+        key: 16 secret bytes, those that key the hashes of records.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -199,23 +202,23 @@ class AddingUp:
         self._positions: list[pa.RecordBatch] = []
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Take in rows with the columns of a view, in the order of the file.
+        """Add rows with the columns of a view, in the order of the file.
 
-        There must be no position row among them.
+        None of them may be a position row.
         """
         begins, places = self._runs(batch)
         columns = {name: _numbers(batch.column(name)) for name in COLUMNS}
         self._made.append(self._digester.add_up(begins, places, columns))
 
     def take_positions(self, batch: pa.RecordBatch) -> None:
-        """Take in position rows."""
+        """Add position rows; they say how far each reader came, and what happened there."""
         self._positions.append(batch)
 
     def blocks(self, pieces: Sequence[Piece]) -> Blocks:
-        """The sums of all rows that were taken in.
+        """The sums of all rows of the file.
 
         Args:
-            pieces: what was to be read, one range of each partition; all of the same isolation level.
+            pieces: the pieces that the Spark task had to read, one for each partition, all of one isolation level.
         """
         told: dict[TopicPartition, list[Mapping[str, Any]]] = {}
         columns = ["topic", "partition", "offset", "leader_epoch", "position"]

@@ -1,7 +1,8 @@
 """Turns what Spark's JVM and its Python processes print into lines of the job's log.
 
-All of them print to the JVM's output, each in its own way: banners, log4j's lines, stack traces, words of PySpark's
-workers. Here each message becomes one line, with its level. Messages of every start, and empty ones, are left out.
+All of them print to the JVM's output, each in its own way: banners, log4j's lines, stack traces, messages of PySpark's
+workers. Here each message becomes one line, with its level. Messages that every start prints, and empty ones, are left
+out.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ import structlog
 log = structlog.get_logger(__name__)
 
 SPARK_SAID = "spark"
-"""The event of these lines."""
+"""The event of the log lines that hold what Spark printed."""
 
 _LOGGED = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) ([^:]+): (.*)")
 """A line of Spark's default log4j profile."""
 _LEVELS = {"WARN": "warning", "ERROR": "error", "FATAL": "critical"}
 _OF_A_TRACE = re.compile(r"\s+\S|Caused by: |Suppressed: |Traceback \(most recent call last\)")
-"""What goes on about the line before."""
+"""A line that belongs to the message of the line before, such as one of a stack trace."""
 _NOISE = re.compile(
     r"\s*$|WARNING: Using incubator modules|Using Spark's default log4j|Setting default log level"
     r"|To adjust logging level|(Starting )?Streaming TransformWithState|Deleted \d+ files and directories"
 )
 _NOISE_OF = re.compile(r"NativeCodeLoader$|Utils$")
-"""Loggers of which nothing is worth knowing but errors: names and addresses of this host, missing native code."""
+"""Loggers of which only errors are worth a line: others name addresses of this host, or missing native code."""
 _CAUSE = "Caused by: "
 _SUPERVISED = re.compile(r"Query .* terminated with error$")
 """The supervisor says which query failed, and how."""
@@ -39,8 +40,8 @@ class Line(NamedTuple):
     """One message that was printed.
 
     Attributes:
-        level: of the job's log.
-        logger: Spark's class; empty where it is not known.
+        level: level for the job's log, such as ``warning``.
+        logger: Spark's class that printed it; empty where it is not known.
     """
 
     level: str
@@ -49,7 +50,7 @@ class Line(NamedTuple):
 
 
 def heard(line: str) -> Line | None:
-    """The message of a printed line; None if the line is not worth a line of the log."""
+    """The message in a line that Spark printed; None if it should not be logged."""
     if (found := _LOGGED.match(line)) is not None:
         level, logger, text = found.groups()
         is_noise = level not in _LEVELS or (level == "WARN" and _NOISE_OF.search(logger)) or _SUPERVISED.match(text)
@@ -60,11 +61,13 @@ def heard(line: str) -> Line | None:
 
 
 class Chatter:
-    """A pipe for the JVM's output. A thread reads it until all processes that write to it have ended.
+    """Reads what Spark's JVM prints, in a thread of its own, and writes it to the job's log.
+
+    The thread ends once all processes that print into its pipe have ended.
 
     Attributes:
-        options: for ``subprocess.Popen``.
-        cause: the innermost cause of the last stack trace; empty where none was given.
+        options: arguments for ``subprocess.Popen`` of the JVM.
+        cause: the innermost cause of the last stack trace that was printed; empty if there was none.
     """
 
     def __init__(self) -> None:
@@ -75,11 +78,15 @@ class Chatter:
         self._thread.start()
 
     def started(self) -> None:
-        """Close this process's end of the pipe; call it once the processes that write to it have started."""
+        """Close this process's end of the pipe. Call it once the JVM has been started."""
         os.close(self._write)
 
     def ended(self, timeout_s: float = 5.0) -> None:
-        """Wait until everything printed is logged; call it when the processes that print have ended."""
+        """Wait until everything printed is logged. Call it when the processes that print have ended.
+
+        Args:
+            timeout_s: how many seconds to wait, at most.
+        """
         self._thread.join(timeout_s)
 
     def _listen(self, read: int) -> None:

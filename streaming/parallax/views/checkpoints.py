@@ -1,7 +1,7 @@
-"""Finds checkpoints that cannot be used any more, and sets them aside, so that the next start builds new ones.
+"""Finds checkpoints that cannot be used any more, and moves them away, so that the next start builds new ones.
 
-The tables are the truth. A recording query takes its positions from them. The comparison follows them again from
-their first commit, or from what retention left. So no checkpoint is worth a query that does not run.
+What counts is in the tables. A recording query takes its positions from them. The comparison follows them again from
+their first commit, or from what retention left. So losing a checkpoint is better than a query that does not run.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _MISREAD_AFTER = 3
 _LARGEST_CHUNK = 1 << 24
 """The most bytes of a file that one of Hadoop's checksums may cover. It is set to 512; more means a garbled file."""
 _ROOM = 1 << 20
-"""Bytes that must fit on the disk before a checkpoint is held to be the cause of failures."""
+"""How many bytes must be free on the disk before failures are put down to a checkpoint."""
 
 
 class Checkpoint:
-    """The checkpoint of one query, looked at before each start of it.
+    """The checkpoint of one query, which is checked before each start of the query.
 
     Args:
         storage: ``storage.path``.
         query: the query's name.
-        hopeless_after: after this many failures in a row without a micro-batch, the checkpoint is held to be broken, if
-            the storage can be written. For errors about a broken state, or about logs that Spark cannot read, take many
-            forms. None if only the checks here count.
-        check: says in words what else is wrong with the folder; None where nothing is.
-        objects: of the storage where it is an object store, for tests.
+        hopeless_after: how many failures in a row, without a micro-batch in between, make the checkpoint count as
+            broken, if the storage can be written. Errors about a broken state, or about logs that Spark cannot read,
+            take too many forms to know them all. None if only the checks here count.
+        check: says of the checkpoint's folder, in words, what else is wrong with it; None if nothing is.
+        objects: the object store, if the storage is on one; tests give their own.
     """
 
     def __init__(
@@ -66,29 +66,31 @@ class Checkpoint:
         self._tried = False
 
     def location(self) -> str:
-        """Where the query is to keep its checkpoint, in the form that Spark takes.
+        """The place of the checkpoint, as Spark takes it.
 
-        On an object store it is another place after the checkpoint was set aside.
+        On an object store, a checkpoint that was set aside is followed by one at another place.
 
         Raises:
-            FencedError: the storage is another job's by now.
+            FencedError: another job has taken the storage over.
             OSError: the object store cannot be reached.
         """
         return self._place.location()
 
     def mend(self, failures: int, error: str | None = None) -> str | None:
-        """Set the checkpoint aside if it cannot be used. Call it only while the query does not run.
+        """Set the checkpoint aside if it cannot be used, so that the next start builds a new one.
+
+        Call it only while the query does not run.
 
         Args:
-            failures: starts in a row that came to no micro-batch.
-            error: how the last of them failed, where it did.
+            failures: how many starts in a row have failed before any micro-batch was done.
+            error: text of the last of these failures; None if there was none.
 
         Returns:
-            What was wrong and where it is now, in one line; None where nothing was done.
+            What was wrong and where the old checkpoint is now, in one line; None if it was left as it is.
 
         Raises:
-            FencedError: the storage is another job's by now.
-            OSError: it cannot be set aside.
+            FencedError: another job has taken the storage over.
+            OSError: the checkpoint cannot be set aside.
         """
         with self._place.folder() as path:
             if path is None:
@@ -173,11 +175,13 @@ class _Stored:
 
 
 def damage(path: Path) -> str | None:
-    """Say what is wrong with the logs of a checkpoint; None where Spark can read them.
+    """What is wrong with the log files of a checkpoint, in one line; None if Spark can read them.
 
-    Spark fails on the first file that it cannot parse, with the words of the parser that met it (``HDFSMetadataLog``,
-    ``OffsetSeqLog``, ``CommitLog``). It also fails on the first file with another checksum (``ChecksumFileSystem``). On
-    an object store there are no checksums.
+    Spark fails on the first file that it cannot parse (``HDFSMetadataLog``, ``OffsetSeqLog``, ``CommitLog``). It also
+    fails on the first file with another checksum (``ChecksumFileSystem``). On an object store there are no checksums.
+
+    Args:
+        path: folder of the checkpoint.
     """
     try:
         offsets = _log(path / "offsets", _offsets)

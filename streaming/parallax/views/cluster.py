@@ -1,7 +1,7 @@
-"""What the job needs on a Spark cluster: settings of its executors, and a check that they can do the work.
+"""What the job needs if its Spark tasks run on a cluster: settings of the executors, and a check of the workers.
 
 A task of Parallax reads a broker and writes to the storage. So a worker needs Parallax itself, of the same release as
-the driver. It needs the files that the connection to Kafka names, and the storage. It needs none of the driver's
+the driver. It needs the storage, and the files that the connection to Kafka names. It needs none of the driver's
 folders.
 """
 
@@ -40,14 +40,14 @@ _GROUP = "parallax-workers"
 
 
 def is_cluster(master: str) -> bool:
-    """Whether Spark tasks run in processes on other machines."""
+    """Whether a Spark master, as ``spark.master`` names it, runs tasks in processes on other machines."""
     return not master.startswith("local") or master.startswith("local-cluster")
 
 
 def check_master(master: str) -> None:
-    """Check that the Spark cluster's master can be reached.
+    """Check that the master of the Spark cluster can be reached.
 
-    Spark itself would try for a minute, and then report something else.
+    Without this check, Spark would try for a minute, and then report something else.
 
     Raises:
         SetupError: none of the named masters can be reached.
@@ -65,9 +65,9 @@ def check_master(master: str) -> None:
 
 
 def cluster_conf(settings: SparkSettings) -> dict[str, str]:
-    """Spark's configuration for a cluster, on top of that for a local job.
+    """Spark's configuration for a cluster, to be added to that of a local job.
 
-    What ``spark.conf`` of the settings says takes precedence.
+    The setting ``spark.conf`` takes precedence over it.
     """
     conf = {"spark.executorEnv." + VARIABLE: release()}
     if settings.master.startswith(("yarn", "k8s")):
@@ -80,16 +80,16 @@ def cluster_conf(settings: SparkSettings) -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def home_of_planners(python: str) -> str | None:
-    """A folder below which the relative path of the workers' Python leads to the driver's Python.
+    """The folder to start the JVM in, so that a relative path of the workers' Python leads to the driver's Python.
 
-    Spark starts the processes that plan a source on the driver, but by the workers' path. An unpacked archive is not
-    below the driver's folder. The result should be the JVM's working folder.
+    Spark starts the processes that plan a source on the driver, but by the workers' path. An archive that is unpacked
+    on the workers is not below the driver's folder.
 
     Args:
         python: ``spark.pyspark.python``.
 
     Returns:
-        The folder; None where the path is absolute, or a name that is looked up.
+        The folder; None if the path is absolute, or is only a name that is looked up.
     """
     if "/" not in python or python.startswith("/"):
         return None
@@ -102,18 +102,18 @@ def home_of_planners(python: str) -> str | None:
 
 
 def check_workers(spark: Any, settings: Settings, deadline_s: float = _DEADLINE_S) -> str:
-    """Let the Spark cluster's workers try what the job will ask of them.
+    """Let each worker of the Spark cluster try what the job will need there.
 
     Args:
-        spark: a session on a cluster.
-        settings: of the job.
-        deadline_s: how long that may take.
+        spark: a Spark session on the cluster.
+        settings: the job's settings.
+        deadline_s: how many seconds the check may take.
 
     Returns:
-        One sentence that names those that have answered.
+        One sentence that names the workers that have answered.
 
     Raises:
-        SetupError: there are none, or they lack something; one line that says what to do.
+        SetupError: no worker answers, or one lacks something; one line that says what to do.
     """
     storage = settings.storage.path
     files = filesystem(rust_path(storage))
@@ -171,15 +171,15 @@ def _task(storage: str, mark: str, names: Mapping[str, str]) -> Any:
 
 
 def what_is_wrong_here(storage: str, mark: str, names: Mapping[str, str]) -> Any:
-    """Check a worker of the Spark cluster, on that worker.
+    """What the worker on which this runs lacks for the job.
 
     Args:
         storage: ``storage.path``.
-        mark: a file that the driver has put there.
-        names: files that options of Kafka name, by option.
+        mark: path of a file that the driver has written into the storage.
+        names: by option of Kafka, the path of the file that it names.
 
     Returns:
-        One line that says what it lacks; a tuple with its name if it lacks nothing.
+        One line that says what is lacking. If nothing is, a tuple with the worker's host name.
     """
     host = socket.gethostname()
     for option, path in names.items():
@@ -205,7 +205,11 @@ _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 
 
 def why(error: Exception | str) -> str:
-    """The line that concerns the worker's environment, from the text of a task's failure."""
+    """Why a Spark task failed on a worker, as one line that names the option to correct.
+
+    Args:
+        error: the failure of the task.
+    """
     text = str(error)
     if (said := said_in(text)) is not None:
         return f"{PYTHON}: {said}"

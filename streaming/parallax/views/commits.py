@@ -1,8 +1,8 @@
 """Reads from a table's transaction log what each commit has appended to the table.
 
-It reads as much of Delta's log format (https://github.com/delta-io/delta/blob/master/PROTOCOL.md) as these tables use:
-no deletion vectors, no column mapping. A commit is one JSON file. So following a table costs a file or two for each
-look. It needs neither Spark nor the state of the whole table.
+It understands as much of Delta's log format (https://github.com/delta-io/delta/blob/master/PROTOCOL.md) as these tables
+use: no deletion vectors, no column mapping. A commit is one JSON file. So looking for new commits costs a file or two
+each time, and needs neither Spark nor the state of the whole table.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ _WHOLE = re.compile(r"\d{20}\.checkpoint\.parquet")
 _OF_VERSION = re.compile(r"\d{20}\.")
 
 _HINT_S = 300.0
-"""So long a hint at the last checkpoint is taken for what the log's folder said."""
+"""For how many seconds the hint at the last checkpoint is believed, without another look at the log's folder."""
 
 _AT_A_TIME = 16
 """How many footers are read at the same time."""
 
 _ROW_BYTES = 32
-"""Taken where the log does not say how many rows a file has."""
+"""How many bytes a row is taken to have if the log does not say how many rows a file has."""
 
 
 class LogGoneError(RuntimeError):
-    """A commit that is needed was cleaned from the table's log."""
+    """A commit that is still needed was removed from the table's log."""
 
 
 class OtherTableError(RuntimeError):
-    """A table was replaced by another of the same name: its history is not the one that was followed.
+    """A table was replaced by another of the same name, so its commits are not those that were read so far.
 
-    The table was put back from a copy, or made again.
+    It was put back from a copy, or made again.
     """
 
     def __init__(self, uri: str, version: int) -> None:
@@ -60,13 +60,13 @@ class OtherTableError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A Parquet file of a table.
+    """A Parquet file of a table, or a part of one.
 
     Attributes:
         path: below the table's folder.
-        rows: how many it holds.
-        broker: whose rows they are; None in a table without that partition column.
-        first: if not all of its rows are meant, the number of the first one, from 0.
+        rows: how many rows the file, or the part, holds.
+        broker: id of the broker whose rows they are; None in a table without that partition column.
+        first: for a part of a file, the number of its first row, from 0; None for the whole file.
     """
 
     path: str
@@ -80,10 +80,11 @@ class Appended:
     """The files that one commit added.
 
     Attributes:
-        version: of the table after the commit.
-        at_ms: its place in the order across tables, milliseconds since 1970 UTC (`parallax.views.order`).
-        files: with its rows; empty if it changed no data, or only dropped some.
-        mark: names the commit; no other commit of this version has it. Empty where it is not known.
+        version: version of the table that the commit made.
+        at_ms: the commit's time in the order across tables, milliseconds since 1970 UTC (`parallax.views.order`).
+        files: the files with new rows; empty if the commit only dropped or rewrote rows.
+        mark: id of the commit, by which it differs from a commit of the same version in another table. Empty where it
+            is not known.
     """
 
     version: int
@@ -126,12 +127,12 @@ class _Standing(Sequence[Appended]):
 
 
 class Followed(NamedTuple):
-    """How far a follower has read a table. It still has to read what lies behind.
+    """How far a follower has read a table; the table's upkeep keeps what it still has to read.
 
     Attributes:
-        version: of the table.
-        is_standing: whether it still reads the files that the table had at that version. Otherwise it has taken in
-            everything up to that commit.
+        version: version of the table up to which the follower has read.
+        is_standing: whether it still has to read files that the table had at that version. Otherwise it has read
+            everything up to that version.
     """
 
     version: int
@@ -143,7 +144,7 @@ class TableLog:
 
     Args:
         storage: ``storage.path``.
-        name: of the table.
+        name: name of the table.
     """
 
     def __init__(self, storage: str, name: str) -> None:
@@ -156,21 +157,21 @@ class TableLog:
         return self._text(_entry(0)) is not None
 
     def written_at(self, version: int) -> float | None:
-        """When a commit's log entry was written, by the storage's clock, in seconds since 1970 UTC.
+        """When a commit's log entry was written, in seconds since 1970 UTC; None if there is no entry.
 
-        None if there is no entry.
+        The time is that of the storage's clock.
         """
         (info,) = self.files.get_file_info([_entry(version)])
         return None if info.mtime is None else info.mtime.timestamp()
 
     def shorten(self, version: int, older_than_s: float) -> int:
-        """Delete log entries that nobody needs to read the table at a version or later.
+        """Delete log entries that nobody needs in order to read a version of the table, or a later one.
 
         These are the entries before the last checkpoint from which that version can be read.
 
         Args:
-            version: of the table.
-            older_than_s: entries written after this time, seconds since 1970 UTC, stay as well.
+            version: the version that has to stay readable.
+            older_than_s: entries written after this time stay as well; seconds since 1970 UTC.
 
         Returns:
             How many files were deleted.
@@ -194,10 +195,10 @@ class TableLog:
         return len(gone)
 
     def appended(self, version: int) -> Appended | None:
-        """The files that a commit added; None if it has not been made yet.
+        """The files that the commit of a version added; None if there is no such commit yet.
 
         Raises:
-            LogGoneError: it was made, and is no longer in the log.
+            LogGoneError: there was such a commit, and it was removed from the log.
         """
         text = self._text(_entry(version))
         if text is None:
@@ -210,10 +211,10 @@ class TableLog:
         return _appended(version, text)
 
     def mark_of(self, version: int) -> str:
-        """The mark of a commit that was taken in (`Appended.mark`). Empty if the commit was cleaned from the log.
+        """The id of the commit of a version (`Appended.mark`); empty if the commit was removed from the log.
 
         Raises:
-            OtherTableError: the table has had no such version.
+            OtherTableError: the table never had this version, so it is another table.
         """
         text = self._text(_entry(version))
         if text is None and not self._is_cleaned(version):
@@ -221,12 +222,13 @@ class TableLog:
         return "" if text is None else _mark(text)
 
     def standing(self, version: int | None = None) -> tuple[int, Sequence[Appended]]:
-        """The files that a table consists of, in order, each as if it had been appended by itself.
+        """The files that a table consists of at a version, in the order of their commits.
 
-        A file that compaction has joined is given as its parts, each in its place.
+        Each is given as if a commit had added it alone. A file that compaction has joined is given as its parts, each
+        in its place.
 
         Args:
-            version: of the table, while its log goes back as far; the newest by default.
+            version: the version, if the log still goes back as far; None for the newest.
 
         Returns:
             The version, and the files; with some 30 bytes in memory for each, or for each part.
@@ -234,7 +236,7 @@ class TableLog:
         Raises:
             deltalake.exceptions.DeltaError: the log does not go back as far, or the table cannot be read.
             OSError: the footer of a file cannot be read.
-            ValueError: it is garbled.
+            ValueError: a footer is garbled.
         """
         from deltalake import DeltaTable
 
@@ -242,12 +244,14 @@ class TableLog:
         return table.version(), self._standing(table.version(), order.files_of(table).to_pylist())
 
     def recorded(self, since_ms: int, until_ms: int) -> list[Appended]:
-        """The files that were committed between two points of the table's history, as the table keeps them now.
+        """The files with rows that were committed after ``since_ms`` and up to ``until_ms``, as they are kept now.
+
+        Both are commit times of `parallax.views.order`.
 
         Raises:
             deltalake.exceptions.DeltaError: the table cannot be read.
             OSError: the footer of a file cannot be read.
-            ValueError: it is garbled.
+            ValueError: a footer is garbled.
         """
         from deltalake import DeltaTable
 

@@ -1,8 +1,8 @@
-"""Joins many small files of a table to few large ones; the rows keep the order in which they were recorded.
+"""Joins many small files of a table into few large ones; the rows keep the order in which they were recorded.
 
-To rebuild from a table, files are taken in the order of their commits (`parallax.views.order`), and rows as they lie in
-a file. So only neighbours are joined, and rows keep their order. The new file has the commit time of the last of them.
-Its footer holds the commit times of all, and the sums of all rows (`parallax.views.blocks`).
+To read a table from its beginning, files are taken in the order of their commits (`parallax.views.order`), and rows as
+they lie in a file. So only files next to each other in that order are joined. The new file has the commit time of the
+last of them. Its footer holds the commit times of all, and the sums of all rows (`parallax.views.blocks`).
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class File:
 
     Attributes:
         path: below the table's folder, URL-encoded.
-        size: bytes.
-        at_ms: its place in the order of commits.
-        values: of the partition columns.
+        size: size in bytes.
+        at_ms: the file's time in the order of commits (`parallax.views.order`).
+        values: name and value of each partition column.
     """
 
     path: str
@@ -57,7 +57,7 @@ def compact(storage: str, name: str) -> int:
     """Join the small files of a table, each join in a commit of its own; returns how many small files it replaced.
 
     Raises:
-        deltalake.exceptions.DeltaError: a commit failed; what was joined before stays joined.
+        deltalake.exceptions.DeltaError: a commit failed; files that were joined before stay joined.
         OSError: a file cannot be read or written.
     """
     table = open_table(storage, name)
@@ -69,10 +69,10 @@ def compact(storage: str, name: str) -> int:
 
 
 def joined(files: Sequence[File]) -> list[list[File]]:
-    """Choose which files are joined to one: runs of neighbours of one partition of the table, each in order.
+    """Choose the files to join: runs of files next to each other, all of one partition of the table, each run in order.
 
     Dates give no order. A clock may be set back over midnight, or the clocks of two workers differ. Then files of two
-    dates lie between each other, and are no neighbours of their own date's files.
+    dates lie between each other, and are not joined across the other date's files.
     """
     runs: list[list[File]] = []
     for whose in sorted({_whose(file) for file in files}):

@@ -1,7 +1,7 @@
-"""Small documents next to the tables, by which commands and jobs inform each other.
+"""Small JSON files next to the tables, by which commands and the job inform each other.
 
-They outlive both. Each is a JSON file in the folder ``control`` below ``storage.path``, on a disk as in an object
-store.
+They stay when the command or the job ends. They lie in the folder ``control`` below ``storage.path``, on a disk as in
+an object store.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ FOLDER = "control"
 
 
 def refusals(*more: type[Exception]) -> tuple[type[Exception], ...]:
-    """The exceptions by which an object store or a disk refuses, together with others of the caller's."""
+    """The exception types to catch where a disk or an object store may refuse, with further ones added."""
     from deltalake.exceptions import DeltaError  # takes its time
 
     return OSError, DeltaError, *more
 
 
 def read_document(storage: str, name: str) -> Any:
-    """A document; None where there is none.
+    """The content of a document; None if there is no such document.
 
     Args:
         storage: ``storage.path``.
-        name: of its file.
+        name: name of its file.
 
     Raises:
-        OSError, deltalake.exceptions.DeltaError: it cannot be read (`refusals`).
-        ValueError: it is no JSON; RecursionError where it is nested too deeply.
+        OSError, deltalake.exceptions.DeltaError: the document cannot be read (`refusals`).
+        ValueError: the document is no JSON. If it is nested too deeply, RecursionError.
     """
     try:
         with filesystem(rust_uri(storage, FOLDER)).open_input_stream(name) as stream:
@@ -46,21 +46,32 @@ def read_document(storage: str, name: str) -> Any:
 
 
 def write_document(storage: str, name: str, document: Any) -> None:
-    """Replace a document; a reader meanwhile gets the old one or the new one.
+    """Write a document, in place of the one that is there; who reads it meanwhile gets the old or the new one.
+
+    Args:
+        storage: ``storage.path``.
+        name: name of its file.
+        document: a JSON value.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the document cannot be written.
     """
     _objects(storage).put(name, json.dumps(document).encode())
 
 
 def create_document(storage: str, name: str, document: Any) -> None:
-    """Write a document only if there is none. Of several writers at one moment one succeeds.
+    """Write a document only if there is none. If several processes try at the same time, one succeeds.
 
-    Read the document to know which one: a store that took a put may still refuse it, if its answer was lost.
+    Read the document afterwards to know which one did. An object store may have written it and lost its answer, and
+    refuse it when it is sent again.
+
+    Args:
+        storage: ``storage.path``.
+        name: name of its file.
+        document: a JSON value.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the document cannot be written.
     """
     _objects(storage).create(name, json.dumps(document).encode())
 

@@ -1,11 +1,11 @@
-"""When the readers of a deleted topic are forgotten, so that topics with a short life leave nothing behind.
+"""Decides when to forget the readers of a deleted topic, so that topics with a short life leave nothing behind.
 
-The brokers are asked about a reader by its topic's name as long as it is known (`parallax.source.survey`). Their answer
-says that a topic is gone; brokers that do not answer, or refuse, say nothing. A broker's metadata may still be old. So
-readers are kept for some hours; a topic that is back by then goes on where it was. A later topic of that name is read
-from its beginning, as any new one.
+As long as a reader is known, brokers are asked about its topic by name (`parallax.source.survey`). Their answer says
+that a topic is gone; brokers that do not answer, or refuse, say nothing. A broker's metadata may be old. So readers are
+kept for some hours, and if the topic is back by then, they go on where they were. A topic that gets the name later is
+read from its beginning, as any new one.
 
-Pure: takes what is recorded, and when; says which topics to forget.
+Pure: it gets what is recorded, and when; it says which readers to forget.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from parallax.source.feedback import Recorded
 from parallax.source.offsets import Reader
 
 KEPT_S = 6 * 3600.0
-"""How long the readers of a deleted topic are known; a start begins it again."""
+"""For how many seconds the readers of a deleted topic are kept; a start of the job begins this time again."""
 
 
 class Deleted:
-    """The topics that brokers reported as deleted to some reader, and since when.
+    """The topics that brokers reported as deleted, each with the time of the first report.
 
     Args:
-        recorded: what is recorded of all readers.
-        now_s: by the monotonic clock, in seconds.
+        recorded: the recorded state of all readers.
+        now_s: the present moment by the monotonic clock, in seconds.
     """
 
     def __init__(self, recorded: Mapping[Reader, Recorded], now_s: float) -> None:
@@ -33,7 +33,12 @@ class Deleted:
         self.note(recorded, now_s)
 
     def note(self, moved: Mapping[Reader, Recorded], now_s: float) -> None:
-        """Take in what a micro-batch has recorded."""
+        """Note which topics are reported as deleted, or as existing again.
+
+        Args:
+            moved: the readers' states that a micro-batch has recorded.
+            now_s: the present moment by the monotonic clock, in seconds.
+        """
         for reader, entry in moved.items():
             if entry.event is ReadEvent.TOPIC_DELETED:
                 self._since.setdefault(reader.topic, now_s)
@@ -42,14 +47,15 @@ class Deleted:
                 self._since.pop(reader.topic, None)
 
     def over(self, recorded: Mapping[Reader, Recorded], now_s: float) -> set[Reader]:
-        """The readers to forget now: every reader of their topic has long been answered that the topic is deleted.
+        """The readers to forget now: those of topics that all their readers have long seen deleted.
 
-        A reader with another answer keeps its topic: it may be back, and others' brokers may be away. The last readers
-        stay, for a job that knows none takes itself for new (``read.starting_offsets``).
+        If one reader of a topic has another answer, all are kept: the topic may be back, and other brokers may be away.
+        If the query would have no reader left, none is forgotten: it would take itself for a new query, and begin at
+        ``read.starting_offsets``.
 
         Args:
-            recorded: what is recorded of all readers.
-            now_s: as `note` takes it.
+            recorded: the recorded state of all readers.
+            now_s: the present moment by the monotonic clock, in seconds.
         """
         due = {topic for topic, since in self._since.items() if now_s - since >= KEPT_S}
         if not due:

@@ -1,8 +1,8 @@
-"""Files of a job on the machine of its driver, where its tables are on an object store.
+"""A folder on the driver's machine for small files of a job whose tables are on an object store.
 
-The driver informs its planning processes several times a second, which a store is too slow for. Nothing is lost with
-these files. They are made again from the tables, which takes longer the larger the tables are. So a job begins with
-the files that an earlier one has left on the machine.
+The driver informs its planning processes by them several times a second, for which a store is too slow. Nothing is lost
+with these files. They are made again from the tables, which takes longer the larger the tables are. So a job begins
+with the files that an earlier one has left on the machine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from parallax.views.fencing import epoch_of
 
 
 def own_folder(storage: str) -> Path:
-    """The local folder of the job that holds a storage now; no other job writes to it, not even a frozen one.
+    """The local folder for the job that holds a storage now; no other job writes into it, not even a frozen one.
 
     Args:
         storage: ``storage.path``, a URI.

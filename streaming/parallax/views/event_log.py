@@ -1,7 +1,7 @@
-"""An append-only Delta log of changes to a cluster, written before each is made: the guard's holds, and repairs.
+"""An append-only Delta log of changes to a cluster (the guard's holds, and repairs), written before each is made.
 
-delta-rs writes it. Each commit is a compare-and-swap by the number of its last event. So several processes may write,
-and none acts on a log that it has not read to the end.
+delta-rs writes it. Each commit succeeds only if the last event is still the one that the writer has read. So several
+processes may write, and none acts on a log that it has not read to the end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _FAILURES = (DeltaError, OSError, pa.ArrowException)
 
 
 class Numbered(Protocol):
-    """An event of the log: a dataclass with its number, from 1; 0 until it is recorded."""
+    """An event for the log: a dataclass with a number.
+
+    The first recorded event has the number 1. An event that is not recorded yet has 0.
+    """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -39,30 +42,30 @@ class EventLogError(Exception):
 
 
 class WrittenMeanwhile(EventLogError):  # noqa: N818 - it says what happened; it is caught where it is expected
-    """Another process has appended events that this one has not read: nothing was written."""
+    """Another process has appended events that this one has not read, so nothing was written."""
 
 
 class EventLog(Generic[E]):
-    """The events below ``storage.path``. Not thread-safe: one thread owns it.
+    """The log of events of one kind below ``storage.path``. Not thread-safe: use it in one thread.
 
-    A subclass defines the table's name, its rows, and the message for where there is no table.
+    A subclass defines the table's name, how an event becomes a row, and the message if there is no table.
 
     Args:
         storage: ``storage.path``.
-        create: make the table where it is not there.
+        create: whether to make the table if there is none.
 
     Raises:
-        EventLogError: the path cannot be read or written, or there is no table and none is to be made.
+        EventLogError: the path cannot be read or written, or there is no table and ``create`` is not set.
     """
 
     name: ClassVar[str]
-    """The table's folder."""
+    """Name of the table's folder."""
     app_id: ClassVar[str]
-    """By which the table's log keeps the number of the last event."""
+    """Id of the ``txn`` action by which the table's log keeps the number of the last event."""
     schema: ClassVar[pa.Schema]
-    """With the column ``sequence``."""
+    """The table's columns; one of them is ``sequence``."""
     absent: ClassVar[str]
-    """What is said where there is no table."""
+    """The message if there is no table."""
 
     def __init__(self, storage: str, *, create: bool = True) -> None:
         self._uri = rust_uri(storage, self.name)
@@ -70,20 +73,20 @@ class EventLog(Generic[E]):
         self._sequence = 0
 
     def row(self, event: E) -> dict[str, Any]:
-        """An event as a row of the table."""
+        """The row of the table for an event."""
         raise NotImplementedError
 
     def event(self, row: Mapping[str, Any]) -> E:
         """The event that a row of the table holds.
 
         Raises:
-            ValueError, TypeError, KeyError: the row is damaged, or of a newer version.
+            ValueError, TypeError, KeyError: the row is damaged, or was written by a newer version.
         """
         raise NotImplementedError
 
     @classmethod
     def is_there(cls, storage: str) -> bool:
-        """Whether any event was ever put on record here.
+        """Whether any event was ever recorded below a storage path.
 
         Raises:
             EventLogError: the path cannot be read.
@@ -99,7 +102,7 @@ class EventLog(Generic[E]):
 
     @property
     def table_id(self) -> str:
-        """The id of the table: the same for all processes, for as long as the table exists."""
+        """The id of the table: all processes see the same one, for as long as the table exists."""
         return str(self._table.metadata().id)
 
     def news(self) -> list[E]:
@@ -127,7 +130,7 @@ class EventLog(Generic[E]):
         If the process is killed meanwhile, the event is recorded whole or not at all.
 
         Raises:
-            WrittenMeanwhile: another process has appended since; read its events and decide again.
+            WrittenMeanwhile: another process has appended events since `news` was called; read these and decide again.
             EventLogError: nothing was written.
         """
         if self._last() != self._sequence:

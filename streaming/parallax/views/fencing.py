@@ -1,7 +1,7 @@
 """Fences on the tables in an object store: a job that has lost its storage cannot commit to them any more.
 
 A job that was frozen does not know for how long. When it goes on, another one may have taken its storage over
-(`parallax.views.lease`). No look at a clock or at the lease comes close enough to the commit to be safe. So the commit
+(`parallax.views.lease`). Looking at a clock or at the lease just before the commit is not safe enough. So the commit
 itself carries the proof. Each lease has an *epoch*, a number that grows. A job that takes a storage over first commits
 its epoch to every table, as the version of one ``txn`` action
 (https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers). From then on each of its commits
@@ -12,7 +12,7 @@ carries that action. A commit is refused in two cases:
   the same application, the second conflicts with the first. The put of its log entry is conditional.
 
 So a commit of the old job fails, or it lies before the fence, and then the new job has read it. On a local disk there
-is no fence and need be none: the lock is on the process, and a frozen process keeps it.
+is no fence and need be none: the process holds a lock, and a frozen process keeps it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from parallax.errors import one_line
 from parallax.stores import rust_path
 
 EPOCH = "parallax-epoch"
-"""The application whose version in a table is the epoch of the job that may write it."""
+"""The id of the ``txn`` action whose version in a table is the epoch of the job that may write to the table."""
 
 _TRIES = 20
 _PAUSE_S = 0.05
@@ -39,16 +39,21 @@ _draw = Random()  # noqa: S311 - jitter
 
 
 class FencedError(DeltaError):
-    """Another job has taken the storage over: this one must not commit any more."""
+    """Another job has taken the storage over, so this one must not commit any more."""
 
 
 def hold(storage: str, epoch: int) -> None:
-    """From now on, let all commits below a storage path carry the epoch of this process's lease."""
+    """Let all later commits of this process carry the epoch of its lease.
+
+    Args:
+        storage: ``storage.path``; only commits to tables below it do.
+        epoch: of the lease.
+    """
     _held[_root(storage)] = epoch
 
 
 def release(storage: str) -> None:
-    """Undo `hold`: commits carry no epoch any more."""
+    """Undo `hold`: this process's commits carry no epoch any more."""
     _held.pop(_root(storage), None)
 
 
@@ -58,12 +63,12 @@ def epoch_of(storage: str) -> int:
 
 
 def raise_fence(uri: str, epoch: int) -> None:
-    """Commit a lease's epoch to a table, which then refuses commits of an earlier holder of the storage.
+    """Commit a lease's epoch to a table, which from then on refuses commits of earlier holders of the storage.
 
-    What the last holder committed before is in the table.
+    All that the last holder committed before is in the table.
 
     Raises:
-        FencedError: a higher epoch is there.
+        FencedError: the table has a higher epoch already.
         deltalake.exceptions.DeltaError: the table cannot be read or written.
     """
 
@@ -85,16 +90,16 @@ def commit(
     marks: Iterable[Transaction] = (),
     is_done: Callable[[DeltaTable], bool] = lambda _: False,
 ) -> DeltaTable:
-    """Commit to a table; if the table is fenced, with the epoch that this process holds.
+    """Commit to a table; if the table is fenced, the commit carries the epoch that this process holds.
 
     Two commits of one job may meet, and the fence makes that a conflict. Then the commit is tried again on the newest
     state.
 
     Args:
         newest: returns the table as it is now.
-        write: commits to it, with these properties.
-        marks: more ``txn`` actions of the commit.
-        is_done: whether the table already holds what is to be committed: an answer may have been lost.
+        write: makes the commit: it gets the table and the properties that the commit has to have.
+        marks: further ``txn`` actions of the commit.
+        is_done: says whether the table already holds what is to be committed, because an earlier answer was lost.
 
     Returns:
         The table with the commit in it.

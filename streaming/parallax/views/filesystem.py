@@ -8,7 +8,11 @@ from pyarrow import fs
 
 
 def filesystem(uri: str) -> fs.FileSystem:
-    """The file system by which pyarrow reaches a table's files; paths are relative to the table's folder."""
+    """The file system by which pyarrow reaches the files of a table; paths are relative to the table's folder.
+
+    Args:
+        uri: URI or path of the table's folder.
+    """
     if "://" not in uri:
         return fs.SubTreeFileSystem(str(Path(uri).absolute()), fs.LocalFileSystem(use_mmap=True))
     # Loading delta-rs takes a while, and who writes to a disk needs none of it.

@@ -1,8 +1,8 @@
-"""Numbers the checkpoints of a query on an object store, where no folder can be renamed (*generations*).
+"""Numbers the checkpoints of a query on an object store (*generations*), because no folder can be renamed there.
 
 Each generation is a folder of its own, named by a number and the epoch of the job that writes it
-(`parallax.views.lease`). A small object of its name, put once and last, says that it has begun. The highest generation
-that has begun counts. This has three effects:
+(`parallax.views.lease`). A small object with the folder's name, put once and last, says that it has begun. The highest
+generation that has begun is the checkpoint. This has three effects:
 
 - A broken checkpoint is set aside by beginning the next generation empty, in one put.
 - A job that takes a storage over copies what it goes on from, within the store, and begins its own generation. A frozen
@@ -11,10 +11,9 @@ that has begun counts. This has three effects:
 
 ::
 
-    checkpoints/<query>/0000000007-0001/offsets/42     the folder of a generation
-    checkpoints/<query>/0000000007-0001.copying        it is being filled
-    checkpoints/<query>/0000000007-0001.json           it has begun
-    checkpoints/<query>/0000000006-0002.broken         why that one was set aside
+checkpoints/<query>/0000000007-0001/offsets/42     the folder of a generation
+checkpoints/<query>/0000000007-0001.copying        it is being filled checkpoints/<query>/0000000007-0001.json
+it has begun checkpoints/<query>/0000000006-0002.broken         why that one was set aside
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ from parallax.views.objects import Objects
 _NAME = re.compile(r"(\d{10})-(\d{4})")
 _COPYING, _BEGUN, _BROKEN = ".copying", ".json", ".broken"
 _FOR_CHECKS = ("offsets/", "commits/", "metadata", "segments/at-")
-"""What of a checkpoint tells whether it can be used."""
+"""The beginnings of the names of those files that show whether a checkpoint can be used."""
 
 
 class Generation(NamedTuple):
     """One generation of a query's checkpoint.
 
     Attributes:
-        epoch: of the job that writes it.
-        number: in this epoch, from 1.
+        epoch: epoch of the job that writes it.
+        number: its number within this epoch, from 1.
     """
 
     epoch: int
@@ -53,26 +52,30 @@ class Generation(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """The generation of a name that `name` has made; None for any other name."""
+        """The generation with a given name; None if the text is no such name."""
         found = _NAME.fullmatch(name)
         return None if found is None else cls(int(found[1]), int(found[2]))
 
 
 def newest(objects: Iterable[str]) -> Generation | None:
-    """The current generation, found by the names of the objects next to the folders."""
+    """The highest generation that has begun; None if there is none.
+
+    Args:
+        objects: names of the objects next to the generations' folders.
+    """
     begun = (Generation.parse(name.removesuffix(_BEGUN)) for name in objects if name.endswith(_BEGUN))
     return max((one for one in begun if one is not None), default=None)
 
 
 def dispensable(objects: Iterable[str], current: Generation, kept: int) -> list[str]:
-    """The generations that can be deleted: all before the current one, except the last that were set aside.
+    """The names of the generations that can be deleted: those before the current one, except some that were set aside.
 
-    What is behind the current one is not touched: it is another job's.
+    Later generations are not among them, for another job writes them.
 
     Args:
-        objects: names of the objects next to the folders.
-        current: the generation that counts.
-        kept: how many that were set aside stay, so that people can find out what happened.
+        objects: names of the objects next to the generations' folders.
+        current: the highest generation that has begun.
+        kept: how many generations that were set aside stay, so that people can find out what happened.
     """
     names = list(objects)
     stems = map(Generation.parse, {Path(name).stem for name in names})
@@ -85,11 +88,11 @@ class Generations:
     """The generations of one query's checkpoint, as one job sees them.
 
     Args:
-        objects: below ``storage.path``.
+        objects: the objects below ``storage.path``.
         storage: ``storage.path``.
         query: the query's name.
-        epoch: that this job holds.
-        kept: how many broken generations are kept.
+        epoch: the epoch that this job holds.
+        kept: how many generations that were set aside stay.
     """
 
     def __init__(self, objects: Objects, storage: str, query: str, epoch: int, kept: int = 3) -> None:
@@ -99,12 +102,13 @@ class Generations:
         self._current: Generation | None = None
 
     def location(self) -> str:
-        """The URI of the current generation, in Hadoop's spelling.
+        """The URI of the folder in which Spark keeps the checkpoint, in Hadoop's spelling.
 
-        If this job's epoch has none, the job begins one.
+        If this job's epoch has no generation yet, the job begins one: a copy of the one before, or empty if there is
+        none.
 
         Raises:
-            FencedError: a job of a higher epoch has begun one.
+            FencedError: a job with a higher epoch has begun one.
             StoreError: the store cannot be reached.
         """
         if self._current is None:
@@ -127,10 +131,10 @@ class Generations:
             path.write_bytes(content)
 
     def set_aside(self, problem: str) -> tuple[str, str]:
-        """Begin the next generation, with nothing in it; returns the URIs of the one before and of the new one.
+        """Begin the next generation, with nothing in it; returns the URIs of the old and of the new one.
 
         Raises:
-            StoreError: the store cannot be reached; the one before still counts then.
+            StoreError: the store cannot be reached; then the old one still counts.
         """
         before, old = self.location(), self._name()
         following = Generation(self._epoch, Generation(*self._current or (0, 0)).number + 1)

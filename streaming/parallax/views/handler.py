@@ -24,10 +24,10 @@ class _Stream:
 
 
 class Handler(DeltaStorageHandler):
-    """The object store for `pyarrow.fs.PyFileSystem`. An object exists only once its stream is closed.
+    """The object store as `pyarrow.fs.PyFileSystem` needs it. An object exists only once its stream is closed.
 
     Args:
-        uri: of a folder; paths are below it.
+        uri: URI of a folder; all paths are below it.
     """
 
     def open_output_stream(self, path: str, metadata: dict[str, str] | None = None) -> pa.PythonFile:

@@ -1,4 +1,4 @@
-"""Where the secret key of all hashes of records comes from.
+"""Where the secret key comes from by which all hashes of records are made.
 
 It stays the same for as long as the tables do.
 """
@@ -19,20 +19,22 @@ _KEY = re.compile("[0-9a-fA-F]{32}")
 
 
 def hash_key(storage: str, read: ReadSettings) -> str:
-    """The secret key: from the settings, or from the file that they name, or made once and kept next to the tables.
+    """The secret key by which all hashes of records are made.
 
-    Hashes of two keys cannot be compared: every record would look like another one. So a key that is not that of the
-    tables is refused.
+    It is taken from the settings or from the file that they name. If they name none, it is made once and kept with the
+    tables. Hashes made with two keys cannot be compared: every record would look like another one. So a key is refused
+    if the tables were written with another.
 
     Args:
-        storage: ``storage.path``; the key is in the file ``hash_key`` there where the settings have none.
+        storage: ``storage.path``. If the settings name no key, it is in the file ``hash_key`` there.
         read: ``read.hash_key`` and ``read.hash_key_file``.
 
     Returns:
         32 hexadecimal digits.
 
     Raises:
-        ConfigError: the file does not hold a key, or cannot be read or made; or the tables have another one.
+        ConfigError: the file does not hold a key, or cannot be read or made. Or the tables were written with another
+            key.
     """
     option = "read.hash_key"
     if read.hash_key is not None:
@@ -50,7 +52,10 @@ def hash_key(storage: str, read: ReadSettings) -> str:
 
 
 def name_of(key: str) -> str:
-    """A mark of a secret key, kept with each table. It recognises the key and does not reveal it."""
+    """A short text that identifies a secret key and does not reveal it.
+
+    Each table is marked with it.
+    """
     return _NAMED + hashlib.blake2b(b"parallax", key=bytes.fromhex(key), digest_size=8).hexdigest()
 
 

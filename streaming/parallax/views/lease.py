@@ -36,7 +36,7 @@ from parallax.views.objects import Objects, StoreError
 log = structlog.get_logger(__name__)
 
 LASTS_S = 30.0
-"""A holder that has not been seen to live for so long may be taken over."""
+"""For how many seconds a holder may give no sign of life before its lease may be taken over."""
 
 NOT_HONOURED = (
     "the store takes a put that must create an object (If-None-Match: *) where there is one: two writers would lose "
@@ -44,10 +44,10 @@ NOT_HONOURED = (
 )
 
 _BEATS = 6
-"""Beats in this time: some may be lost or late."""
+"""How many beats a holder writes in that time, for some may be lost or late."""
 _LOOK_S = 0.5
 _KEPT = 8
-"""Epochs that stay, of which all but the last are for people who look for what happened."""
+"""How many epochs stay; all but the last are only for people who look for what happened."""
 _NAME = re.compile(r"(\d{10})(\.beat)?")
 _FOLDER = "lease"
 
@@ -57,10 +57,10 @@ class Sight:
     """A lease as another job sees it at one moment.
 
     Attributes:
-        epoch: the highest; 0 where nobody ever took it.
-        beat: of its holder, grows while the holder lives; -1 where there is none yet.
-        released: whether the holder has let go.
-        owner: the holder, in words.
+        epoch: the highest epoch; 0 if no job ever took the lease.
+        beat: the holder's counter, which grows while the holder lives; -1 if there is none yet.
+        released: whether the holder has given the lease up.
+        owner: the holder in words: host and process.
     """
 
     epoch: int = 0
@@ -70,7 +70,10 @@ class Sight:
 
 
 class Step(StrEnum):
-    """What a job that wants the lease on a storage does next."""
+    """What a job that wants the lease on a storage does next.
+
+    It takes the lease, waits, or gives up because another job lives.
+    """
 
     TAKE = "take"
     WAIT = "wait"
@@ -81,10 +84,10 @@ def decide(first: Sight, now: Sight, watched_s: float, lasts_s: float = LASTS_S)
     """What a job that waits for a lease does next; a pure function.
 
     Args:
-        first: the lease as it was seen first.
-        now: the lease as it is seen now.
-        watched_s: seconds between the two, by the watcher's clock.
-        lasts_s: how long a holder may be silent.
+        first: the lease as it was when the job began to watch it.
+        now: the lease as it is now.
+        watched_s: how many seconds lie between the two, by the watcher's clock.
+        lasts_s: how many seconds a holder may be silent.
     """
     if not now.epoch or now.released:
         return Step.TAKE
@@ -98,13 +101,13 @@ class HeldError(RuntimeError):
 
 
 class Lease:
-    """The lease on one storage, for one process.
+    """The lease on one storage, as one process takes, renews and releases it.
 
     Args:
-        objects: below ``storage.path``.
-        lasts_s: how long a holder may be silent before its lease is taken over.
-        clock: monotonic seconds, for tests.
-        wait: waits some seconds, for tests.
+        objects: the objects below ``storage.path``.
+        lasts_s: how many seconds a holder may be silent before its lease is taken over.
+        clock: returns monotonic seconds; tests give their own.
+        wait: waits for some seconds; tests give their own.
     """
 
     def __init__(
@@ -129,20 +132,20 @@ class Lease:
 
     @property
     def lost(self) -> str | None:
-        """The id of the job that has taken the lease over; None while none is known to have."""
+        """Which job has taken the lease over, in words; None while this process knows of none."""
         return self._lost
 
     def acquire(self, say: Callable[[str], None] = lambda _: None) -> int:
-        """Take the lease, waiting for it to expire if its holder does not live any more.
+        """Take the lease. If another job holds it and seems dead, wait until the lease has expired.
 
         Args:
-            say: called with a line if it waits, which names the holder.
+            say: called once with a line that names the holder, if this has to wait.
 
         Returns:
-            Its epoch.
+            The epoch of the lease.
 
         Raises:
-            HeldError: another job lives and holds it.
+            HeldError: another job holds the lease and lives.
             StoreError: the store cannot be reached, or does not honour conditional puts.
         """
         first = self.look()
@@ -183,7 +186,7 @@ class Lease:
         return True
 
     def look(self) -> Sight:
-        """The lease on the storage as anybody sees it now.
+        """The lease on the storage as any job sees it now.
 
         Raises:
             StoreError: the store cannot be reached.
@@ -207,9 +210,9 @@ class Lease:
         self._thread.start()
 
     def renew(self) -> None:
-        """Write one beat, and check whether this job still has the storage.
+        """Write one beat, and check whether another job has taken the storage over (`lost`).
 
-        If the store cannot be reached, that is unknown. The job goes on, for its commits are fenced.
+        If the store cannot be reached, nobody knows. The job goes on all the same, for its commits are fenced.
         """
         try:
             # The one after this is all that can be there, unless this job has been away for long.
@@ -229,9 +232,9 @@ class Lease:
         self._is_late = False
 
     def release(self) -> None:
-        """Let go of the lease, so that the next job need not wait.
+        """Give the lease up, so that the next job need not wait.
 
-        A failure is logged; then the next job waits.
+        A failure is only logged; then the next job has to wait.
         """
         self._stop.set()
         if self._thread is not None:

@@ -6,8 +6,8 @@ Nothing here conflicts with the queries that append, or breaks the one that read
   conflict with nothing.
 - Retention drops whole dates (partition ``recorded_on``). That is a delete of metadata at partition boundaries. A
   reader with ``ignoreDeletes`` or ``skipChangeCommits`` passes over it.
-- Files and log entries that are no longer current stay for ``KEPT``, so a reader may be behind by that much. So do
-  files that were in no commit, left by a task that failed. If the comparison is further behind, what it needs stays
+- Files and log entries that are no longer current stay for ``KEPT``, so a reader may be behind by that much. Files that
+  a failed task left, and that are in no commit, stay as long. If the comparison is further behind, what it needs stays
   for ``LONGEST`` at most (`parallax.views.commits.Followed`).
 
 delta-rs does all of it, as it does the appends. On an object store two libraries that commit to one table without a
@@ -47,20 +47,21 @@ KEPT = timedelta(hours=2)
 """How long a file that compaction replaced, and a log entry that a checkpoint covers, stay."""
 
 LONGEST = timedelta(hours=24)
-"""The longest that files are kept for the comparison: the greatest age of a commit that it has not taken in."""
+"""How long files are kept for a comparison that is behind: the greatest age of a commit that it has not read."""
 
 _BEHIND = timedelta(hours=1)
-"""Who is not further behind needs nothing but what stays anyway."""
+"""A comparison that is less behind than this needs only files that stay anyway."""
 
 
 class Maintenance:
-    """Runs the upkeep on a timer, in a thread of its own.
+    """Does the upkeep of all tables at regular times, in a thread of its own.
 
     Args:
-        settings: where the tables are, how often, how long rows stay.
-        on_done: called with a table's name and its size: files and bytes; None where its upkeep failed.
-        others: the upkeep of other tables by their names, each called with the storage path and the oldest date kept.
-        followed: takes a storage path; returns by table's name how far the comparison has read it.
+        settings: where the tables are, how often there is upkeep, and how long rows stay.
+        on_done: called for each table with its name and its size in files and bytes; with None for the size if its
+            upkeep failed.
+        others: by name, the upkeep of other tables; each is called with the storage path and the oldest date to keep.
+        followed: called with the storage path; returns by table name how far the comparison has read each table.
     """
 
     def __init__(
@@ -84,16 +85,20 @@ class Maintenance:
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Stop the timer; a run that is under way may go on in its thread for longer."""
+        """Stop the timer, and wait for a run that is going on. If it lasts longer, it goes on in its thread.
+
+        Args:
+            timeout_s: how many seconds to wait, at most.
+        """
         self._stop.set()
         if self._thread is not None:
             self._thread.join(timeout_s)
 
     def run_once(self, today: date | None = None) -> None:
-        """Do the upkeep of each table once; a table that fails is logged, and the others go on.
+        """Do the upkeep of every table once. If it fails for a table, that is logged, and the others have theirs.
 
         Args:
-            today: the date from which retention counts; now by default.
+            today: the date from which the age of rows is counted; None for the present one.
         """
         storage = self._settings.path
         oldest = oldest_kept(today or datetime.now(UTC).date(), self._settings.retention_hours)
@@ -169,16 +174,18 @@ def size_of(storage: str, name: str) -> TableSize:
 def oldest_kept(today: date, retention_hours: float) -> date:
     """The oldest date that may hold a row younger than the retention.
 
-    Counted from the beginning of the day ``today``.
+    The age is counted from the beginning of the day ``today``.
     """
     return today - timedelta(days=-(-retention_hours // 24))
 
 
 def drop_older(storage: str, name: str, oldest: date) -> bool:
-    """Drop the dates before ``oldest``, but carry over the last position of a reader that has been idle since.
+    """Drop all rows of dates before ``oldest`` from a table.
+
+    The last position of a reader that has been idle since then is recorded again, so that the reader goes on there.
 
     Returns:
-        Whether there was anything to drop.
+        Whether there were such rows.
     """
     table = open_table(storage, name)
     dates = {p.get(RECORDED_ON) for p in table.partitions()}
@@ -247,7 +254,7 @@ def _topic_ids(rows: Any) -> dict[str, str]:
 
 
 def shorten_log(storage: str, name: str) -> None:
-    """Checkpoint a table's log, and delete the entries that are older than ``delta.logRetentionDuration``.
+    """Write a checkpoint of a table's log, and delete the entries that are older than ``delta.logRetentionDuration``.
 
     Each commit lists the log's folder, and an always-on job makes some commits a second. Spark's own clean-up deletes
     whole days only. By then a listing takes longer than a micro-batch. delta-rs deletes by the duration.

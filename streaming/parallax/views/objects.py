@@ -1,4 +1,4 @@
-"""Reads and writes small objects on the storage of a job, by obstore.
+"""Reads and writes small objects in the object store that holds a job's tables, by the library obstore.
 
 Puts are atomic on every object store. A put that must create is refused if there is an object of that name
 (``If-None-Match: *``). A lease and a checkpoint's generations need no more than that; nothing is renamed.
@@ -25,7 +25,7 @@ _RETRY = {"max_retries": 3, "retry_timeout": timedelta(seconds=15)}
 
 
 class StoreError(OSError):
-    """The store did not do what it was asked to; one line."""
+    """The object store could not be reached, or refused a request; the text is one line."""
 
 
 class Listed(NamedTuple):
@@ -39,11 +39,11 @@ class Listed(NamedTuple):
 
 
 class Objects:
-    """The objects below a root; may be used from any thread.
+    """The objects below one URI; may be used from any thread.
 
     Args:
-        uri: of the root.
-        store: an obstore store of that root, for tests.
+        uri: the URI; names of objects are relative to it.
+        store: an obstore store for that URI; tests give their own.
     """
 
     def __init__(self, uri: str, store: Any = None) -> None:
@@ -54,7 +54,12 @@ class Objects:
     def create(self, name: str, content: bytes) -> bool:
         """Put an object if there is none of its name; returns whether it was put.
 
-        If an answer was lost and the request sent again, the store refuses what it took. To be sure, read the object.
+        False may be wrong: if an answer was lost and the request was sent again, the store refuses the second one. Read
+        the object to be sure.
+
+        Args:
+            name: name of the object.
+            content: its bytes.
 
         Raises:
             StoreError: the store cannot be reached or refuses it.
@@ -67,7 +72,7 @@ class Objects:
         return True
 
     def put(self, name: str, content: bytes) -> None:
-        """Put an object; it replaces one of the same name.
+        """Put an object, in place of the one of the same name, if there is one.
 
         Raises:
             StoreError: see `create`.
@@ -88,7 +93,7 @@ class Objects:
                 return None
 
     def below(self, folder: str = "") -> list[Listed]:
-        """All objects below a folder.
+        """All objects below a folder, at any depth.
 
         Raises:
             StoreError: see `create`.
@@ -123,7 +128,7 @@ class Objects:
         self._all(one, pairs)
 
     def get_all(self, names: Iterable[str]) -> dict[str, bytes]:
-        """The contents of objects; those that no longer exist are left out.
+        """The contents of objects by their names; those that do not exist any more are left out.
 
         Raises:
             StoreError: see `create`.

@@ -1,17 +1,17 @@
-"""The order in which files were committed to the tables of a storage path, which no clock decides.
+"""The order in which files were committed to the tables of a storage path: times that no wrong clock can mix up.
 
 A table's log numbers its commits. A log that has been shortened has lost the numbers, and keeps only a file's time
 (``modificationTime``). So that time is made to give the order. It is the clock's time as long as the clock moves on.
 Otherwise it is one more than the last time that was given, as Delta does it for its own commits
 (https://github.com/delta-io/delta/blob/master/PROTOCOL.md#in-commit-timestamps). All tables of a storage path share one
-series of times, so no two commits have the same. Only one job at a time commits to them (`parallax.views.lease`). It
-begins behind the times that the one before has given.
+series of times, so no two commits have the same. Only one job at a time commits to them (`parallax.views.lease`). Its
+times begin after those of the job before.
 
 A file that compaction has joined has the time of its last part. Its footer says which of its rows are from which commit
-(`told`). So progress and rows of all replicas are read from the beginning as they were recorded, however large
-the files have become.
+(`parts_of`). So progress and rows of all replicas are read from the beginning as they were recorded, however large the
+files have become.
 
-A start, a rebuilt comparison, compaction and retention all take the order from `files_of`.
+All code that needs the order gets it from `files_of`: a start, a rebuilt comparison, compaction and retention.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from parallax.views.tables import PROGRESS, VIEWS, rust_uri
 AT_MS, PATH = "at_ms", "path"
 
 JOINED = "joined-"
-"""Begins the names of files of which the footer tells the places of their rows."""
+"""The beginning of the names of joined files, whose footers say which of their rows are from which commit."""
 
 _COMMITS = "parallax.commits"
 
@@ -43,7 +43,7 @@ _lock = threading.Lock()
 
 
 def next_ms(storage: str) -> int:
-    """A time for files that are about to be committed: later than that of any file of any table before.
+    """A time for files that are about to be committed, in ms since 1970 UTC: later than that of any earlier commit.
 
     Raises:
         deltalake.exceptions.DeltaError: a table cannot be read.
@@ -65,15 +65,15 @@ def forget(storage: str) -> None:
 def files_of(table: Any) -> pa.Table:
     """The files of a table in the order in which they were committed.
 
-    Files of one commit are in the order of their names. If an earlier version committed them, their time is the
-    clock's.
+    Files of one commit are in the order of their names. For files that an earlier version committed, the order is that
+    of the clock.
 
     Args:
-        table: ``deltalake.DeltaTable``.
+        table: a ``deltalake.DeltaTable``.
 
     Returns:
-        For each file ``path``, below the table's folder and URL-encoded; ``at_ms``, see `next_ms`; and the other
-        columns of delta-rs: ``size_bytes``, ``num_records``, ``partition.*``.
+        One row for each file: its ``path``, below the table's folder and URL-encoded; its commit time ``at_ms``
+        (`next_ms`); and the other columns of delta-rs: ``size_bytes``, ``num_records``, ``partition.*``.
     """
     actions: Any = pa.table(table.get_add_actions(flatten=True))
     made = pc.cast(pc.cast(actions["modification_time"], pa.timestamp("ms")), pa.int64())
@@ -82,15 +82,19 @@ def files_of(table: Any) -> pa.Table:
 
 
 def last_of(files: pa.Table) -> int:
-    """The commit time of the last of some files, as `files_of` has it; -1 without files."""
+    """The commit time of the last of some files; -1 if there are none.
+
+    Args:
+        files: in the form of `files_of`.
+    """
     return int(files[AT_MS][-1].as_py() or 0) if files.num_rows else -1
 
 
 def told(parts: Iterable[tuple[int, int]]) -> dict[str, str]:
-    """The keys and values by which a joined file's footer names the commits that it holds.
+    """Keys and values for a joined file's footer, from which `parts_of` reads the commits that the file holds.
 
     Args:
-        parts: time and number of rows of each commit that it is made of, in the order of the rows.
+        parts: commit time and number of rows of each commit, in the order of the rows.
     """
     numbers = np.array(list(parts), np.int64).reshape(-1, 2)
     numbers[1:, 0] = np.diff(numbers[:, 0])  # small numbers, which are packed well
@@ -98,15 +102,15 @@ def told(parts: Iterable[tuple[int, int]]) -> dict[str, str]:
 
 
 def parts_of(footer: Mapping[bytes, bytes] | None, at_ms: int, rows: int) -> Any:
-    """The commits that a joined file was made from, as `told` has written them; the file itself without them.
+    """The commits whose rows a file holds: several if compaction has joined it, otherwise its own.
 
     Args:
-        footer: its key-value metadata.
+        footer: key-value metadata of the file; None for none.
         at_ms: the commit time of the file, as `files_of` gives it.
-        rows: how many it has.
+        rows: how many rows the file has.
 
     Returns:
-        Integers of the shape (parts, 2).
+        Integers of the shape (commits, 2): commit time and number of rows, in the order of the rows.
 
     Raises:
         ValueError: the footer is garbled.

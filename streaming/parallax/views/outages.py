@@ -15,7 +15,7 @@ from parallax.source.repeats import LONGEST_US
 from parallax.views.tables import PROGRESS, rust_uri
 
 _APART = timedelta(microseconds=LONGEST_US, minutes=2)
-"""What lies further apart is not known to be one outage: nothing was recorded in between."""
+"""If rows of progress are further apart than this, nothing was recorded in between, and no outage is seen across."""
 
 # A broker is away in a second in which it gave nobody an answer. Kept are the seconds in which that changes.
 _QUERY = f"""WITH seconds AS (
@@ -35,10 +35,10 @@ _QUERY = f"""WITH seconds AS (
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """One time during which a broker was away.
+    """A time during which a broker was away.
 
     Attributes:
-        took: how long it did not answer, by what is recorded.
+        took: how long the broker did not answer, as far as recorded.
         is_over: whether it has answered since.
     """
 
@@ -47,10 +47,12 @@ class Outage:
 
 
 class Turn(NamedTuple):
-    """A moment at which a broker was first seen away, or back.
+    """A moment at which a broker was first seen away, or first seen back, in the recorded progress.
+
+    ``at`` is the moment.
 
     Attributes:
-        before: when it was last asked before that; None where it never was.
+        before: when the broker was last asked before; None if it never was.
     """
 
     at: datetime
@@ -59,10 +61,10 @@ class Turn(NamedTuple):
 
 
 def longest_outages(storage: str) -> dict[int, Outage]:
-    """The longest outage of each broker that was ever away, to the second; empty if nothing is recorded.
+    """By broker id, the longest outage of each broker that was ever away, to the second; empty if nothing is recorded.
 
     Raises:
-        deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table cannot be read.
+        deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table of progress cannot be read.
     """
     from deltalake import DeltaTable, QueryBuilder
 
@@ -80,11 +82,11 @@ def longest_outages(storage: str) -> dict[int, Outage]:
 
 
 def outages(turns: Sequence[Turn], newest: datetime) -> Iterator[Outage]:
-    """The times at which a broker was away, by the recorded progress.
+    """Yield the times during which one broker was away, from the moments at which that changed.
 
     Args:
-        turns: in the order of time, with one after each time in which nothing was recorded.
-        newest: when it was last asked.
+        turns: in the order of time. After each time in which nothing was recorded, there is one as well.
+        newest: when the broker was last asked.
     """
     for turn, after in zip(turns, [*turns[1:], None], strict=True):
         if not turn.is_away:

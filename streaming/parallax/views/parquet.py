@@ -1,7 +1,7 @@
 """Writes one Parquet file of a table in the process that has its rows, with statistics for the table's log.
 
-Each column is encoded for what it holds. Hashes are random, so neither a dictionary nor a codec makes them smaller.
-Offsets and timestamps grow by little from row to row. The rest has few distinct values.
+Each column is encoded in the way that suits its values. Hashes are random, so neither a dictionary nor a codec makes
+them smaller. Offsets and timestamps grow by little from row to row. All other columns have few distinct values.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Shape:
     """How a table's files are written.
 
     Attributes:
-        schema: of the files, without partition columns.
-        indexed: columns that readers filter by; the table's ``delta.dataSkippingStatsColumns``.
-        random: columns that nothing makes smaller.
+        schema: the columns of the files, without the table's partition columns.
+        indexed: columns that readers filter by; they have statistics (``delta.dataSkippingStatsColumns``).
+        random: columns with random values, such as hashes, which are not compressed.
         growing: columns whose values grow by little from row to row.
     """
 
@@ -52,7 +52,7 @@ class Shape:
     growing: frozenset[str] = frozenset()
 
     def writer(self, sink: Any) -> pq.ParquetWriter:
-        """A writer of one file."""
+        """A Parquet writer for one file of this shape."""
         leaves = dict(_leaves(self.schema))
         few = [n for n, kind in leaves.items() if n not in self.random | self.growing and not pa.types.is_binary(kind)]
         return pq.ParquetWriter(
@@ -94,9 +94,9 @@ class TableFile:
     """A Parquet file of a table while it is being written.
 
     Args:
-        files: where the table is.
-        path: below the table's folder.
-        shape: how it is written.
+        files: the file system of the table's folder.
+        path: path of the file below the table's folder.
+        shape: how the file is written.
     """
 
     def __init__(self, files: fs.FileSystem, path: str, shape: Shape = OF_VIEWS) -> None:
@@ -112,10 +112,10 @@ class TableFile:
         self._highest: dict[str, Any] = {}
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Take rows in, with at least the columns of the files; in a view's file all of one broker.
+        """Write rows into the file. They need at least its columns; those of a view are all of one broker.
 
         Raises:
-            OSError: they cannot be written.
+            OSError: the rows cannot be written.
         """
         if not batch.num_rows:
             return
@@ -131,13 +131,13 @@ class TableFile:
             self._flush()
 
     def close(self, told: Mapping[str, str] | None = None) -> int:
-        """Finish the file, with further keys and values for its footer in ``told``.
+        """Finish the file; ``told`` are further keys and values for its footer.
 
         Returns:
             Its size in bytes.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         self._flush()
         if told:
@@ -154,7 +154,7 @@ class TableFile:
 
     @property
     def statistics(self) -> str:
-        """The file's statistics, in the form that Delta's log has them (PROTOCOL.md, Per-file Statistics)."""
+        """The file's statistics as JSON text, as Delta's log needs them (PROTOCOL.md, Per-file Statistics)."""
         stats = {
             "numRecords": self.rows,
             "minValues": self._bounds(self._lowest, 0),

@@ -1,8 +1,9 @@
-"""The switch by which an operator makes a job read no records: of all brokers, or of some, until resumed.
+"""The switch by which an operator stops a job from reading records, of all brokers or of some, until it is resumed.
 
 It lies next to the tables, so it outlives the job and the machine that the job runs on. The job looks at it every two
-seconds and hands it on to its sources (`parallax.source.feedback`). Positions stay where they are. What is not read
-meanwhile is unknown. It stays so where it may have been cleaned before it is read (`parallax.compare.unread`).
+seconds and informs its sources (`parallax.source.feedback`). Readers keep their positions. Offsets that are written
+during the pause are unknown until they are read. They stay unknown if something may have been cleaned there before
+(`parallax.compare.unread`).
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from parallax.source.feedback import ALL
 from parallax.views.control import FOLDER, read_document, refusals, write_document
 
 EVERY_S = 2.0
-"""How often a job looks at the switch."""
+"""Every how many seconds a job looks at the switch."""
 
 _FILE = "paused.json"
 _MOST_OF_A_REASON = 500
 
 
 class PauseError(Exception):
-    """The switch cannot be read or moved; one line that says why and what to do."""
+    """The switch cannot be read or changed; the text says why and what to do, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """The pause of one broker, which is not read meanwhile.
+    """The pause of one broker: since when it is not read, by whose order, and why.
 
     Attributes:
-        since: seconds since 1970 UTC.
+        since: when it was paused, in seconds since 1970 UTC.
         by: who paused it.
         reason: why.
     """
@@ -44,16 +45,20 @@ class Pause:
 
 
 Paused = Mapping[int, Pause]
-"""By the broker's id; `parallax.source.feedback.ALL` means all brokers."""
+"""The pauses that are on, by broker id; `parallax.source.feedback.ALL` stands for all brokers."""
 
 
 def called(broker: int) -> str:
-    """The name of a broker in `Paused`, in the words of people."""
+    """A broker id of `Paused` as text for people: "2", or "all" for all brokers."""
     return "all" if broker == ALL else str(broker)
 
 
 def in_words(standing: Paused) -> list[str]:
-    """What is paused, for people: one phrase for each broker."""
+    """One phrase for each pause that is on: which broker, since when, by whom, and why.
+
+    Args:
+        standing: the pauses by broker id.
+    """
     found = []
     for broker, one in sorted(standing.items()):
         since = datetime.fromtimestamp(one.since, UTC)
@@ -63,7 +68,7 @@ def in_words(standing: Paused) -> list[str]:
 
 
 def paused(storage: str) -> Paused:
-    """The brokers that are paused now.
+    """The pauses that are on now, by broker id.
 
     Args:
         storage: ``storage.path``.
@@ -103,13 +108,22 @@ def _checked(one: Pause) -> Pause:
 
 
 def pause(storage: str, brokers: Collection[int], reason: str, by: str, now: float | None = None) -> Paused:
-    """Pause the reading of some brokers, or of all if none is named; those already paused stay so.
+    """Pause the reading of some brokers, or of all if ``brokers`` is empty.
+
+    A broker that is paused already keeps its pause.
+
+    Args:
+        storage: ``storage.path``.
+        brokers: ids of the brokers.
+        reason: why, for other people.
+        by: who pauses it.
+        now: seconds since 1970 UTC; None for the present time.
 
     Returns:
-        What is paused now.
+        All pauses that are on now.
 
     Raises:
-        PauseError: no reason is given, or the switch cannot be read or moved.
+        PauseError: no reason is given, or the switch cannot be read or changed.
     """
     said = " ".join(reason.split())
     if not said or len(said) > _MOST_OF_A_REASON or not is_text(said):
@@ -121,13 +135,13 @@ def pause(storage: str, brokers: Collection[int], reason: str, by: str, now: flo
 
 
 def resume(storage: str, brokers: Collection[int]) -> Paused:
-    """Resume the reading of some brokers, or of all if none is named.
+    """Resume the reading of some brokers, or of all if ``brokers`` is empty.
 
     Returns:
-        What is still paused.
+        The pauses that are still on.
 
     Raises:
-        PauseError: a named broker is not paused by itself, or the switch cannot be read or moved.
+        PauseError: a named broker has no pause of its own, or the switch cannot be read or changed.
     """
     before = paused(storage)
     for broker in brokers:
@@ -147,12 +161,12 @@ def _write(storage: str, standing: Paused) -> None:
 
 
 class PauseWatch:
-    """Looks at the switch in a thread of its own.
+    """Looks at the switch every two seconds, in a thread of its own.
 
     Args:
         storage: ``storage.path``.
-        on_look: called with what is paused after each look that succeeded.
-        on_failure: called with the reason why a look, or a callback, failed; what was paused stays so.
+        on_look: called after each look with the pauses that are on.
+        on_failure: called with the reason if a look, or ``on_look``, failed; the pauses stay as they were.
     """
 
     def __init__(self, storage: str, on_look: Callable[[Paused], None], on_failure: Callable[[str], None]) -> None:
@@ -163,7 +177,7 @@ class PauseWatch:
         self._thread = threading.Thread(target=self._run, name="pause", daemon=True)
 
     def start(self) -> None:
-        """Look at the switch once, and then regularly.
+        """Look at the switch once, and then every two seconds.
 
         Raises:
             OSError: ``on_look`` has failed, because what it writes to cannot be written.

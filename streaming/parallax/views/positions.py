@@ -1,6 +1,6 @@
-"""How far each reader has read, by the position rows in the tables.
+"""Finds in the tables how far each reader has read, by the position rows.
 
-A job goes on from this, whatever became of its checkpoints.
+A job goes on from there, even if its checkpoints are lost.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from parallax.views import order
 from parallax.views.tables import RECORDED_ON, rust_uri
 
 RESETS = (ReadEvent.LOG_TRUNCATED, ReadEvent.TOPIC_RECREATED)
-"""Events after which a position is lower than before, and right.
+"""Events after which a reader's position is rightly lower than before.
 
-So is one of another topic id, and one that begins after the topic was deleted: its readers had been forgotten
+It may also be lower if the topic id is another one, and after the topic was deleted: its readers had been forgotten
 (`parallax.views.deleted`).
 """
 
@@ -29,17 +29,18 @@ _COLUMNS = ("topic", "partition", "broker", "offset", "leader_epoch", "position"
 
 
 def positions_since(storage: str, isolation: IsolationLevel, after_ms: int) -> tuple[dict[Reader, Recorded], int]:
-    """The positions that were recorded after some commit of a view (`parallax.views.order`).
+    """The positions that were recorded in a view after one of its commits.
 
-    A table that ends before that commit is another one, such as one put back from a copy. Then all of it is read.
+    If the table ends before that commit, it is another table, such as one put back from a copy. Then the positions of
+    the whole table are returned.
 
     Args:
         storage: ``storage.path``.
-        isolation: which view.
-        after_ms: the time of the commit; -1 for all of the table.
+        isolation: the isolation level of the view.
+        after_ms: the time of the commit (`parallax.views.order`); -1 for all of the table.
 
     Returns:
-        The readers that have moved since, and the time of the last commit; -1 for a table without files.
+        By reader that has moved since, its position. The time of the table's last commit; -1 for a table without files.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.
@@ -55,12 +56,12 @@ def positions_since(storage: str, isolation: IsolationLevel, after_ms: int) -> t
 
 
 def position_rows(table: Any, columns: Iterable[str], files: pa.Table) -> Any:
-    """The position rows in files of a view, with the date on which they were recorded.
+    """The position rows in some files of a view, with the date on which they were recorded.
 
     Args:
-        table: ``deltalake.DeltaTable``.
-        columns: of the view.
-        files: in the form of `parallax.views.order.files_of`.
+        table: the view, a ``deltalake.DeltaTable``.
+        columns: names of the columns to read.
+        files: the files, in the form of `parallax.views.order.files_of`.
 
     Returns:
         A ``pyarrow.Table``, in the order in which the rows were recorded.
@@ -73,12 +74,12 @@ def position_rows(table: Any, columns: Iterable[str], files: pa.Table) -> Any:
 
 
 def latest(rows: Any, isolation: IsolationLevel) -> dict[Reader, Recorded]:
-    """Each reader's position, from position rows; see `last_rows`.
+    """The current position of each reader, from position rows (`last_rows`).
 
     Args:
         rows: ``pyarrow.Table`` with the columns topic, partition, broker, offset, leader_epoch and position, in the
             order in which they were recorded.
-        isolation: whose rows they are.
+        isolation: the isolation level of the readers.
     """
     found: dict[Reader, Recorded] = {}
     for row in rows.take(pa.array(last_rows(rows).values(), pa.int64())).to_pylist():
@@ -90,15 +91,16 @@ def latest(rows: Any, isolation: IsolationLevel) -> dict[Reader, Recorded]:
 
 
 def last_rows(rows: Any) -> dict[tuple[str, int, int], int]:
-    """Find each reader's current position row: the highest offset since the last reset.
+    """For each reader, which position row says where it is now: the one with the highest offset since its last reset.
 
-    That is usually the last row. It need not be, if an earlier version recorded under a clock that was set back.
+    That is usually its last row. An earlier version may have recorded under a clock that was set back, so it need not
+    be.
 
     Args:
-        rows: as `latest` takes them.
+        rows: position rows as for `latest`.
 
     Returns:
-        By topic, partition and broker, the number of the row.
+        By topic, partition and broker, the index of the row.
     """
     events, ids = (pc.struct_field(rows["position"], name).to_pylist() for name in ("event", "topic_id"))
     columns = [rows[name].to_pylist() for name in ("topic", "partition", "broker", "offset")]

@@ -1,7 +1,7 @@
-"""Which streaming queries record the views and progress; ``read.grouping`` says how readers are grouped.
+"""Defines the streaming queries that record the views and progress; ``read.grouping`` says how readers are grouped.
 
-Each query costs micro-batches of its own, whatever it reads. A broker that hangs holds up the others of its query, for
-one request timeout per pause of its circuit. So few queries are cheaper, and more are better isolated.
+Each query costs micro-batches of its own, whatever it reads. A broker that hangs delays the others of its query, by one
+request timeout for each pause of its circuit. So few queries are cheaper, and more are better isolated.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ from parallax.views.sink import OnPositions, OnProgress, ProgressSink, ViewSink
 from parallax.views.tables import create_tables
 
 _HELD_BACK_S = 10
-"""Where bytes are limited, a micro-batch plans no more than what may be read in this time."""
+"""If bytes are limited, a micro-batch plans no more than may be read in this many seconds."""
 
 
 @dataclass(frozen=True)
 class QuerySpec:
-    """A streaming query by name, and how to start it; after a failure, starting again goes on where it stopped.
+    """A streaming query by name, and how to start it.
+
+    After a failure it is started again, and goes on where it stopped.
 
     Attributes:
-        name: of the query and of its checkpoint.
-        start: starts it in a Spark session.
-        checkpoint: is looked at before each start.
-        rows: returns how many rows it has recorded since it was defined; None where Spark counts them.
+        name: name of the query and of its checkpoint.
+        start: starts the query in a Spark session, and returns Spark's query.
+        checkpoint: its checkpoint, which is checked before each start.
+        rows: returns how many rows it has recorded since it was defined; None if Spark counts them.
     """
 
     name: str
@@ -50,12 +52,12 @@ _HOPELESS_AFTER = 5
 
 @dataclass(frozen=True)
 class Group:
-    """The readers that one query serves.
+    """The readers that one query reads.
 
     Attributes:
-        name: of the query and of its checkpoint.
-        isolations: levels that it reads.
-        brokers: ids of the brokers that it reads; None for all that ``topics.brokers`` allows.
+        name: name of the query and of its checkpoint.
+        isolations: isolation levels of the readers.
+        brokers: ids of their brokers; None for all that ``topics.brokers`` allows.
     """
 
     name: str
@@ -70,18 +72,18 @@ def view_queries(
     on_positions: OnPositions | None = None,
     on_progress: OnProgress | None = None,
 ) -> list[QuerySpec]:
-    """Define the queries that write both views and progress.
+    """Define the queries that write both views and the table of progress.
 
     Args:
-        settings: of the job.
-        brokers: ids of all brokers that host a replica, or may; needed where ``read.grouping`` is ``broker`` or
-            ``reader`` and ``topics.brokers`` is not set (``hosting_brokers`` finds them).
+        settings: the job's settings.
+        brokers: ids of all brokers that host a replica, or may come to host one (`hosting_brokers`). They are needed if
+            ``read.grouping`` is ``broker`` or ``reader`` and ``topics.brokers`` is not set.
         on_positions: called with the position rows of each commit.
         on_progress: called with the rows of each commit to ``replica_progress``.
 
     Raises:
         ValueError: the brokers are needed and not given.
-        ConfigError: the hash key's file is unusable.
+        ConfigError: the file with the hash key cannot be used.
     """
     key = hash_key(settings.storage.path, settings.read)
     specs = [_view_query(settings, group, key, on_positions) for group in groups(settings, brokers)]
@@ -89,10 +91,14 @@ def view_queries(
 
 
 def groups(settings: Settings, brokers: Iterable[int] = ()) -> list[Group]:
-    """Group the readers into queries.
+    """Divide the readers into groups, one for each query, as ``read.grouping`` says.
+
+    Args:
+        settings: the job's settings.
+        brokers: ids of the brokers, as for `view_queries`.
 
     Raises:
-        ValueError: a query per broker is wanted and no broker is known.
+        ValueError: each broker should have a query, and no broker is known.
     """
     both = tuple(IsolationLevel)
     if settings.read.grouping == "all":
@@ -112,7 +118,7 @@ def groups(settings: Settings, brokers: Iterable[int] = ()) -> list[Group]:
 
 
 def source_options(settings: Settings) -> dict[str, str]:
-    """The options that both sources get, by the settings."""
+    """The options that both sources get, from the job's settings."""
     options = {f"kafka.{name}": value for name, value in settings.kafka.items()}
     options["request.timeout.ms"] = str(settings.read.request_timeout_ms)
     options["metadata.refresh.ms"] = str(settings.read.metadata_refresh_ms)
@@ -126,7 +132,7 @@ def source_options(settings: Settings) -> dict[str, str]:
 
 
 def hosting_brokers(settings: Settings) -> list[int]:
-    """Ids of the brokers that host a replica of a watched topic, dead or alive, or may come to host one.
+    """Ids of the brokers that host a replica of a watched topic, or may come to host one; dead ones are included.
 
     Raises:
         ReplicaError: no broker answers.
@@ -174,9 +180,13 @@ def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPosi
 
 
 def limits(read: ReadSettings, group: Group) -> dict[str, str]:
-    """How much a query may read, as options of the source.
+    """The options of ``kafka-replica`` that limit how much a query reads.
 
-    A query that reads only some isolation levels gets their share of the rate.
+    The setting limits a broker over all isolation levels. A query that reads only some of them gets their share.
+
+    Args:
+        read: the settings ``read``.
+        group: the readers of the query.
     """
     if not read.max_bytes_per_second:
         return {"maxBytesPerTrigger": str(read.max_bytes_per_trigger)}
@@ -210,12 +220,12 @@ def _start(rows: Any, sink: Callable[[Any, int], None], checkpoint: Checkpoint, 
 
 
 def awaited_path(storage: str) -> str:
-    """The file in which the comparison names the partitions whose report it awaits."""
+    """Path of the file in which the comparison names the partitions whose report it awaits."""
     return _feedback_path(storage, "awaited")
 
 
 def paused_path(storage: str) -> str:
-    """The file in which the job names the brokers that are paused."""
+    """Path of the file in which the job names the brokers that are paused."""
     return _feedback_path(storage, "paused")
 
 

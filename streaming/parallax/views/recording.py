@@ -1,6 +1,6 @@
-"""``format("parallax-recording")``: a Spark source whose tasks write what ``kafka-replica`` reads to the views' files.
+"""``format("parallax-recording")``: a Spark source whose tasks write what ``kafka-replica`` reads into view files.
 
-No row of a replica enters the JVM. A task reads, decodes and writes Parquet, and yields one row for each file. The
+No row of a replica enters the JVM. A task reads, decodes and writes Parquet, and gives Spark one row for each file. The
 driver commits the files (`parallax.views.sink`). Files of a task that failed, or ran twice, are in no commit, and
 upkeep removes them.
 """
@@ -48,17 +48,17 @@ _FILES = pa.schema(_FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A file of a view that a Spark task has written.
+    """A file of a view that a Spark task has written, and that the driver is to commit.
 
     Attributes:
-        isolation: the view that its rows belong to.
-        broker: whose rows they are.
-        recorded_on: UTC date of the recording, ``YYYY-MM-DD``; with the broker, the table's partition.
-        path: below the table's folder.
-        size: bytes.
-        rows: how many it holds.
-        statistics: as Delta's log has them.
-        positions: its position rows, as an Arrow stream of `VIEW`.
+        isolation: isolation level of the view.
+        broker: id of the broker whose rows they are.
+        recorded_on: UTC date of the recording, ``YYYY-MM-DD``. Broker and date are the partition columns of the table.
+        path: path of the file below the table's folder.
+        size: its size in bytes.
+        rows: how many rows it holds.
+        statistics: its statistics as JSON text, as Delta's log has them.
+        positions: its position rows, as an Arrow stream with the columns of `VIEW`.
     """
 
     isolation: int
@@ -71,7 +71,7 @@ class Recorded:
     positions: bytes
 
     def position_rows(self) -> pa.Table:
-        """The position rows of the file, as a table of `VIEW`'s columns."""
+        """The position rows of the file, as an Arrow table with the columns of `VIEW`."""
         return pa.ipc.open_stream(self.positions).read_all()
 
 
@@ -81,15 +81,15 @@ def today() -> str:
 
 
 class RecordingSource(DataSource):
-    """The Spark data source of the views. Its options are those of ``kafka-replica``, and ``storage.path``."""
+    """The Spark data source of the views; its options are those of ``kafka-replica``, and ``storage.path``."""
 
     @classmethod
     def name(cls) -> str:
-        """Spark's short name of the format."""
+        """The name by which Spark's ``format()`` finds this source."""
         return "parallax-recording"
 
     def schema(self) -> str:
-        """The schema: one row for each file. Options are checked here first.
+        """The schema of the rows as Spark DDL, with one row for each file; the options are checked here.
 
         Raises:
             BadOption: an option is unknown, missing or ill-typed.
@@ -108,7 +108,7 @@ class RecordingSource(DataSource):
 
 
 class RecordingReader(ReplicaStreamReader):
-    """Plans as ``kafka-replica`` does; its tasks write what they read.
+    """Plans micro-batches as ``kafka-replica`` does, and lets Spark's tasks write what they read into files.
 
     Args:
         options: how to read.
@@ -120,7 +120,7 @@ class RecordingReader(ReplicaStreamReader):
         self._storage = storage
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read the share of one Spark task, and write it to files."""
+        """Read the pieces of one Spark task, and write them into files; yields one row for each file."""
         pieces = sorted(pieces_of(partition), key=lambda piece: piece.reader)
         yield _files(_write(replace(self._options, with_isolation=True), self._storage, pieces) if pieces else [])
 

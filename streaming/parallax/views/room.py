@@ -1,6 +1,6 @@
-"""Whether the disks that a job writes to have room.
+"""Whether the disks that a job writes to are full, and whether there is room again.
 
-What failed for want of it waits, and one line says so.
+While a disk is full, whatever failed for that reason waits. One log line says so.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _SAID = re.compile(r"No space left on device|Disk quota exceeded|\b(os error|[Ee
 """How Python, Java, Rust and Arrow say ENOSPC and EDQUOT."""
 
 NEEDED = 64 << 20
-"""Bytes that have to be free before anything is tried again: some micro-batches of a busy job."""
+"""How many bytes have to be free before anything is tried again: some micro-batches of a busy job."""
 
 _LEAST = 1 << 20
-"""With less than this free, whatever fails is laid to the disk."""
+"""If less than this is free, the disk counts as the cause of any failure."""
 
 _FILES = 1000
-"""The same as `NEEDED`, of files (inodes)."""
+"""How many files (inodes) have to be free, as `NEEDED` says it of bytes."""
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 15.0, 600.0
 """How long to wait if an error says that a disk is full but the disk has room, as under a quota."""
@@ -38,7 +38,7 @@ _LOOKED_S = 1.0
 _AGAIN_S = 60.0
 
 Free = Callable[[str], tuple[int, int]]
-"""(folder) -> bytes and files that can still be written there."""
+"""Returns how many bytes and how many files can still be written in a folder."""
 
 
 def says_full(text: str) -> bool:
@@ -47,29 +47,29 @@ def says_full(text: str) -> bool:
 
 
 def free(folder: str) -> tuple[int, int]:
-    """Bytes and files that this process can still write in a folder.
+    """How many bytes and how many files this process can still write in a folder.
 
     If the file system does not count files, their number is one that always suffices.
 
     Raises:
-        OSError: it cannot be asked.
+        OSError: the file system cannot be asked.
     """
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize, found.f_favail if found.f_files else _FILES
 
 
 class Room:
-    """The disks of ``storage.path`` and of Spark's temporary files, and whether one of them is full.
+    """Knows whether the disk of ``storage.path`` or of Spark's temporary files is full.
 
-    An episode begins with the first failure for want of room, and is over once there is some again. One line is logged
-    at its beginning and one at its end. May be used by any thread.
+    A disk counts as full from the first failure for lack of room until there is room again. One line is logged at the
+    beginning and one at the end. May be used by any thread.
 
     Args:
-        storage: ``storage.path``; of an object store only the temporary files count.
-        temporary: ``spark.local.dir``; None for Python's and Java's own.
-        on_change: called with whether a disk is full, when that changes.
-        clock: monotonic seconds, for tests.
-        look: returns what is free, for tests.
+        storage: ``storage.path``. For an object store, only the disk of the temporary files counts.
+        temporary: ``spark.local.dir``; None for the default folder of Python and Java.
+        on_change: called when a disk becomes full (True), and when there is room again (False).
+        clock: returns monotonic seconds; tests give their own.
+        look: returns how much is free, as `free` does; tests give their own.
     """
 
     def __init__(
@@ -111,9 +111,10 @@ class Room:
             return True
 
     def lasts(self) -> bool:
-        """Whether a disk is still full.
+        """Whether a disk still counts as full.
 
-        It is over once there is room again, and at the earliest when it is time for another try.
+        It does until there is room again. If the disk refuses although it seems to have room, as under a quota, it does
+        until it is time for another try.
         """
         with self._lock:
             now = self._clock()

@@ -1,6 +1,6 @@
-"""The Spark session of the job, with Delta's jars on the class path.
+"""Starts and ends the Spark session of the job, with Delta's jars on the class path.
 
-Everything that the job does not need is switched off.
+Everything in Spark that the job does not need is switched off.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class _JvmError(Exception):
 
 
 _ALONE: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-"""Nobody else on the network may reach a driver that needs nobody."""
+"""Options that keep everybody else on the network from reaching a driver that nobody needs to reach."""
 
 _JARS = "spark.jars"
 
@@ -122,21 +122,21 @@ def _class_path(storage: str) -> str:
 def build_session(
     settings: SparkSettings, *, storage: str = "", name: str = "parallax", conf: Mapping[str, str] | None = None
 ) -> Any:
-    """Start Spark, or return the session that this process has, with the sources registered.
+    """Start Spark, or return the session that this process has, with Parallax's data sources registered.
 
     Args:
-        settings: master, memory and ``spark.conf``, which overrides what is set here.
-        storage: ``storage.path``. On a local disk checkpoints are written in a way that suits it. For S3 Hadoop gets
-            the jars and options that it needs.
+        settings: the settings ``spark``. Their ``spark.conf`` overrides the options that are set here.
+        storage: ``storage.path``, which decides how checkpoints are written. For S3, Hadoop gets the jars and options
+            that it needs.
         name: Spark's application name.
-        conf: overrides both; for tests.
+        conf: options that override all others; for tests.
 
     Returns:
         The ``SparkSession``.
 
     Raises:
-        SetupError: no JDK 17 or 21, Delta's jars cannot be resolved, Spark does not start with these settings, or its
-            JVM ended meanwhile.
+        SetupError: there is no JDK 17 or 21, Delta's jars cannot be resolved, or Spark does not start with these
+            settings. Or its JVM has ended in the meantime.
     """
     keep_pandas_out()
     jdk = find_java()
@@ -246,7 +246,7 @@ def _submitted(settings: SparkSettings, storage: str) -> dict[str, str]:
 
 
 def is_submitted() -> bool:
-    """Whether the JVM is spark-submit's, which has started this process."""
+    """Whether spark-submit has started this process, so that the JVM is not this process's own."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -282,7 +282,7 @@ def _java_options(settings: SparkSettings, jdk: Java) -> str:
 
 
 def is_alive(spark: Any) -> bool:
-    """Whether the JVM behind a session runs, and Spark in it; a cluster may have ended the application."""
+    """Whether a Spark session can still be used: its JVM runs, and its application has not been ended."""
     context = spark.sparkContext._jsc  # noqa: SLF001
     if context is None or not _jvm_runs():
         return False
@@ -310,12 +310,15 @@ def _has_ended(error: Exception) -> bool:
 
 
 def is_orphaned() -> bool:
-    """Whether spark-submit has started this process and has ended; then nothing can run any more."""
+    """Whether spark-submit has started this process, and its JVM has ended. Then no query can run any more."""
     return is_submitted() and not _jvm_runs()
 
 
 def end_jvm(spark: Any) -> None:
-    """Kill the JVM behind a Spark session, if this process started it or was started by it."""
+    """Kill the JVM of a Spark session.
+
+    It is the one that this process started, or the spark-submit that started this process.
+    """
     del spark
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
     if is_submitted() and _jvm_runs():
@@ -325,9 +328,9 @@ def end_jvm(spark: Any) -> None:
 
 
 def forget_session(spark: Any) -> None:
-    """Give up a Spark session whose JVM has died, or whose cluster has given it up.
+    """Give up a Spark session whose JVM or cluster has ended.
 
-    ``build_session`` starts another one then.
+    Then ``build_session`` starts another one.
     """
     if not is_submitted():
         end_jvm(spark)
@@ -339,14 +342,16 @@ def forget_session(spark: Any) -> None:
 
 
 def ended_tasks(spark: Any, query: Any) -> tuple[int, ...] | None:
-    """How many Spark tasks of the running micro-batch of a query have ended.
+    """How far Spark has come with the running micro-batch of a query: how many of its tasks have ended.
 
     Args:
-        spark: a session.
-        query: a ``StreamingQuery``; Spark puts the jobs of its batches into a group of their own, named by its run.
+        spark: the Spark session.
+        query: the query, a ``StreamingQuery``. Spark puts the jobs of its micro-batches into a group of their own,
+            named by its run.
 
     Returns:
-        The newest job, and how many tasks of each of its stages have ended; None where that is not known.
+        The number of the newest Spark job, then for each of its stages how many tasks have ended; None if that is not
+        known.
     """
     try:
         tracker = spark.sparkContext.statusTracker()
@@ -359,7 +364,7 @@ def ended_tasks(spark: Any, query: Any) -> tuple[int, ...] | None:
 
 
 def last_report(query: Any) -> Any:
-    """The batch and time of the newest report of a query; None if it has none."""
+    """The micro-batch and the time in a query's newest progress report; None if there is none."""
     try:
         newest = query._jsq.lastProgress()  # noqa: SLF001 - pyspark parses all of it
         return None if newest is None else (newest.batchId(), newest.timestamp())
@@ -368,7 +373,10 @@ def last_report(query: Any) -> Any:
 
 
 def hush(spark: Any) -> None:
-    """Keep Spark from logging stack traces when queries are stopped in the middle of a commit."""
+    """Let Spark log nothing more.
+
+    Otherwise stopping queries in the middle of a commit would log long stack traces.
+    """
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     if is_alive(spark):
         spark.sparkContext.setLogLevel("OFF")

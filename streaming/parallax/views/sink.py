@@ -1,8 +1,9 @@
-"""Commits micro-batches to the tables of the views, each once, and reports to the source what has been recorded.
+"""Commits micro-batches to the views and to the table of progress, and reports to the source what is recorded.
 
-Exactly-once comes from three things. Delta keeps the query and its batch in the same commit as the files of its rows
-(`parallax.views.appending`). A batch that it knows is not committed again, since a replica need not show the same
-twice. The source goes on from what is recorded, not from what was planned.
+Each row is recorded exactly once, for three reasons. Delta keeps the query's id and the batch's number in the same
+commit as the files with its rows (`parallax.views.appending`). A batch that is in the table already is not committed
+again. The source goes on from what is recorded, not from what was planned. That matters because a replica need not show
+the same twice.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class PositionSeen:
-    """A position row that was committed, as it is reported to the source.
+    """A position row that was committed, as other parts of the job get it.
 
     Attributes:
-        reader: whose position.
+        reader: the reader whose position it is.
         offset: next offset to read.
-        event: what happened.
+        event: what happened there; ``ok`` if nothing did.
         detail: the event in words; empty for ``ok``.
-        topic_id: id of the topic.
-        high_watermark: of the replica when it was read; None where it did not say.
-        last_stable_offset: of the replica; None where it did not say.
-        log_start_offset: of the replica; None where it did not say.
-        read_at: seconds since 1970 UTC.
-        leader_epoch: of the last batch below the offset; -1 where it is not known.
+        topic_id: id of the topic that the offset belongs to.
+        high_watermark: that of the replica when it was read; None where it did not say.
+        last_stable_offset: that of the replica; None where it did not say.
+        log_start_offset: that of the replica; None where it did not say.
+        read_at: when it was read, in seconds since 1970 UTC.
+        leader_epoch: leader epoch of the last batch below the offset; -1 where it is not known.
     """
 
     reader: Reader
@@ -60,16 +61,16 @@ class PositionSeen:
 
 
 class SinkError(RuntimeError):
-    """A micro-batch could not be recorded; one line."""
+    """A micro-batch could not be recorded; the text is one line."""
 
 
 @contextmanager
 def short_errors() -> Iterator[None]:
-    """Turn what Spark throws into one line.
+    """Within this context, turn an error of a ``foreachBatch`` function into a `SinkError` of one line.
 
-    Spark searches the text of a ``foreachBatch`` error for an interruption (``StreamExecution.PROXY_ERROR``). Its
-    regular expression overflows the stack on a long text such as a Java stack trace. A query that is stopped in the
-    middle of a commit says so in the words that Spark looks for.
+    Spark searches the text of such an error for an interruption (``StreamExecution.PROXY_ERROR``). Its regular
+    expression overflows the stack on a long text such as a Java stack trace. If a query is stopped in the middle of a
+    commit, the error has the words that Spark looks for.
     """
     try:
         yield
@@ -94,12 +95,12 @@ OnPositions = Callable[[Sequence[PositionSeen]], None]
 
 
 class ViewSink:
-    """A ``foreachBatch`` function for one query over ``parallax-recording``.
+    """Records the micro-batches of one query over ``parallax-recording``: a function for Spark's ``foreachBatch``.
 
     Args:
         storage: ``storage.path``.
-        isolations: levels that the query reads.
-        feedback_path: file that shows the source what is recorded.
+        isolations: isolation levels that the query reads.
+        feedback_path: path of the file that tells the source what is recorded (`parallax.source.feedback`).
         on_positions: called with the position rows of each commit, in the query's thread.
     """
 
@@ -123,12 +124,12 @@ class ViewSink:
         self._tables = {isolation: Appender(storage, isolation.option) for isolation in isolations}
 
     def prepare(self) -> None:
-        """Rebuild the recorded positions from the tables; to be called before each start of the query.
+        """Find in the tables what is recorded of each reader. Call it before each start of the query.
 
-        The feedback file of an earlier run holds everything up to the commits that it names. So only what lies behind
-        these is read from the tables. Without the file, or if its version named no commits, all of the tables is read.
-        A table may not reach as far as the file, for instance if it was put back from a copy. Then the file does not
-        count for it: a reader that the table does not know begins again.
+        The feedback file of an earlier run holds everything up to the commits that it names, so only later commits are
+        read from the tables. Without the file, or if it names no commits, the whole tables are read. If a table ends
+        before the commit that the file names, it was replaced, for instance by a copy. Then the file does not count for
+        it: a reader that the table does not know begins again.
         """
         known, reached = feedback.load(self._feedback_path)
         # Batches are numbered from 0 again where a checkpoint was deleted: what is known is older than any of them.
@@ -195,7 +196,14 @@ class ViewSink:
 
 
 def commit(table: Appender, files: Sequence[recording.Recorded], query_id: str, batch_id: int) -> None:
-    """Commit the files of one view that a micro-batch has written."""
+    """Commit the files that a micro-batch has written for one view.
+
+    Args:
+        table: appends to the view's table.
+        files: the files to commit.
+        query_id: id of Spark's query.
+        batch_id: number of the micro-batch.
+    """
     table.append_files(files, query_id, batch_id)
 
 
@@ -232,7 +240,7 @@ def _seen(isolation: IsolationLevel, row: Mapping[str, Any]) -> PositionSeen:
 
 
 class ProgressSink:
-    """A ``foreachBatch`` function for the query over ``kafka-progress``.
+    """Records the micro-batches of the query over ``kafka-progress``: a function for Spark's ``foreachBatch``.
 
     Args:
         storage: ``storage.path``.
@@ -258,7 +266,14 @@ class ProgressSink:
 
 
 def append(table: Appender, rows: pa.Table, query_id: str, batch_id: int) -> None:
-    """Append the rows of a tick to the table of progress."""
+    """Append the rows of a tick to the table of progress.
+
+    Args:
+        table: appends to that table.
+        rows: the rows.
+        query_id: id of Spark's query.
+        batch_id: number of the micro-batch.
+    """
     table.append_rows(rows.cast(schema.PROGRESS), today(), query_id, batch_id)
 
 

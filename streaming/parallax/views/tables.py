@@ -1,4 +1,4 @@
-"""The Delta tables of the views: where they are, and how they are created."""
+"""The Delta tables of the views and of progress: where they are, and how they are created."""
 
 from __future__ import annotations
 
@@ -43,30 +43,30 @@ class TableSize(NamedTuple):
 
 
 def shape_of(name: str) -> Shape:
-    """How the files of a table are written."""
+    """The schema and the encodings with which the files of a table are written."""
     return OF_PROGRESS if name == PROGRESS else OF_VIEWS
 
 
 def table_path(storage: str, name: str) -> str:
-    """Where a table is, as Spark reads it: ``<storage.path>/<name>``."""
+    """The path of a table, as Spark reads it: ``<storage.path>/<name>``."""
     return f"{hadoop_path(storage.rstrip('/'))}/{name}"
 
 
 def checkpoint_path(storage: str, query: str) -> str:
-    """Where a query keeps its Spark checkpoint: ``<storage.path>/checkpoints/<query>``."""
+    """The path of a query's Spark checkpoint: ``<storage.path>/checkpoints/<query>``."""
     return f"{storage.rstrip('/')}/checkpoints/{query}"
 
 
 def create_tables(storage: str, hashed_by: str | None = None) -> None:
-    """Create the tables of both views and of progress where they do not exist.
+    """Create the tables of both views and of progress, unless they exist.
 
-    Tables of an earlier version get the columns that they lack; their rows hold null there.
-
-    delta-rs does it, in milliseconds. With Spark it would cost a fresh job seconds before its first batch.
+    Tables of an earlier version get the columns that they lack; the rows that they have hold null there. delta-rs does
+    it, in milliseconds. With Spark it would cost a fresh job seconds before its first micro-batch.
 
     Args:
         storage: ``storage.path``.
-        hashed_by: names the key of the hashes (`parallax.views.hash_key.name_of`); it is kept with each view.
+        hashed_by: a mark of the key by which hashes are made (`parallax.views.hash_key.name_of`); it is kept with each
+            view.
 
     Raises:
         deltalake.exceptions.DeltaError: the path cannot be written.
@@ -111,7 +111,10 @@ def _create(
 
 
 def rust_uri(storage: str, name: str) -> str:
-    """Where a table is, in delta-rs's spelling: ``s3://`` for Hadoop's ``s3a://``, a plain path for ``file:``."""
+    """The URI of a table in the spelling of delta-rs.
+
+    It has ``s3://`` for Hadoop's ``s3a://``, and a plain path for ``file:``.
+    """
     return rust_path(table_path(storage, name))
 
 
@@ -121,7 +124,7 @@ _KEPT_HOURS = 2
 
 
 def create_replaced(uri: str, columns: Any) -> None:
-    """Create a table that is always replaced as a whole, if it does not exist.
+    """Create a small table whose rows are replaced as a whole by each commit, if it does not exist.
 
     Raises:
         deltalake.exceptions.DeltaError: the path cannot be written.
@@ -132,10 +135,10 @@ def create_replaced(uri: str, columns: Any) -> None:
 
 
 def replace_rows(uri: str, rows: pa.Table) -> None:
-    """Replace all rows of a table that is always replaced as a whole, in one commit; make it if it does not exist.
+    """Replace all rows of a table (`create_replaced`) in one commit; make the table if it does not exist.
 
     Raises:
-        deltalake.exceptions.DeltaError: it cannot be written, or another job has taken the storage over.
+        deltalake.exceptions.DeltaError: the table cannot be written, or another job has taken the storage over.
     """
     from deltalake import DeltaTable, write_deltalake
 
@@ -150,12 +153,12 @@ def replace_rows(uri: str, rows: pa.Table) -> None:
 
 
 def tidy(uri: str) -> None:
-    """Remove the earlier content of a table that is always replaced as a whole, and its log.
+    """Remove replaced rows of a table (`create_replaced`) from the disk, and old entries of its log.
 
-    What is only some hours old stays: somebody may be reading it.
+    What was replaced only some hours ago stays, because somebody may be reading it.
 
     Raises:
-        deltalake.exceptions.DeltaError: it cannot be read or written.
+        deltalake.exceptions.DeltaError: the table cannot be read or written.
     """
     from deltalake import DeltaTable
 

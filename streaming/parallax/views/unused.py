@@ -1,13 +1,13 @@
 """Removes files that belong to no table, once nobody can still read or commit them.
 
-delta-rs reads the table first and lists its folder afterwards. In between, a job may be frozen for hours and lose its
-storage. It would then delete what its successor has committed, and no put refuses a deletion. So here the list is made
-first and the table is read afterwards. A file that was old when it was listed, and is not in a table that was read
+delta-rs itself would first read the table and then list its folder. In between, a job may be frozen for hours and lose
+its storage. It would then delete what its successor has committed, and no store refuses a deletion. So here the list is
+made first and the table is read afterwards. A file that was old when it was listed, and is not in a table that was read
 later, is in no later table either. That holds whatever time passes between the two.
 
-There is one exception: a file that is old and still to be committed. Its micro-batch stood still for hours, or a clock
-has stepped. So a job that commits files holds them meanwhile (`held`) and checks that they exist. What is held is not
-removed, and what is being removed cannot be held. So a table never names a file that is not on the disk.
+There is one exception: a file that is old and still to be committed, because its micro-batch was held up for hours, or
+a clock was set. So a job that commits files holds them meanwhile (`held`) and checks that they exist. A file that is
+held is not removed, and one that is being removed cannot be held. So a table never names a file that does not exist.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _runs: dict[str, int] = {}
 
 
 class GoneError(RuntimeError):
-    """Files that were to be committed have been removed; one line."""
+    """Files that were to be committed have been removed; the text is one line."""
 
     def __init__(self, uri: str, paths: Iterable[str]) -> None:
         gone = sorted(paths)
@@ -44,14 +44,14 @@ class GoneError(RuntimeError):
 
 @contextmanager
 def held(uri: str, paths: Iterable[str]) -> Iterator[None]:
-    """Keep this process from removing files of a table while they are committed.
+    """Within this context, keep this process from removing some files of a table, because they are being committed.
 
     Args:
-        uri: of the table.
-        paths: below its folder.
+        uri: URI of the table.
+        paths: paths of the files below the table's folder.
 
     Raises:
-        GoneError: some are being removed.
+        GoneError: some of the files are being removed already.
     """
     mine = frozenset(paths)
     with _lock:
@@ -66,19 +66,19 @@ def held(uri: str, paths: Iterable[str]) -> Iterator[None]:
 
 
 def removals(uri: str) -> int:
-    """How often this process has removed files of a table."""
+    """How many times this process has removed files of a table."""
     with _lock:
         return _runs.get(uri, 0)
 
 
 def remove_unused(uri: str, hours: int, *, full: bool = False, versions: Sequence[int] = ()) -> int:
-    """Remove files that have not been part of a table for some hours; returns how many.
+    """Remove files that have not been part of a table for some hours; returns how many were removed.
 
     Args:
-        uri: of the table.
-        hours: how long a file stays after it was replaced or, if it never was in a commit, written.
-        full: look at all files of the folder; without it only at those that the table's log names.
-        versions: of the table; their files stay however long ago they were replaced.
+        uri: URI of the table.
+        hours: how many hours a file stays after it was replaced or, if no commit ever had it, written.
+        full: whether to look at all files in the folder; otherwise only at those that the table's log names.
+        versions: versions of the table whose files stay, however long ago they were replaced.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.

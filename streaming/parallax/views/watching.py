@@ -1,6 +1,6 @@
 """Whether a job runs on a storage.
 
-If none does, what commands say of the storage is of the past.
+If none does, whatever commands read from the storage is about the past.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LOCK = "job.lock"
 
 
 def job_runs(storage: str) -> bool | None:
-    """Whether a job runs on a storage; None where nobody can tell.
+    """Whether a job runs on a storage; None if nobody can say.
 
     On an object store only a released lease proves that no job runs: a killed job has not released its lease.
 
@@ -46,9 +46,9 @@ def job_runs(storage: str) -> bool | None:
 
 
 def last_recorded(storage: str) -> datetime | None:
-    """When the job last looked at a replica, by the recorded progress, UTC.
+    """When a job last recorded progress of any replica, in UTC.
 
-    None if nothing is on record, or it cannot be read.
+    None if nothing is recorded, or it cannot be read.
     """
     import pyarrow as pa
     from deltalake import DeltaTable, QueryBuilder
@@ -67,9 +67,9 @@ def last_recorded(storage: str) -> datetime | None:
 
 
 def unwatched_in_words(storage: str) -> str:
-    """A sentence that says that no job runs on a storage, and until when one recorded.
+    """A sentence that says that no job runs on a storage, and until when one has recorded.
 
-    Empty if a job runs, or nobody can tell.
+    It is empty if a job runs, or nobody can say whether one does.
 
     Args:
         storage: ``storage.path``.

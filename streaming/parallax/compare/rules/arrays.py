@@ -17,7 +17,7 @@ _SLOT_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 
 def bits(slots: Array) -> Array:
-    """For each slot, a mask with only its bit set."""
+    """For each slot, a bit mask in which only the slot's bit is set."""
     return _SLOT_BITS[slots]
 
 
@@ -68,11 +68,11 @@ def group_starts(sorted_keys: Array) -> Array:
 
 
 def passed_without(positions: Array, members: int, offsets: Array, shown: Array) -> Array:
-    """For each row, which member replicas have been read past its offset without showing it.
+    """For each row, the replicas that were read past its offset without showing it.
 
     Args:
-        positions: next offset to read, by slot.
-        members: mask of the replica set.
+        positions: next offset to read of each replica, indexed by slot.
+        members: bit mask of the replica set.
         offsets: of each row, ``int64[n]``.
         shown: bit mask of the replicas that showed the row, ``uint32[n]``.
 
@@ -142,13 +142,13 @@ def _index(hi: Array, lo: Array) -> tuple[Array, Array, Array]:
 
 
 def have_key_among(hi: Array, lo: Array, other_hi: Array, other_lo: Array) -> Array:
-    """Mask of the rows whose key is among the others; quick where the others are few.
+    """Mask of the rows whose key is among the other keys; quick where the others are few.
 
     Args:
-        hi: high halves of the rows' keys.
-        lo: low halves.
-        other_hi: high halves of the keys to look among.
-        other_lo: low halves.
+        hi: high halves of the rows' key hashes.
+        lo: low halves of the rows' key hashes.
+        other_hi: high halves of the key hashes to look among.
+        other_lo: low halves of the key hashes to look among.
     """
     found = np.zeros(len(hi), np.bool_)
     keys_hi, keys_lo, slots = _index(other_hi, other_lo)
@@ -157,12 +157,12 @@ def have_key_among(hi: Array, lo: Array, other_hi: Array, other_lo: Array) -> Ar
 
 
 def latest_of_keys(hi: Array, lo: Array, others: list[tuple[Array, Array, Array]]) -> Array:
-    """The highest offset at which each key occurs among other rows.
+    """For each key, the highest offset at which it occurs among other rows.
 
     Args:
-        hi: high halves of the keys asked for.
-        lo: low halves.
-        others: sets of (high halves, low halves, offsets) to look in.
+        hi: high halves of the hashes of the keys asked for.
+        lo: low halves of these hashes.
+        others: sets of other rows to look in: (high halves, low halves, offsets).
 
     Returns:
         ``int64[n]``; -1 where the key does not occur.

@@ -1,4 +1,4 @@
-"""I1: a record that two replicas both hold at one offset is the same record."""
+"""Invariant I1 (content): a record that two replicas both hold at one offset is the same record."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ _BARE = np.uint64((1 << 60) - 1)
 
 
 def fingerprints(rows: ViewRows) -> Array:
-    """One 64-bit number for all that must agree: producer id and epoch, key, value and headers, timestamp.
+    """For each row, one 64-bit number that replicas with the same record share.
 
-    The number of an end marker is made of its producer and its type.
+    It is made of producer id and epoch, key, value and headers, and timestamp; that of an end marker, of its producer
+    and type. The leader epoch is left out: it belongs to the batch, and a follower may know an older one.
 
     The highest four bits are the version of the content's hash. Records whose hashes have different versions never
-    count as different.
-
-    The key and the content are keyed 128-bit and 64-bit hashes already; mixing them needs no cryptographic strength.
-    The leader epoch is left out: it belongs to the batch, and a follower may know an older one.
+    count as different. Key and content are keyed 128-bit and 64-bit hashes already, so mixing them needs no
+    cryptographic strength.
     """
     mixed = rows.content_hash.astype(np.uint64)
     for column in (rows.key_hash_hi, rows.key_hash_lo, rows.timestamp, rows.producer_id):
@@ -44,16 +43,17 @@ def fingerprints(rows: ViewRows) -> Array:
 
 
 def take_in(content: Array, offsets: Array, prints: Array, slots: Array) -> Array:
-    """Add what replicas showed to the table of unmatched content.
+    """Add the records that replicas showed to the table of records that not every replica has passed.
 
     Args:
-        content: `CONTENT`, in offset order.
+        content: the table so far, rows of `CONTENT` in offset order.
         offsets: of the records shown.
-        prints: their fingerprints.
-        slots: of the replicas that showed them.
+        prints: their `fingerprints`.
+        slots: the slot of the replica that showed each.
 
     Returns:
-        `CONTENT` in offset order: one row for each offset, or one for each distinct record where replicas differ.
+        The new table, in offset order. It has one row for each offset, or one for each distinct record where replicas
+        differ.
     """
     if not len(offsets):
         return content
@@ -84,11 +84,11 @@ def _merged(content: Array, shown: Array) -> Array:
 
 
 def is_shown(table: Array, offsets: Array, slots: Array) -> Array:
-    """Mask of the offsets at which a replica has shown something.
+    """For each offset, whether a given replica has shown something there.
 
     Args:
-        table: content by offset, in offset order.
-        offsets: those asked about.
+        table: rows of `CONTENT`, in offset order.
+        offsets: the offsets to look up.
         slots: for each offset, the slot of the replica.
     """
     first, end = (np.searchsorted(table["offset"], offsets, side) for side in ("left", "right"))
@@ -101,7 +101,11 @@ def is_shown(table: Array, offsets: Array, slots: Array) -> Array:
 
 
 def contradictions(content: Array) -> Array:
-    """Mask of the rows at whose offset replicas show different records, by hashes of one version."""
+    """Mask of the rows at whose offset replicas show different records; only hashes of one version are compared.
+
+    Args:
+        content: rows of `CONTENT`, in offset order.
+    """
     offset = content["offset"]
     differs = np.zeros(len(content), np.bool_)
     twice = offset[1:] == offset[:-1]
@@ -125,20 +129,24 @@ def _versions(content: Array) -> Array:
 
 
 def incomparable(content: Array) -> Array:
-    """The offsets whose hashes cannot be compared: shown in two versions of the hash, with unlike hashes."""
+    """The offsets where nobody can tell whether records differ: unlike hashes, made by two versions of the hash.
+
+    Args:
+        content: rows of `CONTENT`, in offset order.
+    """
     offset, bare = content["offset"], content["fingerprint"].astype(np.uint64) & _BARE
     unlike = (offset[1:] == offset[:-1]) & (bare[1:] != bare[:-1]) & (_versions(content)[1:] != _versions(content)[:-1])
     return np.unique(offset[1:][unlike])
 
 
 def differences(rows: Array) -> list[tuple[int, list[int]]]:
-    """The sides at each offset with contradicting records; nothing says which is right.
+    """For each offset where replicas show different records, which replicas show the same; nothing proves who is right.
 
     Args:
-        rows: `CONTENT` rows of `contradictions`, in offset order.
+        rows: the `CONTENT` rows that `contradictions` selects, in offset order.
 
     Returns:
-        (offset, mask of the replicas of each side), in offset order.
+        (offset, one bit mask of replicas for each distinct record), in offset order.
     """
     starts = [int(s) for s in group_starts(rows["offset"])]
     ends = [*starts, len(rows)][1:]

@@ -1,8 +1,9 @@
-"""I3: up to a common last stable offset, every replica shows the same latest committed value of each key.
+"""Invariant I3 (latest value): replicas show the same latest committed value of each key.
 
-A tombstone equals no record at all. Replicas compact on their own, so the rule looks for absences that nothing
-explains. A record that some replicas showed and others passed without showing it is a *candidate*. It stays one until a
-later record of its key is seen, or until the replicas that lack it were read up to where such a record could lie.
+It holds up to a last stable offset that all have reached. A tombstone equals no record at all. Replicas compact on
+their own, so the rule looks for absences that nothing explains. A record that some replicas showed and others passed
+without showing it is a *candidate*, a row of `CANDIDATE`. It stays one until a later record of its key is seen, or
+until the replicas that lack it were read up to where such a record could lie.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 
 def absences(released: Array, members: int | Array, markers: Array, *, strict_from: int, passed_at: int) -> Array:
-    """Records that every replica of the set has passed and not all have shown.
+    """The records that every replica of the set has passed and that not all have shown, as `CANDIDATE` rows.
 
-    A record that some replica shows as aborted is not among them: the replicas that lack it may have cleaned it as
-    aborted. There is one exception: a tombstone that was surely committed. No replica may show what it deletes, however
-    another replica has ended it.
+    A record that some replica shows as aborted is left out: the replicas that lack it may have cleaned it as aborted.
+    There is one exception: a tombstone that was surely committed stays. No replica may show what it deletes, even if
+    another replica shows the tombstone as aborted.
 
     Args:
-        released: `PENDING` rows below the common stable offset.
-        members: mask of the replica set, or one for each row.
-        markers: `MARKER`.
-        strict_from: below it only records with a key are looked at: no other has a latest value.
-        passed_at: when the last of the replicas passed them, in milliseconds.
+        released: `PENDING` rows that every replica has passed.
+        members: bit mask of the replica set, or one mask for each row.
+        markers: rows of `MARKER`.
+        strict_from: below this offset, records without a key are left out, for they have no latest value.
+        passed_at: when the last of the replicas passed them, milliseconds since 1970 UTC.
 
     Returns:
-        `CANDIDATE` rows.
+        Rows of `CANDIDATE`, whose absence is to be explained or judged.
     """
     holders = released["visible"] & np.uint32(members)
     absent = (holders != 0) & (lacking(released, members) != 0) & ~is_doubted(released)
@@ -47,7 +48,11 @@ def absences(released: Array, members: int | Array, markers: Array, *, strict_fr
 
 
 def is_doubted(rows: Array) -> Array:
-    """Mask of the `PENDING` or `CANDIDATE` rows that some replica has shown as aborted, rightly or not."""
+    """Mask of the records that some replica has shown as aborted, rightly or not.
+
+    Args:
+        rows: of `PENDING` or `CANDIDATE`.
+    """
     mask: Array = (rows["aborted"] != 0) | (rows["flags"] & DISPUTED != 0)
     return mask
 
@@ -55,11 +60,11 @@ def is_doubted(rows: Array) -> Array:
 def doubted_deletions(rows: Array, members: int | Array) -> Array:
     """Mask of the tombstones that some replicas lack and some have shown as aborted.
 
-    A replica that lacks one may still show what it deletes.
+    A replica that lacks such a tombstone may still show the deleted record, and nothing proves that this is wrong.
 
     Args:
-        rows: `PENDING` or `CANDIDATE`.
-        members: mask of the replica set, or one for each row.
+        rows: of `PENDING` or `CANDIDATE`.
+        members: bit mask of the replica set, or one mask for each row.
     """
     # Of unlike records at one offset the row does not say whose is what.
     is_one = (rows["flags"] & TOMBSTONE != 0) & (rows["flags"] & UNLIKE == 0)
@@ -69,15 +74,15 @@ def doubted_deletions(rows: Array, members: int | Array) -> Array:
 
 
 def early_absences(pending: Array, members: int, markers: Array, *, strict_from: int) -> Array:
-    """Mask of the tombstones that some replicas lack, although they have passed them before other replicas have.
+    """Mask of the tombstones to judge before absent replicas have passed them: some of the others lack them.
 
     Only tombstones that were surely committed count. A replica that still shows an older value is wrong, whatever the
     absent replicas may show. All other absences wait for the absent replicas.
 
     Args:
         pending: `PENDING` rows that all of ``members`` have passed.
-        members: mask of the replicas that go on being read.
-        markers: `MARKER`.
+        members: bit mask of the replicas that are still being read.
+        markers: rows of `MARKER`.
         strict_from: see `absences`.
     """
     lacks = (pending["visible"] != 0) & (lacking(pending, members) != 0) & (pending["aborted"] == 0)
@@ -89,7 +94,12 @@ def early_absences(pending: Array, members: int, markers: Array, *, strict_from:
 
 
 def as_candidates(rows: Array, passed_at: int) -> Array:
-    """Make `CANDIDATE` rows of `PENDING` rows."""
+    """Turn records that replicas have passed (`PENDING` rows) into absences to be judged (`CANDIDATE` rows).
+
+    Args:
+        rows: of `PENDING`.
+        passed_at: when the last replica passed them, milliseconds since 1970 UTC.
+    """
     made = np.zeros(len(rows), CANDIDATE)
     for name in rows.dtype.names or ():
         made[name] = rows[name]
@@ -99,16 +109,23 @@ def as_candidates(rows: Array, passed_at: int) -> Array:
 
 
 def superseding(rows: Array) -> Array:
-    """The `PENDING` rows that supersede older records of their key: some replica shows them committed, none aborted."""
+    """The records that make older records of their key irrelevant.
+
+    Some replica shows them as committed, and none as aborted.
+
+    Args:
+        rows: of `PENDING` or `CANDIDATE`.
+    """
     return rows[(rows["visible"] != 0) & (rows["aborted"] == 0) & (rows["flags"] & NULL_KEY == 0)]
 
 
 def unexplained(candidates: Array, shown: Sequence[Array]) -> Array:
-    """Drop the candidates that are explained: some replica has shown a later committed record of their key.
+    """The absences that no later record explains: no replica has shown a later committed record of their key.
 
     Args:
-        candidates: `CANDIDATE`.
-        shown: the tables to look in: rows that supersede older records of their key, the candidates included.
+        candidates: rows of `CANDIDATE`.
+        shown: tables with the records that supersede older ones of their key; the absent records themselves are among
+            them.
     """
     if not len(candidates):
         return candidates
@@ -119,15 +136,15 @@ def unexplained(candidates: Array, shown: Sequence[Array]) -> Array:
 
 
 def set_horizons(candidates: Array, brokers: Array) -> Array:
-    """Set the offset up to which the replicas that lack a record must be read before its absence counts.
+    """Set the *horizon* of each absence: it counts once the replicas that lack the record were read up to there.
 
     A replica may have copied a log in which the record was superseded already. The superseding record may be anywhere
     below the last stable offset of the replica it copied from. So the horizon is the highest last stable offset of all,
     as reported after the record was passed.
 
     Args:
-        candidates: `CANDIDATE`.
-        brokers: `BROKER`.
+        candidates: rows of `CANDIDATE`.
+        brokers: rows of `BROKER`.
     """
     waiting = candidates["horizon"] == UNKNOWN
     asked = brokers["member"] & brokers["reachable"]
@@ -142,12 +159,23 @@ def set_horizons(candidates: Array, brokers: Array) -> Array:
 
 
 def lacking(candidates: Array, members: int | Array) -> Array:
-    """For each candidate, a bit mask of the replicas that lack it."""
+    """For each row, a bit mask of the replicas that have not shown its record.
+
+    Args:
+        candidates: rows of `CANDIDATE` or `PENDING`.
+        members: bit mask of the replica set, or one mask for each row.
+    """
     return np.uint32(members) & ~candidates["visible"] & ~candidates["aborted"]
 
 
 def ripe(candidates: Array, positions: Array, members: int | Array) -> Array:
-    """Mask of the `CANDIDATE` rows to judge: all replicas that lack them were read past their horizon."""
+    """Mask of the absences to judge now: all replicas that lack the record were read past its horizon.
+
+    Args:
+        candidates: rows of `CANDIDATE`.
+        positions: next offset to read of each replica, indexed by slot.
+        members: bit mask of the replica set, or one mask for each row.
+    """
     done = candidates["horizon"] != UNKNOWN
     absent = lacking(candidates, members)
     for slot in slots_of(int(np.bitwise_or.reduce(absent))):
@@ -161,8 +189,8 @@ class Verdict:
     """A latest value that one replica shows otherwise than the rest.
 
     Attributes:
-        row: index into the candidates.
-        slot: the accused; `NOBODY` if nothing proves which side is wrong.
+        row: index of the absence among the candidates.
+        slot: slot of the accused replica; `NOBODY` if nothing proves which side is wrong.
     """
 
     row: int
@@ -173,12 +201,13 @@ class Verdict:
 def surely_committed(candidates: Array, markers: Array) -> Array:
     """Mask of the records that were committed, whatever end markers any replica has lost.
 
-    A plain record was. A transactional record was if some replica shows it, and directly behind it a COMMIT of its
-    producer. The true end is the lowest marker behind the record, and there is no room for a lower one.
+    That holds for every plain record. A transactional record was surely committed if some replica shows it, and
+    directly behind it a COMMIT of its producer. The true end is the lowest marker behind the record, and there is no
+    room for a lower one.
 
     Args:
-        candidates: `CANDIDATE`.
-        markers: `MARKER`; two at one offset are a difference of content and prove nothing.
+        candidates: rows of `CANDIDATE` or `PENDING`.
+        markers: rows of `MARKER`; two at one offset are a difference of content and prove nothing.
     """
     sure = candidates["producer_id"] == UNKNOWN
     ends = markers[~disputed_offsets(markers)]
@@ -190,21 +219,21 @@ def surely_committed(candidates: Array, markers: Array) -> Array:
 
 
 def judge(candidates: Array, members: int | Array, *, strict_from: int, sure: Array) -> list[Verdict]:
-    """Say who is accused of an absence that nothing explains.
+    """Say which replica is accused of each absence that nothing explains.
 
-    - A tombstone that was surely committed: each replica that lacks it may still show what it deletes. The state does
-      not hold what all have shown alike, so the probe looks for the older value.
+    - A tombstone that was surely committed: each replica that lacks it is accused, for it may still show the deleted
+      record. The state does not hold what all have shown alike, so the probe looks for the older value.
     - From ``strict_from`` on, where nothing is compacted, any record that some lack: each replica that lacks it is
       accused of `RECORD_MISSING`.
     - Anything else is a `VISIBILITY_MISMATCH` that accuses nobody. Replicas that lack a value may have lost it, or the
-      others its tombstone. Or the replicas that show a tombstone should have aborted it. How many replicas show a
-      record proves nothing.
+      others may have lost its tombstone. Or the replicas that show a tombstone should have aborted it. How many
+      replicas show a record proves nothing.
 
     Args:
-        candidates: `CANDIDATE`.
-        members: mask of the replica set, for all or for each.
+        candidates: rows of `CANDIDATE`.
+        members: bit mask of the replica set, for all rows or one for each.
         strict_from: the offset from which on nothing is compacted.
-        sure: mask of `surely_committed`.
+        sure: mask of the rows that are `surely_committed`.
     """
     absent = lacking(candidates, members)
     tombstone = (candidates["flags"] & TOMBSTONE) != 0

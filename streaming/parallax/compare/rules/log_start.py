@@ -18,9 +18,10 @@ from parallax.model import UNKNOWN, FindingKind, Rule
 
 
 def holds_any(brokers: Array) -> Array:
-    """Mask of the replicas (`BROKER`) whose logs are known to hold records.
+    """Mask of the replicas whose logs are known to hold records; an empty log proves no lost head.
 
-    Only these show where a head is.
+    Args:
+        brokers: rows of `BROKER`.
     """
     starts = brokers["log_start_offset"]
     known: Array = (starts != UNKNOWN) & (starts < np.maximum(brokers["log_end_offset"], brokers["high_watermark"]))
@@ -28,18 +29,18 @@ def holds_any(brokers: Array) -> Array:
 
 
 def observe(brokers: Array, deleted_to: int, head: int, grace_ms: int) -> list[Accusation]:
-    """Accuse each replica whose log has, for longer than the grace period, begun above another log that holds records.
+    """Accuse each replica whose log has begun above another log with records for longer than the grace period.
 
-    All may begin above where one of them once did: the leader has lost its head, and the others have followed. Then one
-    replica is accused for all, the one that was seen so first. Only replicas that answered at the last tick count;
-    older answers are out of date.
+    All logs may begin above an offset where one of them once began: the leader has lost its head, and the others have
+    followed. Then the replica that was first seen so is accused for all. Only replicas that answered at the last tick
+    count; older answers are out of date.
 
     Args:
-        brokers: `BROKER`, after the progress was taken in; written to.
-        deleted_to: a log may begin here, since the cleanup policy once deleted records; -1 where it did not.
-        head: the lowest start of a log with records that was seen while the policy deleted nothing; -1 if none was
-            seen.
-        grace_ms: how long a log start may trail that of the leader.
+        brokers: rows of `BROKER`, with the micro-batch's progress in them; written to.
+        deleted_to: up to this offset the cleanup policy may have deleted records, so a log may begin there; -1 where it
+            never deleted.
+        head: the lowest start of a log with records, seen while the policy deleted nothing; -1 if none was seen.
+        grace_ms: for how many milliseconds a log start may trail that of the leader.
     """
     starts = brokers["log_start_offset"]
     asked = brokers["member"] & brokers["reachable"] & (starts != UNKNOWN)

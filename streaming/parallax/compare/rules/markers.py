@@ -1,9 +1,9 @@
-"""I2 for transactions: all replicas that had a transaction open show the same end marker for it.
+"""Invariant I2 for transactions: all replicas that had a transaction open show the same end marker for it.
 
-A replica's transactions are read off its read_uncommitted rows as *intervals*. An interval goes from the first data of
-a producer to its next end marker on that replica. Another replica may show a marker of the producer strictly inside
-the interval. If this replica passed that offset, it missed the marker. Its transaction was ended by its next marker
-instead, or by nothing.
+A replica's read_uncommitted rows show its transactions as *intervals* (rows of `INTERVAL`). An interval goes from the
+first data of a producer to its next end marker on that replica. Another replica may show a marker of the producer
+strictly inside the interval. If this replica passed that offset, it missed the marker. Then its transaction was ended
+by its next marker instead, or by nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from parallax.compare.state import INTERVAL, MARKER, MAX_BROKERS, NEVER
 from parallax.model import UNKNOWN
 
 DATA = 0
-"""The type of a data row, where an end marker has its own (1 commit, 2 abort: `RowKind`)."""
+"""The type of a transactional record, where an end marker has its own type (1 commit, 2 abort: `RowKind`)."""
 
 UNREAD = 0
 """The type of an end marker that was not read, although its transaction has ended."""
@@ -28,10 +28,18 @@ _OVER = 255
 def take_in_markers(
     markers: Array, offsets: Array, producers: Array, types: Array, slots: Array, epochs: Array
 ) -> Array:
-    """Add the end markers that replicas showed; returns `MARKER`, in offset order.
+    """Add the end markers that replicas showed to the table of known ones; returns the new table, in offset order.
 
-    There is one row for each offset, or one for each distinct marker where replicas differ: a difference of content
-    (I1).
+    There is one row for each offset. Where replicas show different markers (a difference of content, I1), there is one
+    row for each distinct marker.
+
+    Args:
+        markers: rows of `MARKER`.
+        offsets: of the markers shown.
+        producers: their producer ids.
+        types: COMMIT or ABORT (`RowKind`).
+        slots: the slot of the replica that showed each.
+        epochs: their leader epochs.
     """
     if not len(offsets):
         return markers
@@ -58,9 +66,12 @@ def take_in_markers(
 
 
 def disputed_offsets(markers: Array) -> Array:
-    """Mask of the markers at whose offset another replica shows another marker: one of the logs was replaced.
+    """Mask of the end markers at whose offset another replica shows another marker: one of the logs was replaced.
 
-    Nothing proves which one. So neither marker proves how a transaction ended on other replicas.
+    Nothing proves which log it was. So neither marker proves how a transaction ended on other replicas.
+
+    Args:
+        markers: rows of `MARKER`, in offset order.
     """
     disputed = np.zeros(len(markers), np.bool_)
     twice = markers["offset"][1:] == markers["offset"][:-1]
@@ -70,17 +81,17 @@ def disputed_offsets(markers: Array) -> Array:
 
 
 def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types: Array, slots: Array) -> Array:
-    """Continue each replica's transactions (`INTERVAL`) with the transactional rows that it showed.
+    """Continue the transactions of each replica with the transactional rows that it has newly shown.
 
     Args:
-        intervals: `INTERVAL`.
-        offsets: of transactional data and of end markers.
+        intervals: the transactions so far, rows of `INTERVAL`.
+        offsets: of transactional records and of end markers.
         producers: their producer ids.
-        types: `DATA`, or the marker's type.
-        slots: of the replicas that showed them.
+        types: `DATA` for a record, or the marker's type.
+        slots: the slot of the replica that showed each.
 
     Returns:
-        `INTERVAL`: open ones may have ended, and new ones are added.
+        The new rows of `INTERVAL`: some open transactions have ended, and new ones are added.
     """
     if not len(offsets):
         return intervals
@@ -134,14 +145,14 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
 
 
 def add_ended(intervals: Array, markers: Array, offsets: Array, producers: Array, slots: Array) -> Array:
-    """Add an `INTERVAL` for records that lie in none, if their own replica showed how their transaction ended.
+    """Add a transaction for each record that lies in no known one, if its replica has shown the end marker.
 
     Args:
-        intervals: `INTERVAL`.
-        markers: `MARKER`.
+        intervals: the transactions so far, rows of `INTERVAL`.
+        markers: rows of `MARKER`.
         offsets: of transactional records.
         producers: their producer ids.
-        slots: of the replicas that showed them.
+        slots: the slot of the replica that showed each.
     """
     made = [intervals]
     for slot, producer in sorted(set(zip(slots.tolist(), producers.tolist(), strict=True))):
@@ -172,19 +183,25 @@ def _ended(slot: int, producer: int, span: tuple[int, int], end_type: int) -> Ar
 
 
 def within_ended(intervals: Array, slots: Array, producers: Array, offsets: Array) -> Array:
-    """Mask of the rows in a transaction (`INTERVAL`) whose end marker their replica has shown already.
+    """Mask of the records in a transaction whose end marker their replica has shown already.
 
-    Such rows come late because the other view came first.
+    Such records are read after the marker because the readers of the two views are not equally far.
+
+    Args:
+        intervals: transactions, rows of `INTERVAL`.
+        slots: the slot of the replica that shows each record.
+        producers: their producer ids.
+        offsets: their offsets.
     """
     return within(intervals[intervals["end"] != NEVER], slots, producers, offsets)
 
 
 def within(intervals: Array, slots: Array, producers: Array, offsets: Array) -> Array:
-    """Mask of the rows that lie in a transaction (`INTERVAL`) as shown by the same replica.
+    """Mask of the records that lie in a transaction that the same replica has shown.
 
     Args:
-        intervals: `INTERVAL`.
-        slots: of the replica that shows each row.
+        intervals: transactions, rows of `INTERVAL`.
+        slots: the slot of the replica that shows each record.
         producers: their producer ids.
         offsets: their offsets.
     """
@@ -203,14 +220,14 @@ def within(intervals: Array, slots: Array, producers: Array, offsets: Array) -> 
 
 
 def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array, Array]:
-    """The end markers that replicas showed in either view, below the last of the given rows of each replica.
+    """The end markers that the replicas of some rows showed, in either view, below each replica's last row.
 
-    A marker that was shown in read_committed may be cleaned before the reader of read_uncommitted comes to it. It has
-    ended the transaction all the same.
+    The cleaner may remove a marker that was shown in read_committed before the reader of read_uncommitted comes to it.
+    It has ended the transaction all the same.
 
     Args:
-        markers: `MARKER`.
-        slots: of rows that replicas showed, in order.
+        markers: rows of `MARKER`.
+        slots: for each of the rows, the slot of the replica that showed it, in order.
         offsets: of these rows, in order for each slot.
 
     Returns:
@@ -231,14 +248,14 @@ def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array
 
 
 def end_at_own(intervals: Array, markers: Array, positions: Array) -> Array:
-    """End each `INTERVAL` inside which its replica showed an end marker of its own that came to be known late.
+    """End each transaction inside which its own replica turns out to have shown an end marker.
 
-    The rest of such an interval is dropped: it is not known where in it the next transaction began.
+    The rest of the interval is dropped, because nobody knows where in it the next transaction began.
 
     Args:
-        intervals: `INTERVAL`.
-        markers: `MARKER`.
-        positions: next offset to read in read_uncommitted, by slot.
+        intervals: transactions, rows of `INTERVAL`.
+        markers: rows of `MARKER`.
+        positions: next offset to read in read_uncommitted of each replica, indexed by slot.
     """
     made = intervals
     for slot in np.unique(intervals["slot"]) if len(markers) else ():
@@ -258,15 +275,15 @@ def end_at_own(intervals: Array, markers: Array, positions: Array) -> Array:
 
 
 def find_missed(intervals: Array, markers: Array, positions: Array, members: int) -> Array:
-    """Note for each `INTERVAL` the lowest end marker within the transaction that its replica passed without showing.
+    """Note for each transaction the lowest end marker within it that its replica passed without showing it.
 
     The lowest is the true end: a marker can be lost, never invented.
 
     Args:
-        intervals: `INTERVAL`.
-        markers: `MARKER`.
-        positions: next offset to read in read_uncommitted, by slot.
-        members: mask of the replica set.
+        intervals: transactions, rows of `INTERVAL`.
+        markers: rows of `MARKER`.
+        positions: next offset to read in read_uncommitted of each replica, indexed by slot.
+        members: bit mask of the replica set.
     """
     if not len(intervals) or not len(markers):
         return intervals
@@ -281,16 +298,16 @@ def find_missed(intervals: Array, markers: Array, positions: Array, members: int
 
 
 def later_ones(intervals: Array, shown: Array) -> Array:
-    """`INTERVAL` rows of later transactions that a replica ended together with one whose end marker it missed.
+    """The later transactions that a replica ended together with one whose end marker it missed.
 
-    They lie behind the missed marker.
+    Such a transaction begins at the replica's first record behind the missed marker.
 
     Args:
-        intervals: `INTERVAL`.
-        shown: `PENDING`, the records that say where such a transaction begins; in offset order.
+        intervals: transactions, rows of `INTERVAL`.
+        shown: records, rows of `PENDING` in offset order; they say where such a transaction begins.
 
     Returns:
-        An interval for each that has none yet, with nothing missed so far.
+        New rows of `INTERVAL`, one for each such transaction that has none yet. No missed marker is noted in them.
     """
     ended = intervals[(intervals["missed"] != NEVER) & (intervals["end"] != NEVER) & (intervals["end_type"] != UNREAD)]
     begins = np.searchsorted(shown["offset"], ended["missed"], side="right")
@@ -351,23 +368,25 @@ def _lowest_inside(intervals: Array, mine: Array, markers: Array) -> tuple[Array
 def reconcile(
     intervals: Array, slot: int, producers: Array, starts: Array, log_ends: tuple[int, int], stable: int
 ) -> Array:
-    """Compare the open transactions of a replica (`INTERVAL`) with the list that the replica itself gave.
+    """Note which transactions have ended on a replica, by its own list of open ones, although no end marker was read.
 
-    A transaction may end unseen: its data and its marker are cleaned before the reader gets to the marker. An interval
-    that is open by the rows is over if the replica does not list it, or lists a later transaction of the producer.
+    A transaction may end unseen: its data and its marker are cleaned before the reader gets to the marker. A
+    transaction that is open by the rows is over if the replica does not list it, or lists a later transaction of the
+    producer.
 
-    The interval is closed only once the reader has passed that offset (`close_ended`), for its marker may still come.
-    The last stable offset must be past it too. Above the last stable offset the cleaner takes nothing, so the marker
-    can still be read. Only a truncation before it was replicated removes it, and then the transaction is open again.
+    It is closed only once the reader has passed that offset (`close_ended`), for its marker may still come. The last
+    stable offset must be past it too. Above the last stable offset the cleaner takes nothing, so the marker can still
+    be read. Only a truncation before it was replicated removes it, and then the transaction is open again.
 
     Args:
-        intervals: `INTERVAL`.
-        slot: the replica.
-        producers: of the transactions that it listed.
-        starts: their first offsets; of a batch, which may lie below the first record that is left of it.
-        log_ends: its log end offset, at the tick before and now. Only what was in the log then and is in it now can be
-            known to be over. What was truncated in between may have got the same offset again.
-        stable: its last stable offset, asked before the list.
+        intervals: transactions, rows of `INTERVAL`.
+        slot: the replica's slot.
+        producers: producer ids of the transactions that it listed.
+        starts: the first offset of each; it is that of a batch, which may lie below the first record left of the
+            transaction.
+        log_ends: the replica's log end offset, at the tick before and now. Only what was in the log then and is in it
+            now can be known to be over. What was truncated in between may have got the same offset again.
+        stable: the replica's last stable offset, asked before the list.
     """
     mine = np.flatnonzero((intervals["slot"] == slot) & (intervals["end"] == NEVER))
     if not len(mine):
@@ -393,13 +412,14 @@ def reconcile(
 
 
 def close_ended(intervals: Array, positions: Array) -> Array:
-    """End each open `INTERVAL` whose transaction ended unread, as its replica has said; the next one begins there.
+    """End each open transaction that is over by its replica's own list of open ones (`reconcile`).
 
-    A marker that was missed before stays missed: the replica had passed it with the transaction open.
+    The producer's next transaction begins there. A marker that was missed before stays missed: the replica had passed
+    it with the transaction open.
 
     Args:
-        intervals: `INTERVAL`.
-        positions: next offset to read in read_uncommitted, by slot.
+        intervals: transactions, rows of `INTERVAL`.
+        positions: next offset to read in read_uncommitted of each replica, indexed by slot.
     """
     over = (intervals["end"] == NEVER) & (intervals["over_by"] <= positions[intervals["slot"]])
     if not over.any():
@@ -416,8 +436,9 @@ def close_ended(intervals: Array, positions: Array) -> Array:
 
 
 def passed_open(intervals: Array) -> Array:
-    """Mask of the transactions that stayed open past another replica's end marker.
+    """Mask of the transactions that stayed open past another replica's end marker, and whose own end was not read.
 
-    Their own end was not read.
+    Args:
+        intervals: transactions, rows of `INTERVAL`.
     """
     return (intervals["end"] != NEVER) & (intervals["end_type"] == UNREAD) & (intervals["missed"] != NEVER)

@@ -1,4 +1,4 @@
-"""I2: all replicas that show an outcome of a record show the same one.
+"""Invariant I2 (outcome): all replicas that show an outcome of a record show the same one.
 
 An outcome that a replica has shown once counts for good.
 """
@@ -38,7 +38,12 @@ def shown_records(
     epochs: Array,
     nameless: Array,
 ) -> Array:
-    """Make `PENDING` rows of what replicas showed in read_committed, one for each row and replica."""
+    """The records that replicas showed in read_committed, as rows of `PENDING`: one for each record and replica.
+
+    All arguments are arrays of one length, with an entry for each row; ``keys`` holds the two halves of the key hashes.
+    ``slots`` says which replica showed a row, ``aborted`` whether it showed it as aborted. ``nameless`` marks rows that
+    only say that a record would be aborted, so its key is not known.
+    """
     mask = bits(slots)
     flags = np.where(null_key, NULL_KEY, 0) | np.where(tombstone, TOMBSTONE, 0)
     flags = np.where(nameless, NAMELESS, flags)
@@ -57,11 +62,15 @@ def shown_records(
 
 
 def take_in(pending: Array, shown: Array) -> Array:
-    """Merge what was shown into the table; both are `PENDING` in offset order, with one row for each offset.
+    """Add the records that replicas showed to the table; returns the new one, with one row for each offset.
 
-    Sets `DISPUTED` where replicas show unlike outcomes of one record. Two different records at one offset are not
-    compared here: that is a difference of content (I1). If another replica shows an outcome of a record that was
-    reported, the dispute is open again, for that replica has not been judged.
+    The bit `DISPUTED` of a row is set where replicas show unlike outcomes of its record. A dispute that was reported is
+    open again if another replica shows an outcome of the record, for that replica has not been judged. Two different
+    records at one offset are not compared here: that is a difference of content (I1).
+
+    Args:
+        pending: the table, rows of `PENDING` in offset order.
+        shown: what replicas showed (`shown_records`), in offset order.
     """
     if not len(shown):
         return pending
@@ -128,7 +137,7 @@ def _differ(rows: Array, starts: Array) -> Array:
 
 
 def open_disputes(pending: Array) -> Array:
-    """Mask of the rows with unlike outcomes that were not reported yet."""
+    """Mask of the records (rows of `PENDING`) with unlike outcomes that were not reported yet."""
     return (pending["flags"] & (DISPUTED | REPORTED)) == DISPUTED
 
 
@@ -137,9 +146,9 @@ class Verdict:
     """Records of one producer whose outcome differs on one replica from that on other replicas.
 
     Attributes:
-        slot: the replica that is wrong; `NOBODY` if nothing proves which outcome is right.
+        slot: slot of the replica that is wrong; `NOBODY` if nothing proves which outcome is right.
         rows: indices into ``pending``.
-        shown_aborted: the replica shows them as aborted (else as committed).
+        shown_aborted: whether the replica shows them as aborted; otherwise it shows them as committed.
         markers: for each row the end marker that the replica lacks; -1 where it is not known.
     """
 
@@ -157,30 +166,31 @@ class Verdict:
 def judge_disputes(
     pending: Array, rows: Array, markers: Array, intervals: Array, unmarked: Array | tuple[int, int] = NOWHERE
 ) -> list[Verdict]:
-    """Say which replica is wrong where outcomes differ and no missed marker explains it, as far as markers prove it.
+    """Say which replica is wrong where outcomes differ and no missed marker explains it, so far as markers prove it.
 
     The first end marker that a replica shows after a record ended its transaction there, if its type fits the outcome.
-    If the type does not fit, the replica contradicts itself (`follow_ends`), and the marker bounds nobody else's end.
+    If the type does not fit, the replica contradicts itself (`follow_ends`). Then the marker does not say where the
+    transaction ended on other replicas.
 
     Of two replicas with unlike outcomes, one is wrong if any of these holds:
 
-    - Its transaction ended higher.
+    - Its transaction ended at a higher offset.
     - It passed a marker with the transaction open. Then its end lies above that marker, even if it was cleaned unread.
-    - Another replica shows the opposite end marker directly behind the record, in the record's leader epoch. This one
+    - The other replica shows the opposite end marker directly behind the record, in the record's leader epoch. This one
       shows an end only further up, of whichever type: its own may have been cleaned.
 
-    Otherwise nobody is accused: neither numbers nor the order of reading prove anything. Then a replica is no side if
-    it contradicts itself by a marker of another leader epoch than the record's. The marker that gave its outcome may
-    have been truncated, unread. If the outcomes of a row differ no more without such replicas, the row is in no
-    verdict: its outcome is unknown.
+    Otherwise nobody is accused: neither numbers nor the order of reading prove anything. Then a replica that
+    contradicts itself by a marker of another leader epoch than the record's belongs to no side. The marker that gave
+    its outcome may have been truncated, unread. If the outcomes of a row no longer differ without such replicas, no
+    verdict has the row: its outcome is unknown.
 
     Args:
-        pending: `PENDING`.
-        rows: indices of disputed rows, all of one producer.
-        markers: `MARKER`, in offset order.
-        intervals: `INTERVAL`.
-        unmarked: the range where markers were shown that are not in ``markers``. The first known end of a transaction
-            beyond its start is only an upper bound of the true one.
+        pending: rows of `PENDING`.
+        rows: indices into ``pending`` of disputed records, all of one producer.
+        markers: rows of `MARKER`, in offset order.
+        intervals: transactions, rows of `INTERVAL`.
+        unmarked: the offsets (first, end) where ``markers`` may lack some that were shown. If a transaction reaches
+            into that range, its first known end marker is only an upper bound of the true end.
     """
     offsets, shows, hides = pending["offset"][rows], pending["visible"][rows], pending["aborted"][rows]
     concerned = slots_of(int(np.bitwise_or.reduce(shows | hides)))
@@ -282,20 +292,20 @@ def _open_past(intervals: Array, slot: int, offsets: Array, producer: int) -> Ar
 
 
 def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array, Array]:
-    """Follow each replica's transactions as its read_committed reader shows them, up to their own end markers.
+    """Compare the outcome of each transaction in read_committed with the end marker that its replica shows behind it.
 
     The marker that ended a transaction stays in the log as long as its records. So behind a record, a replica's first
     marker of the producer has the type of the outcome that the replica gives the record. If it has not, the replica
     contradicts itself: its index of aborted transactions is wrong. That needs no other replica.
 
     Args:
-        unended: `UNENDED` of the steps before.
-        shown: `UNENDED` rows of transactional records that are new, in offset order for each slot.
-        ends: `UNENDED` rows of end markers that are new; ``aborted`` where it is an ABORT.
+        unended: transactions without end from the steps before, rows of `UNENDED`.
+        shown: new transactional records as `UNENDED` rows, in offset order for each slot.
+        ends: new end markers as `UNENDED` rows; ``aborted`` where it is an ABORT.
 
     Returns:
-        What has yet to end, at most two rows a transaction. The first record of each transaction whose end contradicts
-        what was shown of it. For each of these, the offset of that end.
+        Three arrays. The transactions that have yet to end, at most two rows for each. The first record of each
+        transaction whose end contradicts its outcome. For each of these, the offset of that end.
     """
     same = (shown["slot"][1:] == shown["slot"][:-1]) & (shown["producer_id"][1:] == shown["producer_id"][:-1])
     same &= shown["aborted"][1:] == shown["aborted"][:-1]
@@ -325,18 +335,19 @@ def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array
 
 
 def ended_ahead(unended: Array, markers: Array, intervals: Array) -> tuple[Array, Array, Array]:
-    """Compare records that read_committed has not seen end with end markers that read_uncommitted has shown.
+    """Compare records with their replica's own end marker, if only its read_uncommitted reader has got to the marker.
 
     While an earlier transaction stays open, read_committed never gets to these markers.
 
     Args:
-        unended: `UNENDED`.
-        markers: `MARKER`, in offset order; all that were shown behind the first of ``unended``.
-        intervals: `INTERVAL` that missed an end marker: what lies in one did not end with its own next marker.
+        unended: transactions whose end read_committed has not shown, rows of `UNENDED`.
+        markers: rows of `MARKER`, in offset order; all that were shown behind the first of ``unended``.
+        intervals: rows of `INTERVAL`, only transactions that missed an end marker. A record within one did not end with
+            its own next marker.
 
     Returns:
-        What has yet to end; the rows that the first own marker behind them contradicts; the offset of that marker for
-        each.
+        Three arrays. The transactions that have yet to end. The rows that the first own marker behind them contradicts.
+        For each of these, the offset of that marker.
     """
     first = np.full(len(unended), UNKNOWN)
     for slot in np.unique(unended["slot"]) if len(markers) else ():
@@ -365,13 +376,13 @@ def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> li
     of the marker.
 
     Args:
-        unended: `UNENDED` of the steps before.
-        shown: `UNENDED` rows of transactional records that are new.
-        ends: `UNENDED` rows of end markers that are new.
-        emptied: `UNENDED` rows of end markers that are new and emptied.
+        unended: transactions without end from the steps before, rows of `UNENDED`.
+        shown: new transactional records, as `UNENDED` rows.
+        ends: new end markers, as `UNENDED` rows.
+        emptied: new end markers that are emptied, as `UNENDED` rows.
 
     Returns:
-        For each emptied marker the last such record; -1 where there is none.
+        For each emptied marker, the offset of the last such record; -1 where there is none.
     """
 
     def last(rows: Array, end: Array) -> int:
@@ -383,7 +394,13 @@ def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> li
 
 
 def turned(intervals: Array) -> Array:
-    """Mask of the `INTERVAL` rows that ended with the opposite of the end marker that was missed."""
+    """Mask of the transactions that ended the opposite way on their replica.
+
+    It missed an ABORT, and its next marker was a COMMIT, or the other way round.
+
+    Args:
+        intervals: transactions, rows of `INTERVAL`.
+    """
     return (
         (intervals["missed"] != NEVER)
         & (intervals["end"] != NEVER)
@@ -393,14 +410,24 @@ def turned(intervals: Array) -> Array:
 
 
 def wrongly_shown(pending: Array, interval: Array) -> Array:
-    """The `PENDING` rows that a replica shows by a wrong end marker, because it missed theirs."""
+    """The records that a replica shows with a wrong outcome, because it missed the end marker of their transaction.
+
+    Args:
+        pending: rows of `PENDING`.
+        interval: the transaction on that replica, a row of `INTERVAL`.
+    """
     showed = pending["visible"] if interval["end_type"] == COMMIT else pending["aborted"]
     own = has_bit(showed, interval["slot"])
     return pending[own & covered(pending["offset"], pending["producer_id"], interval)]
 
 
 def shown_against(unended: Array, interval: Array) -> Array:
-    """The `UNENDED` rows that a replica shows otherwise than the end marker by which it ended them."""
+    """The records that a replica shows otherwise than the end marker by which it ended their transaction.
+
+    Args:
+        unended: rows of `UNENDED`.
+        interval: the transaction on that replica, a row of `INTERVAL`.
+    """
     return unended[_within(unended, interval) & (unended["aborted"] == (interval["end_type"] == COMMIT))]
 
 
@@ -410,14 +437,14 @@ def _within(unended: Array, interval: Array) -> Array:
 
 
 def explained(pending: Array, intervals: Array) -> Array:
-    """Mask of the `PENDING` rows whose unlike outcomes are explained by a missed marker.
+    """Mask of the records whose unlike outcomes are explained by a missed end marker.
 
-    All replicas that show one of the outcomes must show it because of a marker that they missed. An interval explains
+    All replicas that show one of the outcomes must show it because of a marker that they missed. A transaction explains
     only what its own replica shows. For two replicas may have missed the same marker, and one may be read much later.
 
     Args:
-        pending: `PENDING`.
-        intervals: `INTERVAL`, of transactions that missed a marker.
+        pending: rows of `PENDING`.
+        intervals: rows of `INTERVAL`, only transactions that missed a marker.
     """
     wrong = np.zeros(len(pending), np.uint32)
     for interval in intervals:
@@ -430,7 +457,13 @@ def explained(pending: Array, intervals: Array) -> Array:
 
 
 def covered(offsets: Array, producers: Array, interval: Array) -> Array:
-    """Mask of the records of a transaction (`INTERVAL`) that lie below the end marker that its replica missed."""
+    """Mask of the records of a transaction that lie below the end marker that its replica missed.
+
+    Args:
+        offsets: of the records.
+        producers: their producer ids.
+        interval: the transaction on that replica, a row of `INTERVAL`.
+    """
     inside: Array = (
         (producers == interval["producer_id"]) & (offsets >= interval["start"]) & (offsets < interval["missed"])
     )

@@ -1,10 +1,10 @@
-"""I4: a replica that has replicated past the end of a transaction does not keep its last stable offset before it.
+"""Invariant I4 (progress): a replica past the end of a transaction does not keep its last stable offset before it.
 
-The last stable offset of a replica may stand still. Its clock starts when its high watermark has reached the
-*reference*: the last stable offset that another replica had when it was first seen ahead. If the logs of the others
-were truncated, the reference is the highest that any of them reported since. So a replica that does not replicate is
-no suspect. A high watermark that trails by a fetch round, or steps back after a restart, makes none either. Any
-movement of the last stable offset stops the clock.
+The last stable offset of a replica may stay where it is. A clock starts once the replica's high watermark has reached
+the *reference*: the last stable offset that another replica had when it was first seen ahead. If the logs of the others
+were truncated, the reference is the highest that any of them reported since. So a replica that does not replicate is no
+suspect. A high watermark that trails by a fetch round, or steps back after a restart, makes none either. Any movement
+of the last stable offset stops the clock.
 
 Where no other replica is ahead, all may be below an offset that one had reached: the right ones may have been copied
 from a wrong one. Then the reference is the high watermark that was seen together with that offset (`Ended`).
@@ -29,10 +29,10 @@ class Ended(NamedTuple):
 
     Attributes:
         to: a last stable offset: every transaction that begins below it, and from ``start`` on, had ended.
-        below: the high watermark that was seen with it: the end markers lie below it.
-        start: where that log began.
-        epoch: leader epoch of the last batch that it held below ``below``.
-        broker: whose log it was.
+        below: the high watermark that was seen with ``to``: the end markers of these transactions lie below it.
+        start: log start of that replica.
+        epoch: leader epoch of the last batch that the replica held below ``below``.
+        broker: id of the broker whose replica it was.
     """
 
     to: int = UNKNOWN
@@ -43,7 +43,7 @@ class Ended(NamedTuple):
 
     @classmethod
     def of(cls, partition: Array) -> Ended:
-        """Read these offsets from the one row of `PARTITION`."""
+        """Read these offsets from a state's one row of `PARTITION`."""
         return cls(*(int(partition[name][0]) for name in ENDED))
 
 
@@ -55,10 +55,10 @@ class Frozen:
     """A replica whose last stable offset has stood still for longer than the grace period.
 
     Attributes:
-        slot: the accused.
+        slot: slot of the accused replica.
         last_stable_offset: the offset that does not move.
-        ahead: the highest last stable offset of the others; if none is ahead, the highest that any had before.
-        seconds: for how long.
+        ahead: the highest last stable offset of the others. If none is ahead, the highest that any replica had before.
+        seconds: for how long it has not moved.
         producer_id: of the open transaction that holds it, -1 where the replica did not say.
         start: first offset of that transaction, -1 where the replica did not say.
     """
@@ -79,18 +79,18 @@ def observe(
     grace_ms: int,
     ended: Ended = NOTHING_ENDED,
 ) -> list[Frozen]:
-    """Follow the replicas through the ticks, in the order in which they were observed.
+    """Find the frozen replicas: follow each replica's last stable offset through the ticks, in the order of time.
 
     Args:
-        brokers: `BROKER`; written to.
+        brokers: rows of `BROKER`; written to.
         rows: of progress.
-        listed: the open transactions in them.
-        slots: index into ``brokers`` of each row.
-        grace_ms: how long a last stable offset may trail.
-        ended: up to where all transactions were seen to have ended.
+        listed: the open transactions named in ``rows``.
+        slots: for each row, the slot of its replica: an index into ``brokers``.
+        grace_ms: for how many milliseconds a last stable offset may trail.
+        ended: up to which offset all transactions were seen to have ended.
 
     Returns:
-        The frozen replicas, each once: as it was last.
+        One entry for each replica that is frozen at its last tick.
     """
     found: dict[int, Frozen] = {}
     for i in np.lexsort((rows.broker, rows.observed_at)):
@@ -149,13 +149,13 @@ def _holder(listed: OpenTransactions, broker: int, observed_at: int, stands_at: 
 def accuse(
     frozen: Frozen, brokers: Array, intervals: Array, grace_ms: int, ended: Ended = NOTHING_ENDED
 ) -> Accusation | None:
-    """Name the transaction that freezes a replica; None while it cannot be named but might be soon.
+    """The accusation of a frozen replica, with the transaction that freezes it; None for no accusation, or not yet.
 
-    If a transaction freezes all replicas, one of them is accused. Nobody is if a replica missed the transaction's end
-    marker, for that is a suspect already.
+    While the transaction cannot be named, but may be soon, the accusation waits. If a transaction freezes all replicas,
+    one of them is accused. Nobody is if a replica missed the transaction's end marker, for that is a suspect already.
 
-    The transaction's start is taken from the replica's read_uncommitted rows where they show it. So the divergence has
-    the same name as the one of the missed marker.
+    The transaction's start is taken from the replica's read_uncommitted rows where they show it. So this divergence has
+    the same cause as that of the missed marker.
     """
     mine = intervals[(intervals["slot"] == frozen.slot) & (intervals["end"] == NEVER) & (intervals["over_by"] == NEVER)]
     if frozen.producer_id != UNKNOWN:
