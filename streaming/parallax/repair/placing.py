@@ -1,4 +1,4 @@
-"""Asks the brokers which of them may hold a partition, and what is against reassigning it."""
+"""Asks the brokers what decides whether a partition may be reassigned, and to which of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _UNLIMITED = (1 << 63) - 1
 
 
 def layout_of(client: ReplicaClient, place: TopicPartition) -> Layout:
-    """Ask all brokers; what could not be asked is in the answer's ``error``."""
+    """Ask all brokers for what is needed to reassign a partition.
+
+    If something could not be asked, the result's ``error`` says why.
+    """
     try:
         moving = client.reassignments()
         settings = client.topic_configs([place.topic], [_MIN_ISR, _RETENTION, *_THROTTLED])[place.topic]

@@ -188,7 +188,7 @@ def list_reassignments() -> Request:
 
 
 def reassignments_of(response: Any) -> dict[TopicPartition, tuple[int, ...]]:
-    """By partition that is being reassigned, the brokers that will hold it in the end, in their order.
+    """By partition that is being reassigned, the brokers that will hold it in the end.
 
     Raises:
         ReplicaError: the brokers did not say.
