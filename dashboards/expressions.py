@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 
 from dashboards.parameters import Parameters
-from parallax.alerting.listing import FindingState
+from parallax.alerting.listing import ALARMS, FindingState
+from parallax.model import Severity
 
 FINDING = "cluster, topic, partition, finding_id"
 TARGET = "cluster, job, instance"
@@ -40,6 +41,11 @@ FORMER = "storage:parallax_former:max"
 
 _BEFORE = "offset 1s"
 """Behind a series that is recorded: as the evaluation before has left it, wherever in its group it is recorded."""
+_CRITICAL, _LESS_GRAVE = (
+    f'state=~"{"|".join(state for state, one in ALARMS.items() if (one.severity is Severity.CRITICAL) is wanted)}"'
+    for wanted in (True, False)
+)
+"""The states whose alerts page, and those whose alerts open a ticket."""
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -65,15 +71,19 @@ class Expressions:
         chosen = ", ".join(filter(None, (self._p.selector, *matchers)))
         return f"parallax_{metric}{{{chosen}}}" if chosen else f"parallax_{metric}"
 
-    def known(self, metric: str, *matchers: str, wait: str | None = None) -> str:
+    def known(self, metric: str, *matchers: str, wait: str | None = None, told_with: str = "") -> str:
         """A metric as it is; while its job says nothing, or has just been started, its last value counts.
 
         For a third of the time that an alert waits, so that what is about to become one has been seen for most of it;
         for ``gap`` where it does not wait.
+
+        A metric that is absent for what is well ends also while its job has just been started, and so needs another
+        (``told_with``) that the job has once it has told all there is of it. What is no more would else be pending.
         """
         series = self.of(metric, *matchers)
         held = self._p.gap if wait is None else f"{seconds(wait) // 3}s"
         settled = f"{self.of('start_time_seconds')} < time() - {seconds(held)}"
+        settled += f" or {self.of(told_with)}" if told_with else ""
         return f"({series} or last_over_time({series}[{held}]) unless on ({TARGET}) ({settled}))"
 
     def stands(self, metric: str, by: str = FINDING) -> str:
@@ -105,12 +115,17 @@ class Expressions:
         Another state is shown an evaluation later, when the alert of the former ends, so that the end of the one and
         the begin of the other are one message. A state that was over by then had no alert, and ends none: the former
         one says what came of the finding.
+
+        An alert that has paged goes on while the finding is less grave, and is suppressed meanwhile
+        (`dashboards.routes`): its end would be a page that somebody else has a ticket now.
         """
         last = f"{SHOWN} {_BEFORE}"
-        ends = f"({last} > 0 unless {STANDS})"
+        held = f"({SHOWN}{{{_CRITICAL}}} {_BEFORE} > 0 and on ({FINDING}) {STANDS}{{{_LESS_GRAVE}}})"
+        ends = f"({last} > 0 unless {STANDS} unless {held})"
+        goes_on = f"({last} > 0 and {STANDS}) or {held}"
         changes = f"0 * ({ends} and on ({FINDING}) {STANDS})"
         over = self._once_more(last)
-        return f"({STANDS} unless on ({FINDING}) {ends}) or {changes} or {over}"
+        return f"({STANDS} unless on ({FINDING}) {ends}) or {goes_on} or {changes} or {over}"
 
     def in_state(self, state: str) -> str:
         """The findings that have the alert of a state: 1, and for the last time a value of `ended`."""
@@ -135,16 +150,21 @@ class Expressions:
         return self.stands("finding_acknowledged")
 
     def outgrown(self, name: str) -> str:
-        """The alerts of a name about findings that stand and have become worse than was acknowledged.
+        """The alerts of a name about findings that stand and have become worse than somebody was told.
 
-        By the time of that acknowledgement. Each begins when the finding is acknowledged no more, and fires once more
-        when it is acknowledged again, so that it never ends before it is suppressed. What somebody acknowledged before
-        the finding was over, and began anew, counts no more.
+        By the time of that: of the acknowledgement that the finding has outgrown, or when it became critical again
+        after it was less grave, for which its own alert has paged already. Each begins when the finding is acknowledged
+        no more, or less grave no more. It fires once more when it is acknowledged again, or less grave, so that it
+        never ends before it is suppressed. What somebody acknowledged before the finding was over, and began anew,
+        counts no more.
         """
-        begins = f"{ACKNOWLEDGED} {_BEFORE} unless on ({FINDING}) {ACKNOWLEDGED}"
-        begins = f'count_values by ({FINDING}) ("outgrown", {begins})'
         fires = f'max by ({FINDING}, outgrown) (ALERTS{{alertname="{name}", alertstate="firing"}})'
-        goes_on = f"{fires} unless on ({FINDING}) ({ACKNOWLEDGED} {_BEFORE})"
+        outgrown = f"{ACKNOWLEDGED} {_BEFORE} unless on ({FINDING}) {ACKNOWLEDGED}"
+        paged, was_less = f"{SHOWN}{{{_CRITICAL}}} {_BEFORE} >= 0", f"{SHOWN}{{{_LESS_GRAVE}}} {_BEFORE}"
+        again = f"{STANDS}{{{_CRITICAL}}} and on ({FINDING}) ({was_less} == 0) and on ({FINDING}) ({paged})"
+        again = f"0 * max by ({FINDING}) ({again} unless on ({FINDING}) {fires}) + time()"
+        begins = f'count_values by ({FINDING}) ("outgrown", {outgrown} or on ({FINDING}) {again})'
+        goes_on = f"{fires} unless on ({FINDING}) ({ACKNOWLEDGED} {_BEFORE}) unless on ({FINDING}) ({was_less} > 0)"
         over = self._once_more(fires)
         return f"(({begins} or {goes_on}) and on ({FINDING}) {STANDS}) or {over}"
 
@@ -220,7 +240,8 @@ class Expressions:
         conditions = (heartbeat, self.of("findings_loaded"), can_keep)
         works = " and ".join((there, *(f"on ({TARGET}) ({condition})" for condition in conditions)))
         stalled = f"time() - {self.of('query_last_progress_timestamp_seconds')} > {self._p.stalled_s}"
-        suffers = (f"{self.of('storage_full')} > 0", f"{self.of('cluster_mismatch')} > 0", stalled)
+        nothing = f"{self.of('partitions_readable')} == 0"
+        suffers = (f"{self.of('storage_full')} > 0", f"{self.of('cluster_mismatch')} > 0", stalled, nothing)
         works = " unless ".join((f"{works}", *(f"on ({TARGET}) ({condition})" for condition in suffers)))
         blind = f"({there} unless on ({TARGET}) ({works})) or ({self._gone()})"
         return f"(max by (cluster) ({works}) unless on (cluster) ({blind})) or {self._clusters()} * 0"

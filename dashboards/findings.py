@@ -9,8 +9,9 @@ An alert that ends fires once more, in words of the past. A message that it is r
 time, so that nobody reads there that the replicas differ. Where nobody has said that it is over, they say that.
 
 One that somebody has acknowledged keeps its alert, and has a second one, by which Alertmanager suppresses the first
-(`dashboards.routes`): if the first ended, Alertmanager would send that it is resolved. One that becomes worse than what
-was acknowledged has another one, which suppresses the first as well: it is one message.
+(`dashboards.routes`): if the first ended, Alertmanager would send that it is resolved. So it is with one that has paged
+and is less grave by now. One that becomes worse than what was acknowledged, or critical again, has another one, which
+suppresses the first as well: it is one message.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from dashboards.alerts import BEHIND, FOR, NOBODY_KNOWS, WHERE, Alerts
 from dashboards.expressions import ACKNOWLEDGED, FINDING, SAID, SHOWN, STANDS, STATES
 from dashboards.partition import UID as PARTITION
 from parallax.alerting.listing import ALARMS
+from parallax.model import Severity
 
 WORSE = "ParallaxFindingWorse"
-"""The alert about a finding that has become worse than what somebody acknowledged."""
+"""The alert about a finding that has become worse than what somebody acknowledged, or than a ticket says."""
 
 _EXPLAIN = "parallax findings explain {{ $labels.finding_id }} -c CONFIG"
 _ENDS, _IS_KNOWN = "eq $value 0.0", "ge $value 0.0"
@@ -42,12 +44,13 @@ class FindingAlerts(Alerts):
             {"record": SHOWN, "expr": self._e.shown()},
             {"record": SAID, "expr": self._e.said()},
             {"record": ACKNOWLEDGED, "expr": self._e.acknowledged()},
+            # What suppresses others ends before them, and begins before what it takes over from ends: so nothing
+            # between them is suppressed by neither, or ends in silence.
+            self._about(WORSE, self._e.outgrown(WORSE), "critical", "Worse than was known: "),
             *(
                 self._about(alarm.name, self._e.in_state(state), alarm.severity.value)
-                for state, alarm in ALARMS.items()
+                for state, alarm in sorted(ALARMS.items(), key=lambda one: one[1].severity is Severity.CRITICAL)
             ),
-            # Before the alert that it takes over from, so that nothing between them is suppressed by neither.
-            self._about(WORSE, self._e.outgrown(WORSE), "critical", "Worse than was acknowledged: "),
             self._acknowledged(),
             self._alert(
                 "ParallaxFindingsUnlisted",
@@ -61,11 +64,14 @@ class FindingAlerts(Alerts):
             self._lasting(
                 "ParallaxSuspectsUndecided",
                 self._p.undecided,
-                lambda known: f"min by (cluster, topic, partition) ({known('suspects_pending')}) > 0",
+                lambda known: (
+                    f"min by (cluster, topic, partition) ({known('suspects_pending', told_with='findings_loaded')}) > 0"
+                ),
                 "warning",
                 f"Suspects in {WHERE}{FOR} cannot be decided",
-                f"For {self._p.undecided} there have been suspects without a verdict, now {{{{ $value }}}}: a replica "
-                "that is needed does not answer, or its log is still being scanned.",
+                f"For {self._p.undecided} there have been suspects without a verdict, now {{{{ $value }}}}. A replica "
+                "that is needed may not answer, or may not be read, or its log is still being scanned: the job's log "
+                "says which.",
                 past=(f"Suspects in {WHERE}{FOR} could not be decided for a time", "None is without a verdict now."),
             ),
             self._alert(
@@ -84,21 +90,23 @@ class FindingAlerts(Alerts):
     def _acknowledged(self) -> dict[str, Any]:
         """It ends with the alert that it suppresses, and not before: that one would be sent again, as its last word."""
         name = "ParallaxFindingAcknowledged"
-        was, ask = f"A finding of {WHERE}{FOR} was acknowledged", f"It is over, or is worse than was known. {_ASK}"
+        ask = f"It is over, or is worse than was known. {_ASK}"
+        was = _said("{{ .Labels.headline }}", f"A finding of {WHERE} was acknowledged", when=_ENDS)
         stood = f'max by ({FINDING}) (ALERTS{{alertname="{name}", alertstate="firing"}})'
-        stands = _said(
-            "Acknowledged, and stands: {{ .Labels.headline }}", f"A finding of {WHERE} is acknowledged; it stands"
-        )
+        before = f"{{{{ if not ({_ENDS}) }}}}Acknowledged, and stands: {{{{ end }}}}"
+        known = f"{{{{ if {_ENDS} }}}}was acknowledged{{{{ else }}}}is acknowledged; it stands{{{{ end }}}}"
+        other = f"A finding of {WHERE} {known}"
+        said = _said(f"{before}{{{{ .Labels.headline }}}}", other)
         series = f"parallax_finding_acknowledgement_info{{finding_id=%q}}[{self._p.remembered}]"
         asked = f'query (printf "topk(1, last_over_time({series}))" $labels.finding_id)'
         return self._says(
             name,
             f"{ACKNOWLEDGED} or ({self._e.ended()} and on ({FINDING}) {stood})",
             "info",
-            f"{{{{ if {_ENDS} }}}}{was}{{{{ else }}}}{stands}{{{{ end }}}}{BEHIND}",
+            f"{said}{BEHIND}",
             f"{{{{ with {asked} }}}}{{{{ with first . }}}}By {{{{ .Labels.by }}}}: {{{{ .Labels.comment }}}}"
             "{{ end }}{{ end }}",
-            (was, _said("{{ .Labels.summary }}", ask, when=_ENDS)),
+            (f"{was}{BEHIND}", _said("{{ .Labels.summary }}", ask, when=_ENDS)),
             **self._leads(),
         )
 
@@ -118,7 +126,7 @@ class FindingAlerts(Alerts):
         turn, headline, summary = (f"{{{{ .Labels.{label} }}}}" for label in ("turn", "headline", "summary"))
         # Where neither its end nor a change was said, it ends for want of news.
         more["resolved_turn"] = _at_the_end(_said(turn, NOBODY_KNOWS, when=_ENDS))
-        left = f"Nothing was said of it for {self._p.remembered}, or since a start. {_ASK}"
+        left = f"Parallax has said nothing of it for {self._p.remembered}, or since a start. {_ASK}"
         other = f"{{{{ with .Labels.turn }}}}{name} has ended, the finding has not. {{{{ . }}}}{{{{ end }}}}"
         was = _said(f"{other}{headline}", f"{NOBODY_KNOWS}replicas of {WHERE} differed", when=_ENDS)
         first = f"{{{{ if {_ENDS} }}}}{other}{{{{ else }}}}{before or turn}{{{{ end }}}}"

@@ -9,6 +9,7 @@ from dashboards.findings import WORSE
 from dashboards.written import written
 from parallax.alerting.conditions import OUTAGE
 from parallax.alerting.listing import ALARMS
+from parallax.model import Severity
 
 _HEAD = """# Routing for Alertmanager, generated: `python -m dashboards`. Put in your own receivers.
 # One message for all that is wrong with a partition; what a job that is away cannot know pages nobody, nor does a
@@ -38,6 +39,8 @@ _HEAD = """# Routing for Alertmanager, generated: `python -m dashboards`. Put in
 #
 # A webhook receives the annotations as they are: of an alert whose status is resolved, show resolved_summary and
 # resolved_description. Where resolved_turn is not empty, it is not over. Those of a finding are empty while it fires.
+#
+# Have no ends sent to the receiver "note": who got the page or the ticket is told there that a finding is over.
 """
 
 
@@ -56,7 +59,11 @@ def routes() -> str:
     notes = {"receiver": "note", "matchers": ["severity = info"]}
     absent = f"alertname = {ABSENT}"
     health = "alertname =~ ParallaxStalled|ParallaxQuery.*|ParallaxFindingsNotWritable"
-    by_state = "|".join(alarm.name for alarm in ALARMS.values())
+    less_grave, critical = (
+        "|".join(one.name for one in ALARMS.values() if (one.severity is Severity.CRITICAL) is wanted)
+        for wanted in (False, True)
+    )
+    by_state = f"{critical}|{less_grave}"
     finding = ["cluster", "finding_id"]
     return written(
         _HEAD,
@@ -81,8 +88,10 @@ def routes() -> str:
                 _inhibit(["alertname = ParallaxReplicaRemoval"], f"alertname = {OUTAGE}", ["cluster", "broker_id"]),
                 # It stands, so it is not over: Alertmanager sends no resolved message about what it suppresses.
                 _inhibit(["alertname = ParallaxFindingAcknowledged"], f"alertname =~ {by_state}|{WORSE}", finding),
+                # It has paged, is less grave by now, and not over.
+                _inhibit([f"alertname =~ {less_grave}"], f"alertname =~ {critical}|{WORSE}", finding),
                 # It says the same, and more.
-                _inhibit([f"alertname = {WORSE}"], f"alertname =~ {by_state}", finding),
+                _inhibit([f"alertname = {WORSE}"], f"alertname =~ {critical}", finding),
             ],
             "receivers": [
                 *(

@@ -214,6 +214,7 @@ class Rules(Alerts):
             firing = f'ALERTS{{alertname="{name}", alertstate="firing"}}'
             return f"count {by_broker} ({expr}) or 0 * ({over} and on (cluster, broker_id) {firing})"
 
+        unbound, compares = "replica_removal_bound_unknown", "heartbeat_timestamp_seconds"
         gone, near = f"{left} <= 0", f"({left} < {p.removal_near_s} and {share} > 0.75)"
         return [
             # One story for each broker and outage: it begins, it may become worse, and both end when it is over.
@@ -231,7 +232,7 @@ class Rules(Alerts):
             self._lasting(
                 "ParallaxReplicaRemovalUnknown",
                 p.undecided,
-                lambda known: f"count {by_broker} ({known('replica_removal_bound_unknown', _UNKNOWN)} > 0)",
+                lambda known: f"count {by_broker} ({known(unbound, _UNKNOWN, told_with=compares)} > 0)",
                 "warning",
                 f"Nobody knows until when broker {{{{ $labels.broker_id }}}}{FOR} misses nothing",
                 f"{{{{ $value }}}} of its replicas {agreed('is', 'are')} absent, and it is not "
@@ -330,7 +331,8 @@ class Rules(Alerts):
                 "vector(1)",
                 "none",
                 "Alerting works from Prometheus to the receiver",
-                "Always fires. Route it to a receiver that raises an alarm when it stops.",
+                "Always fires. Route it to a receiver that raises an alarm when it stops. Whether Parallax watches it "
+                "does not say.",
                 (
                     "Alerting stopped for a time",
                     "Prometheus was stopped, or its rules were changed.",
@@ -369,7 +371,8 @@ class Rules(Alerts):
                 lambda known: f"max by ({TARGET}) ({known('findings_writable')}) == 0",
                 "critical",
                 f"Parallax cannot keep its findings{FOR}",
-                f"The findings table has not been readable or writable for {p.absent_for}; suspects stay pending.",
+                f"For {p.absent_for} the findings table could not be read or written: suspects stay pending, and no "
+                "new finding is reported.",
             ),
             self._lasting(
                 "ParallaxStorageFull",

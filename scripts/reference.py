@@ -84,19 +84,19 @@ WRITTEN = {"topics.include": "[orders, customers]", "storage.path": ".parallax/d
 EXAMPLES = {
     "topics.pattern": r'"ledger\\..*"',
     "topics.brokers": "[1, 2, 3]",
-    "alerting.webhooks": """[]
+    "alerting.webhooks": """
   - name: on-call
-    format: alertmanager
-    url: https://example.org/hook
-    secret_file: /run/hook
-    ca_file: /etc/ssl/own.pem
-    timeout_ms: 5000""",
+    format: slack
+    url: https://example.org/hook""",
     "spark.conf": """
   spark.local.dir: /var/tmp
   spark.pyspark.python: /opt/parallax/bin/python
   spark.authenticate: "true\"""",
 }
-"""Values that the reference configuration shows, commented out, where the default tells nothing of their form."""
+"""Values that the reference configuration shows, commented out, where the default tells nothing of their form.
+
+Each is a whole value: it can be uncommented as it stands, alone and with all others.
+"""
 
 
 def families() -> list[Metric]:
@@ -185,7 +185,7 @@ def settings_page() -> str:
     parts = [
         f"""# Settings
 
-{_GENERATED} `conf/parallax.yaml` shows every setting with its default; `parallax init` writes a copy.
+{_GENERATED} `parallax init` writes `parallax.yaml`, which shows every setting with its default.
 
 Each setting can be given in two ways. The second overrides the first:
 
@@ -234,7 +234,8 @@ def _setting(section: str, name: str, field: FieldInfo) -> Iterator[str]:
 def settings_file() -> str:
     """conf/parallax.yaml."""
     lines = [
-        "# Parallax: reference configuration. Every setting is here; what is commented out shows its default.",
+        "# Parallax: reference configuration. Every setting is here. What is commented out shows its default, or an",
+        "# example where there is none. Each can be uncommented as it stands.",
         "# An environment variable overrides a setting: PARALLAX_<SECTION>__<NAME>, e.g. PARALLAX_STORAGE__PATH=/data.",
         "# An unknown setting is an error. This file is generated from the code (make reference).",
         "",

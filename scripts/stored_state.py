@@ -37,6 +37,12 @@ LARGEST = 300_000
 _LEFT_OUT = ("job.lock",)
 
 
+def _who(right: str) -> str:
+    """Who is right, without why the others are not proven to be: that may be said in other words."""
+    head, why, _ = right.partition(" is right is not proven: ")
+    return f"{head}{why.rstrip(': ')}." if why else right
+
+
 def told(storage: str) -> dict[str, Any]:
     """What the program reads in a storage: each part by the functions by which a job that starts reads it."""
     events = read_events(storage)
@@ -56,7 +62,7 @@ def told(storage: str) -> dict[str, Any]:
             [f.finding_id, f.status, f.kind, f.topic, f.partition, f.broker, f.offset, f.exposed]
             for f in standing.values()
         ),
-        "right": {f.finding_id: explain(f, standing.values()).right for f in standing.values() if f.stands},
+        "right": {f.finding_id: _who(explain(f, standing.values()).right) for f in standing.values() if f.stands},
         "late": sorted([one.broker, *one.place] for one in late_replicas(storage) or ()),
         "followed": {name: place.version for name, place in followed(storage).items()},
         "offsets": offsets(storage),

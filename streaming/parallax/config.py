@@ -683,7 +683,7 @@ class AlertingSettings(_Section):
     heartbeat_url: SecretStr | None = Field(
         None,
         description="Address that Parallax requests (GET) while the job really compares: a dead man's switch, such as "
-        "healthchecks.io.",
+        "healthchecks.io. Not while all reading is paused, or no partition can be compared.",
     )
     heartbeat_url_file: str | None = Field(
         None,

@@ -33,6 +33,8 @@ _NAMED = re.compile(
     r"(?<![\w./-])(`?)((?:benchmarks|conf|dashboards|deploy|scripts|streaming|tests)(?:/[\w.-]*\w)+)(/?)((?:::\w+)?)(`?)"
 )
 """A file or folder of the repository in a text, and a test in it, in a code span of its own or not."""
+_BLOCK = re.compile(r"(?ms)(^```.*?^```$)")
+"""A block of commands or of output in Markdown."""
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 """A Markdown link to a file, up to its anchor."""
 _PICTURES = (".png", ".svg")
@@ -117,9 +119,7 @@ def _files(choices: Choices) -> dict[str, bytes]:
             found[name] = (source / at).read_bytes()
             continue
         text = configuration(choices) if name == CONFIG else (source / at).read_text(encoding="utf-8")
-        if name.endswith(".md"):
-            text = linked(text, at)
-        found[name] = _as_installed(text, places, is_document=name.endswith(".md")).encode()
+        found[name] = (as_installed(text, at) if name.endswith(".md") else text).encode()
     return found
 
 
@@ -143,26 +143,23 @@ def linked(text: str, place: str) -> str:
     return _LINK.sub(absolute, text)
 
 
-def _as_installed(text: str, places: Mapping[str, str], *, is_document: bool) -> str:
-    """A text that names what is there: a file where it was written to, one of the repository by its address.
+def as_installed(text: str, place: str) -> str:
+    """A document as it is read without the repository: what only that has is a link to it on the web.
+
+    Commands in a block stay as they are. The program is found on the path.
 
     Args:
-        text: as it is in the repository, whose files it names from its top.
-        places: by where a file is in the repository, where it was written to.
-        is_document: Markdown, in which an address is a link.
+        text: Markdown, which names files of the repository from its top.
+        place: the document's path in the repository, such as ``docs/operate/page.md``.
     """
-    folders = {str(PurePosixPath(at).parent): str(PurePosixPath(to).parent) for at, to in places.items()}
+    parts = _BLOCK.split(linked(text, place))
+    parts[::2] = [_NAMED.sub(_on_the_web, part) for part in parts[::2]]
+    return "".join(parts).replace(".venv/bin/parallax", "parallax")
 
-    def here(found: re.Match[str]) -> str:
-        before, path, slash, test, behind = found.groups()
-        place = places.get(path) or (folders.get(path) if path.startswith("deploy/") else None)
-        if place is not None:
-            return f"{before}{place}{slash}{test}{behind}"
-        if not is_document or before != behind:
-            return found[0]
-        return f"[{before}{path}{slash}{test}{behind}]({REPOSITORY}/{path})"
 
-    return _NAMED.sub(here, text).replace(".venv/bin/parallax", "parallax")
+def _on_the_web(found: re.Match[str]) -> str:
+    before, path, _, _, behind = found.groups()
+    return f"[{found[0]}]({REPOSITORY}/{path})" if before == behind else found[0]
 
 
 def configuration(choices: Choices) -> str:

@@ -74,15 +74,20 @@ class Alertmanager(_Service):
         receiver: the port of the receiver.
         is_quick: it waits for seconds where the configuration says half a minute.
         speaks: the configuration's examples are the receivers of what is wrong: Slack and PagerDuty, in its words.
+        ends_all: the receiver of notes is told of their end as well.
     """
 
-    def __init__(self, folder: Path, receiver: int, *, is_quick: bool = False, speaks: bool = False) -> None:
+    def __init__(
+        self, folder: Path, receiver: int, *, is_quick: bool = False, speaks: bool = False, ends_all: bool = False
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (port,) = free_ports(1)
         config = folder / "alertmanager.yaml"
         shipped = (ROOT / "deploy/alertmanager/alertmanager.yaml").read_text()
         if is_quick:
             shipped = re.sub(r"group_(wait|interval): \d+s", r"group_\1: 1s", shipped)
+        if ends_all:
+            shipped = shipped.replace("send_resolved: false", "send_resolved: true")
         if speaks:
             shipped = _with_examples(shipped, f"http://127.0.0.1:{receiver}")
         config.write_text(shipped.replace("http://127.0.0.1:9465/", f"http://127.0.0.1:{receiver}/"))

@@ -74,6 +74,10 @@ OF_A_JOB = ("ParallaxStalled", "ParallaxQueryStalled", "ParallaxQueryRestarting"
 
 
 OF_A_STATE = [alarm.name for alarm in ALARMS.values()]
+CRITICAL, LESS_GRAVE = (
+    [alarm.name for alarm in ALARMS.values() if (alarm.severity is Severity.CRITICAL) is wanted]
+    for wanted in (True, False)
+)
 OF_A_FINDING = [*OF_A_STATE, "ParallaxFindingWorse"]
 
 
@@ -171,12 +175,23 @@ INCIDENTS = {
     ),
     "a finding is worse than was acknowledged": Incident(
         finding("worse", alertname="ParallaxFindingWorse"),
-        [finding("worse", alertname=name) for name in OF_A_STATE],
+        [finding("worse", alertname=name) for name in CRITICAL],
         [
-            *(finding("worse", name="another", alertname=name) for name in OF_A_STATE),
-            *(finding("near-worse", alertname=name) for name in OF_A_STATE),
+            *(finding("worse", name="another", alertname=name) for name in CRITICAL),
+            *(finding("near-worse", alertname=name) for name in CRITICAL),
         ],
     ),
+    **{
+        f"a finding that has paged is less grave by now: {less}": Incident(
+            finding("less", name=less, alertname=less),
+            [finding("less", name=less, alertname=name) for name in (*CRITICAL, "ParallaxFindingWorse")],
+            [
+                *(finding("less", name=f"another, {name}, {less}", alertname=name) for name in OF_A_FINDING),
+                *(finding(f"near-less, {name}", name=less, alertname=name) for name in OF_A_FINDING),
+            ],
+        )
+        for less in LESS_GRAVE
+    },
 }
 """Whatever an inhibit rule says is equal has one that differs in that alone."""
 
@@ -361,7 +376,7 @@ if INSTALLED:
             names = [[one["labels"]["alertname"] for one in alerts] for alerts in firing]
             assert names == [["ParallaxDivergenceConfirmed"], *[["ParallaxFindingWorse"]] * 2], "one message of each"
             said = firing[1][0]["annotations"]["summary"]
-            assert said.startswith("Worse than was acknowledged: ")
+            assert said.startswith("Worse than was known: ")
             assert "; consumers meet it now" in said, "of the new state"
             state.update_findings(FindingsStatus())
 
@@ -372,6 +387,64 @@ if INSTALLED:
             (end,) = (m.body["alerts"] for m in receiver.messages if m.body["status"] == "resolved")
             was = {one["annotations"]["resolved_summary"] for one in end}
             assert was == {f"Replicas of {wrong.place.name} differed ({wrong.kind}), and that is over (cluster lab)"}
+
+    def test_a_finding_that_is_less_grave_ends_no_page_and_pages_again_when_it_is_worse(tmp_path: Path) -> None:
+        state, exposed = MonitorState(), sample("f1", exposed=True)
+        agreed = {"evidence": '{"resolution": "agreed"}', "exposed": False}
+        unsettled = replace(exposed, status=FindingStatus.UNSETTLED, **agreed)
+        registry = CollectorRegistry()
+        registry.register(OfCluster(ParallaxCollector(state), "lab"))
+        with (
+            Receiver() as receiver,
+            Alertmanager(tmp_path / "alertmanager", receiver.port, is_quick=True, ends_all=True) as alertmanager,
+            Prometheus(tmp_path / "prometheus", alertmanager.port, every_s=1) as prometheus,
+            served(registry) as port,
+        ):
+
+            def told(path: str) -> list[tuple[str, str]]:
+                """Each message of a receiver: how it stands, and what its first alert says."""
+                bodies = [m.body for m in receiver.messages if m.path == path]
+                return [(body["status"], body["alerts"][0]["annotations"]["summary"]) for body in bodies]
+
+            def is_suppressed(name: str) -> bool:
+                known = alertmanager.alerts([f"alertname = {name}"])
+                return bool(known) and all(one["status"]["state"] == "suppressed" for one in known)
+
+            def settled(times: int) -> None:
+                """The finding is less grave, for so long that an end would have been sent."""
+                state.update_findings(FindingsStatus(open=(unsettled,)))
+                until(lambda: len(told("/ticket")) == times, "the ticket", timeout=60)
+                until(lambda: is_suppressed("ParallaxDivergenceExposed"), "the page to go on, suppressed", timeout=60)
+                for _ in range(4):
+                    seen = prometheus.now("timestamp(finding:parallax_shown)")
+                    until(lambda: prometheus.now("timestamp(finding:parallax_shown)") != seen, "the rules", timeout=60)  # noqa: B023
+
+            prometheus.scrape(port)
+            state.update_findings(FindingsStatus(open=(exposed,)))
+            until(lambda: told("/page"), "the page", timeout=60)
+            settled(1)
+            assert len(told("/page")) == 1, told("/page")
+            state.update_findings(FindingsStatus(open=(exposed,)))
+            until(lambda: len(told("/page")) == 2, "it to page once more", timeout=60)
+            assert told("/page")[1][0] == "firing"
+            assert told("/page")[1][1].startswith("Worse than was known: Broker 2 still shows")
+            until(lambda: len(told("/ticket")) == 2, "the ticket to say so", timeout=60)
+            assert told("/ticket")[1][1].startswith(
+                "ParallaxDivergenceUnsettled has ended, the finding has not. It has"
+            )
+            settled(3)
+            event = acknowledged(unsettled, "known since March", "ann", datetime.now(UTC))
+            state.update_findings(FindingsStatus(acknowledged=(event,)))
+            until(lambda: told("/note"), "the note", timeout=60)
+            assert len(told("/page")) == 2
+            state.update_findings(FindingsStatus(ended=(replace(unsettled, status=FindingStatus.RESOLVED),)))
+            for path, count in (("/page", 3), ("/ticket", 4), ("/note", 2)):
+                until(lambda: len(told(path)) >= count, f"the end at {path}", timeout=60)  # noqa: B023
+                assert len(told(path)) == count
+                status, said = told(path)[-1]
+                assert status == "resolved"
+                over = f"Replicas of {exposed.place.name} differed ({exposed.kind}), and that is over (cluster lab)"
+                assert said == over, path
 
     def test_an_outage_is_one_story_from_its_begin_to_what_came_of_it(tmp_path: Path) -> None:
         state, place = MonitorState(), TopicPartition("orders", 0)
@@ -512,12 +585,18 @@ if INSTALLED:
             title, text = told()[2]
             assert title == "[RESOLVED] Replicas differed"
             assert "Over: Replicas differed" in text
+            alertmanager.post(confirmed, exposed)
+            until(lambda: len(told()) == 4, "both to be back", timeout=60)
+            over = {"endsAt": datetime.now(UTC).isoformat()}
+            alertmanager.post({**confirmed, **over}, {**exposed, **over})
+            until(lambda: len(told()) == 5, "the end of both", timeout=60)
+            assert told()[4][1].count("Over: Replicas differed") == 1, "it is said once of a finding"
             del exposed["annotations"]["resolved_summary"]
             alertmanager.post(exposed)
-            until(lambda: len(told()) == 4, "it to be back", timeout=60)
+            until(lambda: len(told()) == 6, "it to be back", timeout=60)
             alertmanager.post({**exposed, "endsAt": datetime.now(UTC).isoformat()})
-            until(lambda: len(told()) == 5, "its end, of which nothing was said", timeout=60)
-            title, text = told()[4]
+            until(lambda: len(told()) == 7, "its end, of which nothing was said", timeout=60)
+            title, text = told()[6]
             assert title == "[CHANGED] Nobody knows whether this is over: It has become worse: Broker 2 lacks it"
             assert "Over" not in text
 

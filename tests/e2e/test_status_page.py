@@ -13,6 +13,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from parallax.alerting.page.glance import CALM, State
+from parallax.alerting.page.lanes_over_time import LEGEND as OVER_TIME
+from parallax.alerting.page.offset_lanes import LEGEND
 from parallax.alerting.page.ticket import write_report
 from parallax.findings.finding import current
 from parallax.findings.table import FindingsTable, read_events
@@ -89,12 +91,32 @@ def test_a_replica_that_stands_still_is_seen_and_said(page: Page) -> None:
     page.goto("/topics/orders/0")
     frozen = page.get_by_role("img", name=re.compile("broker 3, read_committed over time"))
     expect(frozen).to_be_visible()
-    expect(frozen).to_have_attribute("aria-label", re.compile("99 behind the furthest replica, has stood there since"))
+    expect(frozen).to_have_attribute("aria-label", re.compile("99 behind the furthest replica, has not moved since"))
     expect(page.locator("p.lane.stuck")).to_have_count(1)
     wedge = frozen.locator(".lag.alarm").bounding_box()
     assert wedge is not None
     assert wedge["height"] > 20
-    assert page.locator("svg.over .lag.alarm").count() == 1
+    assert page.locator("svg.timeline.over .lag.alarm").count() == 1
+
+
+PAINT = "one => ['fill', 'stroke', 'strokeDasharray', 'opacity'].map(name => getComputedStyle(one)[name])"
+"""How something is drawn."""
+
+
+def test_the_legend_of_the_lanes_stands_above_them_and_shows_what_is_drawn_as_it_is_drawn(page: Page) -> None:
+    page.goto("/topics/orders/0")
+    for drawing, keys in (("lanes", LEGEND), ("over", OVER_TIME)):
+        figure = page.locator("figure").filter(has=page.locator(f"svg.timeline.{drawing}"))
+        legend, first = figure.locator(".legend").bounding_box(), figure.locator("svg.timeline").first.bounding_box()
+        assert legend is not None
+        assert first is not None
+        assert legend["y"] + legend["height"] <= first["y"]
+        for key in keys:
+            sign = figure.get_by_role("listitem").filter(has_text=re.compile(f"{re.escape(key.means)}$")).locator("svg")
+            expect(sign).to_be_visible()
+            drawn = figure.locator(f'svg.timeline [class="{key.drawn}"]')
+            if drawn.count():
+                assert sign.locator("> *").evaluate(PAINT) == drawn.first.evaluate(PAINT), key.means
 
 
 def test_the_values_over_time_are_unfolded_by_the_keyboard_and_stay_so_when_the_page_follows(page: Page) -> None:

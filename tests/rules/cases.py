@@ -163,6 +163,11 @@ def _since(step: int, *, until: int = STEPS) -> Values:
     return [float(step * STEP_S) if step <= n < until else None for n in range(STEPS)]
 
 
+def _only_until(given: Mapping[str, Values], step: int) -> dict[str, Values]:
+    """The same, and the last values from a step on."""
+    return {one: [*values[:step], *[values[step]] * (STEPS - step)] for one, values in given.items()}
+
+
 def _moving(until: int) -> Values:
     """A time that is always now, and stands still from a step on."""
     return [float(min(n, until) * STEP_S) for n in range(STEPS)]
@@ -228,6 +233,19 @@ def _others() -> Iterator[Case]:
             100,
             ends,
         )
+    less = {
+        series("findings_loaded", {}): [1.0] * STEPS,
+        series("finding_state", FINDING | {"state": "exposed"}): [
+            float(4 <= n < 50 or 100 <= n < 130) for n in range(STEPS)
+        ],
+        series("finding_state", FINDING | {"state": "unsettled"}): [
+            float(50 <= n < 100 or 130 <= n < 150) for n in range(STEPS)
+        ],
+    }
+    what = "it is exposed, less grave, exposed again, less grave again, and over"
+    yield Case("ParallaxDivergenceExposed", what, less, 4, 151)
+    yield Case("ParallaxFindingWorse", what, less, 101, 131)
+    yield Case("ParallaxDivergenceUnsettled", what, {**less, **_only_until(less, 120)}, 50, 101)
     yield Case("ParallaxFindingsUnlisted", "more than are listed", {series("findings_unlisted", {}): _at(0, 3)}, BEGAN)
     hanging = series("hanging_transaction_start_timestamp_seconds", PARTITION | {"producer_id": "4000"})
     yield Case("ParallaxTransactionHanging", "one hangs", {hanging: _since(BEGAN, until=200)}, BEGAN, 200)

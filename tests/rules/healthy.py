@@ -97,6 +97,8 @@ def _job(n: int, started: int) -> Iterator[Sample]:
     yield "start_time_seconds", {}, 60.0 * started
     yield "initial_readings_outstanding", {}, float(n - started < STARTING)
     yield "partitions_watched", {}, 3
+    if n - started > 0:
+        yield "partitions_readable", {}, 3
     yield "guard_works", {}, 1
     for kind in EventKind:
         yield "guard_events_total", {"kind": str(kind)}, float(n > _ROLLED[1]) if kind is EventKind.HELD else 0

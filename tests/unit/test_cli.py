@@ -29,6 +29,7 @@ from parallax.lab.errors import LabError
 from parallax.lab.scenarios import ExpectedFinding, ScenarioResult
 from parallax.lab.watched import recorded_by
 from parallax.model import FindingKind, FindingStatus
+from tests.pages import Job, progress
 
 sys.path.append(str(Path(__file__).parent / "findings"))
 from tests.unit.findings.events import EVENT
@@ -72,6 +73,14 @@ def test_an_explanation_names_the_runbook_where_the_settings_have_it(storage: st
     ended = CliRunner().invoke(app, ["findings", "explain", "aaaa", "-c", str(config), "--format", "json"])
     assert ended.exit_code == 0, ended.stderr
     assert json.loads(ended.stdout)["runbook"].startswith("https://wiki.example/parallax#")
+
+
+@pytest.mark.parametrize("command", [[], ["list"], ["show", "aaaa"], ["explain", "aaaa"]])
+def test_where_no_job_runs_people_are_told_and_a_document_stays_one(storage: str, command: list[str]) -> None:
+    Job(Path(storage)).record([progress(observed_at=EVENT.decided_at, recorded_on=EVENT.decided_at.date())])
+    last = findings(storage, *command).stdout.splitlines()[-1]
+    assert last.startswith(f"No job runs on {storage}, so nobody watches")
+    assert json.loads(findings(storage, "--format", "json", *command).stdout)
 
 
 @pytest.mark.parametrize("arguments", [["--all", "list"], ["list", "--all"], ["--all"]])

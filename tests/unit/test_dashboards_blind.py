@@ -106,6 +106,11 @@ def misled(given: Mapping[str, Values]) -> dict[str, Values]:
     return _from_then_on(given, "cluster_mismatch", 1.0)
 
 
+def paused(given: Mapping[str, Values]) -> dict[str, Values]:
+    """No partition can be compared: an operator has paused all reading, or no broker answers."""
+    return _from_then_on(given, "partitions_readable", 0.0)
+
+
 def stuck(given: Mapping[str, Values]) -> dict[str, Values]:
     """One query makes no progress, while offsets come out of the comparison."""
     return {
@@ -141,7 +146,7 @@ US = healthy.week(minutes=MINUTES, cluster="us", instance="b")
 
 if shutil.which("promtool"):
 
-    @pytest.mark.parametrize("fate", [killed, stalled, starting, unable, full, misled, stuck])
+    @pytest.mark.parametrize("fate", [killed, stalled, starting, unable, full, misled, paused, stuck])
     @pytest.mark.parametrize("others", [{}, US], ids=["the only cluster", "one of two"])
     def test_no_panel_shows_a_good_value_while_a_job_is_not_known_to_work(
         fate: Callable[[Mapping[str, Values]], dict[str, Values]], others: Mapping[str, Values], tmp_path: Path

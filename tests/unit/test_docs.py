@@ -10,6 +10,7 @@ import pytest
 from parallax.audit.ledger import SETTLED_BY
 from parallax.config import Settings
 from parallax.model import UnknownReason
+from parallax.shipped import Choices, write_out
 from tests.versions import FOUND, READ
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +25,38 @@ def test_every_link_between_the_documents_leads_somewhere() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+FOR_USERS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "operate").glob("*.md")])
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that ``parallax init`` has written."""
+    folder = tmp_path_factory.mktemp("written")
+    write_out(folder, Choices("a:9092", (), str(folder / "data")))
+    return folder
+
+
+@pytest.mark.parametrize("page", FOR_USERS, ids=lambda page: page.name)
+def test_a_path_that_a_page_for_users_names_is_written_by_init_or_said_to_be_of_the_checkout(
+    page: Path, written: Path
+) -> None:
+    tops = "|".join(re.escape(one.name) for top in (ROOT, written) for one in top.iterdir() if one.is_dir())
+    named = re.compile(rf"(?<![\w./-])(?:(?:{tops})/[\w./-]*\w|(?<=`)(?:{tops})/?(?=`))")
+    for part in re.split(r"(?m)^#+ ", re.sub(r"\]\([^)]*\)|https?://\S+", "]", page.read_text())):
+        for path in named.findall(part):
+            if not (written / path).exists():
+                assert (ROOT / path).exists(), f"{page.name} names {path}, which is nowhere"
+                assert "checkout" in part, f"{page.name} names {path}, which init does not write"
+
+
+def test_commands_of_a_written_page_are_those_of_the_page(written: Path) -> None:
+    for page in (path for path in FOR_USERS if path.name != "README.md"):
+        blocks = [
+            re.findall(r"(?ms)^```.*?^```$", (top / page.relative_to(ROOT)).read_text()) for top in (ROOT, written)
+        ]
+        assert blocks[1] == [block.replace(".venv/bin/", "") for block in blocks[0]]
 
 
 @pytest.mark.parametrize("page", ["contribute/theory.md", "runbook.md"])

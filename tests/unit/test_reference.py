@@ -1,12 +1,15 @@
 """The generated reference says what the code does, of everything."""
 
+import re
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
-from parallax.config import Settings, WebhookSettings
+from parallax.config import Settings, WebhookSettings, load
 from parallax.findings.table import SCHEMA
+from parallax.replica.options import OPTIONS
+from parallax.shipped import Choices, configuration
 from tests.scripts import script_of
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +54,47 @@ def test_a_setting_is_shown_with_type_unit_bounds_and_default(place: str, value:
     section, name = place.split(".")
     field = dict(reference.sections())[section].model_fields[name]
     assert (reference.kind_of(name, field), reference.default_of(field)) == (value, default)
+
+
+def uncommented(text: str, wanted: str = "") -> str:
+    """Settings with the sample of one setting uncommented, named as ``section.name``; by default, of each."""
+    made, section, is_wanted = [], "", False
+    known = {name: set(fields.model_fields) for name, fields in reference.sections()} | {"kafka": set(OPTIONS)}
+    for line in text.splitlines():
+        section = line[:-1] if re.fullmatch(r"\w+:", line) else section
+        found = re.fullmatch(r"  # ([\w.]+):( .*)?", line)
+        is_setting = found is not None and found[1] in known.get(section, ())
+        is_wanted = (
+            wanted in ("", f"{section}.{found[1]}") if is_setting and found else is_wanted and line[:5] == "  #  "
+        )
+        made.append(line.replace("# ", "", 1) if is_wanted else line)
+    return "\n".join(made)
+
+
+def samples(text: str) -> list[str]:
+    sections = [*((name, fields.model_fields) for name, fields in reference.sections()), ("kafka", OPTIONS)]
+    return [f"{name}.{field}" for name, fields in sections for field in fields if f"\n  # {field}:" in text]
+
+
+CONFIGURATIONS = {
+    "reference": (ROOT / "conf" / "parallax.yaml").read_text(),
+    "init": configuration(Choices("a:1", (), "data")),
+}
+
+
+@pytest.mark.parametrize("text", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+def test_every_sample_of_a_setting_can_be_uncommented_as_it_stands_alone_and_with_all_others(
+    text: str, tmp_path: Path
+) -> None:
+    found = samples(text)
+    assert len(found) > 60
+    assert {"alerting.webhooks", "spark.conf", "kafka.sasl.mechanism"} <= set(found)
+    for wanted in (*found, ""):
+        (tmp_path / "parallax.yaml").write_text(uncommented(text, wanted))
+        assert (tmp_path / "parallax.yaml").read_text() != text.rstrip("\n")
+        settings = load(tmp_path / "parallax.yaml")
+    assert settings.alerting.webhooks[0].name == "on-call", "a sample shows a value, and not only its place"
+    assert settings.spark.conf
 
 
 def test_every_section_of_the_settings_is_in_the_reference() -> None:

@@ -155,6 +155,23 @@ def is_read(snapshot: Snapshot, replica: Replica) -> bool:
     return not any(replica in one.reach for one in blindness(snapshot) if one.cause in _UNREAD)
 
 
+def readable(snapshot: Snapshot) -> frozenset[TopicPartition]:
+    """The partitions that can be compared now: two of their replicas, or the only one, can be read."""
+    return snapshot.once(_readable)
+
+
+def _readable(snapshot: Snapshot) -> frozenset[TopicPartition]:
+    held: dict[TopicPartition, set[int]] = {place: set(brokers) for place, brokers in snapshot.assigned.items()}
+    for replica in snapshot.replicas:
+        if snapshot.holds(replica):
+            held.setdefault(TopicPartition(*replica[:2]), set()).add(replica[2])
+    return frozenset(
+        place
+        for place, brokers in held.items()
+        if sum(is_read(snapshot, (*place, broker)) for broker in brokers) >= min(2, len(brokers)) > 0
+    )
+
+
 _UNREAD = frozenset({Cause.BROKER_AWAY, Cause.REPLICA_OFFLINE, Cause.PAUSED, Cause.UNAUTHORIZED})
 
 
@@ -333,5 +350,6 @@ __all__ = [
     "hiding",
     "is_read",
     "of_queries",
+    "readable",
     "unseen",
 ]

@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from parallax.alerting.blind import readable
 from parallax.alerting.detail import Detail, Series
 from parallax.alerting.listing import MOST, FindingState, Listed, what_it_was
 from parallax.alerting.overdue import overdue
@@ -24,6 +25,7 @@ from parallax.alerting.places import Places
 from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapshot
 from parallax.audit.result import Result
 from parallax.findings.acknowledgement import acknowledgement_of
+from parallax.findings.explain import section_of
 from parallax.findings.finding import Finding
 from parallax.findings.incident import group_of, tally_of
 from parallax.findings.summary import counted_in_words
@@ -31,7 +33,6 @@ from parallax.guard import outages
 from parallax.guard.clock import Absence
 from parallax.guard.holds import EventKind
 from parallax.guard.run import GuardStatus
-from parallax.kinds import KINDS
 from parallax.model import FindingStatus, IsolationLevel, TopicPartition, UnknownReason, broker_label
 from parallax.views.pause import called
 
@@ -496,7 +497,7 @@ def _said(one: Listed, places: Places) -> list[str]:
         str(finding.severity),
         broker_label(finding.broker),
         "" if finding.is_incident else str(finding.record_offset),
-        KINDS[finding.kind].runbook,
+        section_of(finding),
         "" if one.is_over else one.turn,
         one.headline,
         what_it_was(summary) if one.is_over and not one.is_ended else summary,
@@ -800,6 +801,13 @@ def _job(snapshot: Snapshot) -> Iterator[Metric]:
         "Id of the job's storage. Alerts know the job by it under other labels or at another address. Always 1.",
         ("storage_id",),
         [([snapshot.storage_id], 1)] if snapshot.storage_id is not None else [],
+    )
+    yield _gauge(
+        "partitions_readable",
+        "Watched partitions that can be compared now: two of their replicas, or the only one, can be read. At 0, as "
+        "while all reading is paused, nobody watches anything.",
+        (),
+        [([], len(readable(snapshot)))],
     )
     tables = sorted(snapshot.tables.items())
     label = ("table",)

@@ -31,6 +31,7 @@ OVER_S = 60.0
 
 _WARNING, _CRITICAL = Severity.WARNING, Severity.CRITICAL
 _HEARTBEAT, _START = "heartbeat_timestamp_seconds", "start_time_seconds"
+_READABLE = "partitions_readable"
 
 Labels = tuple[tuple[str, str], ...]
 """Names and values of labels, by name."""
@@ -407,7 +408,7 @@ class Watch:
         self._wrong_at: dict[str, float] = {}
         self._compared_at: float | None = None
         self.is_working = False
-        """Whether, when it last looked, the job compared, and nothing made it blind."""
+        """Whether, when it last looked, the job compared at least one partition, and nothing made it blind."""
         self.can_end = False
         """Whether what is not wrong is over: not before the job has been comparing for a minute."""
 
@@ -446,7 +447,8 @@ class Watch:
         for key, (one, since, last) in self._seen.items():
             self._seen[key] = one._replace(about=_about(one, samples)), since, last
         names = {alertname for alertname, _ in wrong}
-        self.is_working = self._compares(samples) and not any(CONDITIONS[name].is_blind for name in names)
+        is_blind = any(CONDITIONS[name].is_blind for name in names) or 0.0 in samples.of(_READABLE).values()
+        self.is_working = self._compares(samples) and not is_blind
         held = [self._seen[key][0] for key in waited if key in self._seen]
         told = {one.alertname for one in held}
         worse = {one.name for one in held if CONDITIONS[one.alertname].worsens}

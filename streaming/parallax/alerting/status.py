@@ -30,6 +30,7 @@ from parallax.alerting.unknown import (
     words,
 )
 from parallax.counts import agreed, counted, named
+from parallax.findings.in_brief import seen_counted
 from parallax.guard.words import audit_in_words, late_in_words
 from parallax.model import IsolationLevel, TopicPartition, UnknownReason
 from parallax.moments import roughly
@@ -226,10 +227,8 @@ def _agree_in_part(snapshot: Snapshot, partly: Mapping[TopicPartition, Part]) ->
 
 
 def _findings_text(snapshot: Snapshot) -> str:
-    count = len(snapshot.findings.open)
-    exposed = sum(finding.exposed for finding in snapshot.findings.open)
-    seen = f", {exposed:,} seen by consumers" if exposed else ""
-    return f"{counted(count, 'open finding')}{seen}"
+    known = snapshot.findings.open
+    return ", ".join(filter(None, (counted(len(known), "open finding"), seen_counted(known))))
 
 
 def _reasons(snapshot: Snapshot, past: Past, *, is_starting: bool) -> Iterator[Reason]:

@@ -15,18 +15,25 @@ from parallax.counts import agreed, counted
 from parallax.findings.finding import Finding
 from parallax.model import NOBODY, IsolationLevel, ReadEvent, TopicPartition
 
-NO_MORE = "it shows no more"
-"""Why a reader ended early that met no failure: its replica is behind, or its last stable offset stands still."""
+NO_MORE = "no_more"
+"""What ended a reader early that met no failure: its replica had no more for consumers of that view."""
+_SHORT: Mapping[int, str] = {
+    IsolationLevel.READ_UNCOMMITTED: "its high watermark was no higher: it is behind another replica; audit again once "
+    "it has caught up",
+    IsolationLevel.READ_COMMITTED: "its last stable offset was no higher: a transaction is open there, or it is behind "
+    "another replica; audit again once that is over",
+}
+"""Why a replica had no more, by view, and what to do."""
 
 _WHY: Mapping[str, str] = {
-    ReadEvent.UNREACHABLE: "it failed meanwhile; an audit once it answers tells more",
+    ReadEvent.UNREACHABLE: "it did not answer any more; audit again once it does",
     ReadEvent.CORRUPT_BATCH: "a batch there is broken; look at its log segment, and have the replica copied again",
     ReadEvent.UNSUPPORTED: "a batch there cannot be read; the log says why",
     ReadEvent.UNAUTHORIZED: "READ on the topic is missing; grant it",
-    ReadEvent.NOT_HOSTED: "it holds no replica there, or its disk is offline; parallax check says more",
-    ReadEvent.LOG_START_ADVANCED: "its log began above that meanwhile; the next audit tells more",
-    ReadEvent.LOG_TRUNCATED: "its log was truncated meanwhile; the next audit tells more",
-    ReadEvent.TOPIC_RECREATED: "the topic was re-created meanwhile; the next audit tells more",
+    ReadEvent.NOT_HOSTED: "it holds no replica there, or its disk is offline; parallax check says which",
+    ReadEvent.LOG_START_ADVANCED: "what came next was deleted there meanwhile; audit again",
+    ReadEvent.LOG_TRUNCATED: "its log was truncated meanwhile; audit again",
+    ReadEvent.TOPIC_RECREATED: "the topic was re-created meanwhile; audit again",
     ReadEvent.TOPIC_DELETED: "the topic was deleted meanwhile",
 }
 """Why a reader ended early, and what to do."""
@@ -65,7 +72,8 @@ class Stopped:
 
     def __str__(self) -> str:
         """One phrase for a person."""
-        level, why = IsolationLevel(self.view).option, _WHY.get(self.event, self.event)
+        level = IsolationLevel(self.view).option
+        why = _SHORT[self.view] if self.event == NO_MORE else _WHY.get(self.event, self.event)
         if self.read_to < 0:
             return f"broker {self.broker} was not read as {level} ({why}); offset {self.wanted} was the end"
         return f"broker {self.broker} was read as {level} up to offset {self.read_to} of {self.wanted} ({why})"
@@ -150,10 +158,10 @@ class Compared:
             )
         found += self._doubts()
         if self.overflow:
-            found.append("more suspects than one audit looks into; the rest were not probed")
+            found.append("one audit asks about so many suspects only; audit again once these are settled")
         if self.waiting:
             one = counted(self.waiting, "difference")
-            found.append(f"{one} cannot be judged before a replica that is behind has caught up")
+            found.append(f"{one} cannot be judged yet, because a replica is behind; audit again once it has caught up")
         if self.disputes:
             some = ", ".join(map(str, self.disputes[:_EXAMPLES]))
             found.append(

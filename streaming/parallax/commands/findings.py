@@ -26,6 +26,11 @@ app = typer.Typer(invoke_without_command=True)
 
 FindingId = Annotated[str, typer.Argument(metavar="ID", help="Its id, or the beginning of it.")]
 
+Everything = Annotated[
+    bool,
+    typer.Option("--all", help="Those that are over too. Suspects that were not confirmed: list --status dismissed."),
+]
+
 
 @app.callback()
 @one_line_errors
@@ -34,7 +39,7 @@ def findings(
     config: JobConfig = None,
     data: JobData = None,
     output: OutputFormat = Format.text,
-    everything: Annotated[bool, typer.Option("--all", help="Resolved and dismissed findings too.")] = False,
+    everything: Everything = False,
 ) -> None:
     """List what the findings table holds, show or explain a finding, or acknowledge it."""
     from parallax.findings.report import Wanted, print_findings
@@ -61,7 +66,7 @@ def list_findings(
     config: JobConfig = None,
     data: JobData = None,
     output: OutputFormat = Format.text,
-    everything: Annotated[bool, typer.Option("--all", help="Resolved and dismissed findings too.")] = False,
+    everything: Everything = False,
     topic: Annotated[list[str] | None, typer.Option(help="Of this topic; may be repeated.")] = None,
     kind: Annotated[
         list[FindingKind] | None, typer.Option(metavar="KIND", help="Of this kind; may be repeated.")
@@ -112,6 +117,7 @@ def show(
 
     job = Target.of(context, config, data)
     print_finding(job.storage, finding, format_of(context, output), shell=job.shell, repairs=repairs_of(job.storage))
+    _say_if_unwatched(job.storage, format_of(context, output))
 
 
 @app.command()
@@ -135,6 +141,7 @@ def explain(
         shell=job.shell,
         runbook=job.runbook,
     )
+    _say_if_unwatched(job.storage, format_of(context, output))
 
 
 @app.command()

@@ -103,16 +103,16 @@ def in_words(made: Plan, file: Path | None, shell: Shell) -> str:
         lines.append("Nothing that stands here can be repaired.")
     for step in made.steps:
         facts = [
+            *([("warning", step.warning)] if step.warning else []),
             *(("needs", one) for one in step.needs),
             ("changes", step.changes),
             ("takes", step.takes),
             ("half-way", step.half_way),
             ("undo", step.undo),
-            ("by hand", step.by_hand),
         ]
-        if step.warning:
-            facts.append(("first", step.warning))
         lines += ["", f"Step {step.number}. {step.title}", *(f"  {name + ':':<10}{text}" for name, text in facts)]
+        # Commands are pasted as they are.
+        lines += ["  by hand:", step.by_hand] if "\n" in step.by_hand else [f"  by hand:  {step.by_hand}"]
     lines += ["", *(f"Missing: {one}" for one in made.missing)] if made.missing else []
     if made.steps:
         command = shell.parallax("repair", "run", file or "FILE")
@@ -143,14 +143,20 @@ def run(
             made = made.only(step)
         except KeyError:
             raise RepairCommandError(f"--step: the plan has no step {step}; it has {len(made.steps)}") from None
-    if not yes:
-        if not sys.stdin.isatty():
-            raise RepairCommandError("repair run: nobody is there to be asked; give --yes")
-        for one in made.steps:
-            say(f"Step {one.number}. {one.title}\n  {one.changes}\n  Undo: {one.undo}")
-        if not typer.confirm("Run it?", err=True):
-            raise typer.Exit(STOPPED)
-    _end(run_plan(settings, made, say), output)
+    if not yes and not _is_at_a_terminal():
+        raise RepairCommandError("repair run: nobody is there to be asked; give --yes")
+    _end(run_plan(settings, made, say, None if yes else lambda: _ask(made)), output)
+
+
+def _is_at_a_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _ask(made: Plan) -> None:
+    for one in made.steps:
+        say(f"Step {one.number}. {one.title}\n  {one.changes}\n  Undo: {one.undo}")
+    if not typer.confirm("Run it?", err=True):
+        raise typer.Exit(STOPPED)
 
 
 @app.command()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from parallax.findings.finding import Finding, evidence_of, has_spread, is_blocking, is_unsettled, sides_of
+from parallax.findings.in_brief import seen_by_state
 from parallax.findings.incident import tally_of
 from parallax.kinds import TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, FindingKind, FindingStatus
@@ -55,7 +56,7 @@ class Extent:
         kind: what is shown wrongly.
         status: confirmed, spread to all replicas, or unsettled.
         accused: the broker; `NOBODY` without direction.
-        is_exposed: consumers see it.
+        is_exposed: consumers see it, or may see it.
         is_blocking: read_committed consumers are held back as well.
         alike: the brokers that show the same outcome of the transaction as the accused; empty for other kinds.
         count: how many keys or transactions an incident counts; 1 for a single finding.
@@ -94,7 +95,7 @@ class Extent:
         graver = [
             ("every replica shares it", has_spread and self.status is not known.status),
             ("the replicas differ again", not has_spread and self.status is not known.status),
-            ("consumers see it", self.is_exposed and not known.is_exposed),
+            (seen_by_state(self.accused, has_spread=has_spread), self.is_exposed and not known.is_exposed),
             ("it holds back consumers in read_committed", self.is_blocking and not known.is_blocking),
             (f"it is {self.kind}, not {known.kind}", refines(self.kind, known.kind)),
             (f"broker {self.accused} is proven to be wrong", known.accused == NOBODY != self.accused),

@@ -252,6 +252,80 @@ CLEARED: Mapping[Clears, Callable[[Shown], Iterable[int]]] = {
 }
 
 
+Unproven = tuple[str, str]
+"""Why a replica is not proven right, as it follows the name of one broker, and of several."""
+
+
+def unproven(shown: Shown) -> Mapping[Unproven, frozenset[int]]:
+    """Return why each replica that shows something other than the accused is not proven right.
+
+    For a finding that accuses a broker and clears none.
+    """
+    found: dict[Unproven, frozenset[int]] = {}
+    for broker in sorted(shown.replicas.keys() - shown.alike):
+        why = _unproven(shown, broker)
+        found[why] = found.get(why, frozenset()) | {broker}
+    return found
+
+
+def _unproven(shown: Shown, broker: int) -> Unproven:
+    if broker not in shown.answered:
+        return "did not answer", "did not answer"
+    if broker in shown.was_accused:
+        return "was accused of the same before", "were accused of the same before"
+    if not _reaches(shown, broker):
+        return "has lost the beginning of the transaction", "have lost the beginning of the transaction"
+    return _UNPROVEN[KINDS[shown.finding.kind].clears](shown, broker)
+
+
+def _no_value_unproven(shown: Shown, broker: int) -> Unproven:
+    if broker not in shown.sides.get(Side(Shows.NO_VALUE), ()):
+        return "shows another value", "show other values"
+    if not _was_read_whole(shown.replicas.get(broker)):
+        text = "not read far enough down to show that no value is left there"
+        return f"was {text}", f"were {text}"
+    if _is_held_back(shown, broker):
+        return "has not decided yet what another has", "have not decided yet what another has"
+    return "may have lost a newer value that another shows", "may have lost a newer value that another shows"
+
+
+def _end_unproven(shown: Shown, broker: int) -> Unproven:
+    marker, endings = shown.finding.marker_offset, _endings(shown, broker)
+    if not endings:
+        return "does not show how the transaction ended", "do not show how the transaction ended"
+    if len(endings) > 1:
+        return "was read to end the transaction both ways", "were read to end the transaction both ways"
+    if marker != UNKNOWN and not _live_markers(shown, broker):
+        text = f"the end marker at offset {marker} any more, so nothing there says now how the transaction ended"
+        return f"does not show {text}", f"do not show {text}"
+    text = "by an end marker that may be of a later transaction, or that another contradicts"
+    return f"ended it {text}", f"ended it {text}"
+
+
+def _record_unproven(shown: Shown, broker: int) -> Unproven:
+    if any(broker in shown.sides[side] for side in values(shown.sides.keys())):
+        text = "a newer value, and may have missed that it was deleted"
+        return f"shows {text}", f"show {text}"
+    return "does not show the record", "do not show the record"
+
+
+def _epoch_unproven(shown: Shown, _: int) -> Unproven:
+    if len(shown.against) > 1:
+        return "differs from another of them", "differ from another of them"
+    return "is not known to hold what the leader's log holds", "are not known to hold what the leader's log holds"
+
+
+_UNPROVEN: Mapping[Clears, Callable[[Shown, int], Unproven]] = {
+    Clears.NOBODY: lambda *_: ("is not part of the proof", "are not part of the proof"),
+    Clears.NO_VALUE: _no_value_unproven,
+    Clears.OTHER_OUTCOME: _end_unproven,
+    Clears.OWN_END: _end_unproven,
+    Clears.DIRECT_END: _end_unproven,
+    Clears.NEWER_EPOCH: _epoch_unproven,
+    Clears.HELD_RECORD: _record_unproven,
+}
+
+
 def _endings(shown: Shown, broker: int) -> frozenset[str]:
     """Return how a replica has ended the transaction; more than one outcome where the evidence contradicts itself."""
     return outcomes_of(shown, broker) | _by_marker(shown, broker)

@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from parallax.findings.cleared import unproven
 from parallax.findings.decide import Resolution
 from parallax.findings.finding import Finding, asked_at, evidence_of, has_spread, is_blocking, is_unsettled, leans_on
 from parallax.findings.grounds import Grounds, Leads, are, grounds_of, in_words, one_of
+from parallax.findings.in_brief import suspected_in_words
 from parallax.findings.moves import Purpose
 from parallax.findings.repair import show_record
 from parallax.findings.steps import Step, steps
@@ -32,7 +34,7 @@ class Explanation:
 
     Attributes:
         happened: what the replicas show, or showed.
-        asked: when the replicas were asked.
+        asked: when it was first suspected, and when the replicas were asked.
         now: what consumers see with the present leader.
         after: what they see once another replica is elected leader.
         right: which replicas the evidence proves right, and of which it proves nothing.
@@ -86,7 +88,8 @@ ASKED_ON = "A running job goes on asking, and records only what changes; its pag
 
 
 def _asked(finding: Finding) -> str:
-    said = f"That is what the replicas answered, {asked_in_words(asked_at(finding))}."
+    said = f"It was {suspected_in_words(finding.first_suspected_at)}. That is what the replicas answered, "
+    said += f"{asked_in_words(asked_at(finding))}."
     return f"{said} It may not hold where one was moved or copied since. {ASKED_ON}" if finding.stands else said
 
 
@@ -187,7 +190,11 @@ def _right(known: Grounds) -> str:
     if before := alike - shown.showing:
         said += f". {are(before, 'was', 'were')} read to show the same"
     if not right:
-        return f"{said}. Which of the others is right is not proven."
+        why = ", and ".join(
+            f"{in_words(brokers)} {one if len(brokers) == 1 else many}"
+            for (one, many), brokers in unproven(shown).items()
+        )
+        return f"{said}. Which of the others is right is not proven{f': {why}' if why else ''}."
     others = shown.replicas.keys() - shown.alike - set(right)
     return f"{said}. Nothing is proven of {in_words(others)}." if others else f"{said}."
 
@@ -199,10 +206,13 @@ def runbook_of(finding: Finding, runbook: str = RUNBOOK) -> str:
         finding: the finding's last event.
         runbook: address or path of the runbook.
     """
+    return section(runbook, section_of(finding))
+
+
+def section_of(finding: Finding) -> str:
+    """Return the anchor of the runbook's section that says what to do about a finding."""
     if has_spread(finding):
-        name = "ParallaxLossComplete"
-    elif is_unsettled(finding):
-        name = "ParallaxDivergenceUnsettled"
-    else:
-        name = "without-direction" if finding.broker == NOBODY else KINDS[finding.kind].runbook
-    return section(runbook, name)
+        return "parallaxlosscomplete"
+    if is_unsettled(finding):
+        return "parallaxdivergenceunsettled"
+    return "without-direction" if finding.broker == NOBODY else KINDS[finding.kind].runbook

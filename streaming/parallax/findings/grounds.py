@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from parallax.findings.cleared import Shown, cleared, holds_open, outcomes_of, shows_against_its_end
-from parallax.findings.finding import Finding, has_spread
+from parallax.findings.finding import Finding, evidence_of, has_spread
 from parallax.findings.repair import Repair
 from parallax.kinds import KINDS, OUTCOME_KINDS
 from parallax.model import NOBODY, FindingKind
@@ -89,8 +89,19 @@ class Grounds:
 
     @property
     def consumers(self) -> str:
-        """What happens to consumers of the accused, as the rest of a sentence that begins with "consumers"."""
-        return KINDS[self.finding.kind].consumers
+        """What happens to consumers of the accused, as the rest of a sentence that begins with "consumers".
+
+        Of a freeze it names the offset at which they stop.
+        """
+        consumers = KINDS[self.finding.kind].consumers
+        if self.finding.kind is not FindingKind.READ_COMMITTED_FROZEN:
+            return consumers
+        answers = evidence_of(self.finding).get("replicas", {})
+        stands = answers.get(str(self.finding.broker), {}).get("last_stable_offset")
+        return consumers.replace(
+            "that offset",
+            "their last stable offset" if stands is None or has_spread(self.finding) else f"offset {stands}",
+        )
 
     @property
     def is_of_the_index(self) -> bool:

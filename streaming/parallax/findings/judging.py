@@ -477,6 +477,7 @@ class Judging:
         if known is None:
             return Unchanged(None)
         status = FindingStatus.CONFIRMED
+        decision = self._by_word(decision, known)
         is_left = known.status is FindingStatus.RESOLVED and was_explained_in_part(known)
         if decision.has_spread:
             status = FindingStatus.SPREAD
@@ -498,13 +499,21 @@ class Judging:
             changed = not known.stands or _has_changed(claim, decision, answers, known)
         if status is FindingStatus.RESOLVED and changed and decision.resolution is not Resolution.EXPLAINED:
             left = left_by(known, claim, answers)
-            repaired = self._repaired(known) if known.kind in OPEN_KINDS else ""
+            is_told = known.kind in OPEN_KINDS or decision.resolution is Resolution.BY_WORD
+            repaired = self._repaired(known) if is_told else ""
             return made(known.finding_id, status, claim, decision, answers, known, at, left=left, repaired=repaired)
         if status is FindingStatus.CONFIRMED and known.stands and not _takes_back(decision, known):
             decision = _as_reported_before(decision, known)
         if not changed and known.status is not FindingStatus.ACKNOWLEDGED:
             return Unchanged(known)
         return made(known.finding_id, status, claim, decision, answers, known, at)
+
+    def _by_word(self, decision: Decision, known: Finding) -> Decision:
+        """Return the decision on replicas that agree on what nobody has proven; a person's word may have ended that."""
+        names_nobody = known.stands and known.broker == NOBODY
+        if not decision.is_unsettled or not names_nobody or not self._repaired(known):
+            return decision
+        return replace(decision, resolution=Resolution.BY_WORD)
 
     def _explained(
         self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding], answers: Answers

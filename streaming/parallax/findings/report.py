@@ -15,6 +15,7 @@ from rich.text import Text
 
 from parallax.findings.explain import ASKED_ON, Explanation, explain, runbook_of
 from parallax.findings.finding import Finding, asked_at, current, evidence_of
+from parallax.findings.in_brief import seen
 from parallax.findings.incident import examples, group_of, tally_of
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.naming import named
@@ -54,10 +55,10 @@ class Wanted:
     """Which findings a user asks for; an empty field leaves nothing out.
 
     Attributes:
-        everything: whether resolved findings and dismissed suspects are wanted too.
+        everything: whether findings that are over are wanted too. A dismissed suspect never was a finding.
         topics: names of the wanted topics.
         kinds: the wanted kinds.
-        statuses: the wanted statuses; if given, they decide instead of ``everything``.
+        statuses: the wanted statuses; if given, they decide instead of ``everything``; dismissed is one of them.
         since: only findings that were first suspected at this time or later.
     """
 
@@ -69,9 +70,11 @@ class Wanted:
 
     def holds(self, finding: Finding) -> bool:
         """Whether a finding is one of those that the user asks for."""
-        stands = finding.status in self.statuses if self.statuses else self.everything or finding.stands
+        is_of_status = finding.stands or (self.everything and finding.status is not FindingStatus.DISMISSED)
+        if self.statuses:
+            is_of_status = finding.status in self.statuses
         return (
-            stands
+            is_of_status
             and (not self.topics or finding.topic in self.topics)
             and (not self.kinds or finding.kind in self.kinds)
             and (self.since is None or finding.first_suspected_at >= self.since)
@@ -336,6 +339,4 @@ def _status_in_words(event: Finding, before: Finding | None) -> str:
     said = str(event.status)
     if before is not None and event.kind is not before.kind:
         said += f" as {event.kind}"
-    if event.is_open and event.exposed:
-        said += f", and consumers {'may see' if event.broker == NOBODY else 'see'} it"
-    return said
+    return f"{said}, and {how}" if event.is_open and (how := seen(event)) else said

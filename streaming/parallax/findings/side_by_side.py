@@ -56,36 +56,36 @@ def _record(key: Mapping[str, Any] | None) -> str:
     visible = key.get("visible")
     if visible is None:
         return "none" if key.get("complete") else "not known"
-    return f"{visible['offset']}{' (tombstone)' if visible['value_size'] < 0 else ''}"
+    return f"offset {visible['offset']}{' (tombstone)' if visible['value_size'] < 0 else ''}"
 
 
 def _offsets(records: Sequence[Mapping[str, Any]] | None) -> str:
     if records is None:
         return ""
-    return ", ".join(str(record["offset"]) for record in records) or _NONE
+    return ", ".join(f"offset {record['offset']}" for record in records) or _NONE
 
 
 def _markers(markers: Sequence[Mapping[str, Any]] | None) -> str:
     if markers is None:
         return ""
-    return ", ".join(f"{marker['type'].upper()} {marker['offset']}" for marker in markers) or _NONE
+    return ", ".join(f"{marker['type'].upper()} at {marker['offset']}" for marker in markers) or _NONE
 
 
 def _open(answer: Mapping[str, Any]) -> str:
     listed = answer.get("open_transactions")
     if listed is None:
         return str(answer.get("open_error") or "")
-    return ", ".join(f"{one['producer_id']} from {one['start_offset']}" for one in listed) or _NONE
+    return ", ".join(f"of producer {one['producer_id']} from offset {one['start_offset']}" for one in listed) or _NONE
 
 
-_HAS, _ENDS, _NONE = "has of the offsets asked for", "end markers", "none"
+_HAS, _ENDS, _NONE = "holds, of the offsets asked about", "end markers", "none"
 _ANSWERED: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "answer": lambda a: a.get("error", "answered"),
     "high watermark": lambda a: a.get("high_watermark", ""),
     "last stable offset": lambda a: a.get("last_stable_offset", ""),
     "log start offset": lambda a: a.get("log_start_offset", ""),
     "log end offset": lambda a: a.get("log_end_offset", ""),
-    "visible of the key": lambda a: _record(a.get("key")),
+    "visible value of the key": lambda a: _record(a.get("key")),
     _HAS: lambda a: _offsets(a.get("committed")),
     _ENDS: lambda a: _markers(a.get("markers")),
     "open transactions": _open,

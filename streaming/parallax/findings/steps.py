@@ -78,12 +78,19 @@ def _compare(known: Grounds, what: str, rest: str = ".", lead: str = "") -> Step
 
 
 def _by_word(known: Grounds) -> Step:
+    after = "" if known.finding.broker != NOBODY else f" {_AFTER_IT[known.finding.is_incident]}"
     text = (
         "Once you know which replica is right, have those that are wrong copied anew from it: give its broker to the "
-        f"plan in place of BROKER. A wrong choice deletes what was right. {_RUN_IT} No evidence says that you "
-        "were right: a finding that names no broker stays until you acknowledge it."
+        f"plan in place of BROKER. A wrong choice deletes what was right. {_RUN_IT}{after}"
     )
     return Step(text, _plan(known, "--right", "BROKER"))
+
+
+_AFTER_IT = (
+    "The finding ends once its replicas are seen to show the same, and says that it was repaired by your word.",
+    "No evidence says that you were right, so the finding, which is about many, stays until you acknowledge it.",
+)
+"""Of a finding that names no broker, by whether it is an incident."""
 
 
 def _acknowledge(known: Grounds, text: str) -> Step:
@@ -142,7 +149,7 @@ def _plan(known: Grounds, *options: str) -> str:
     return f"{plan}\n{shell.parallax('repair', 'run', file, by_settings=True)}"
 
 
-_RUN_IT = "parallax repair run asks before it does it, and only where repair.mode is on (it is off by default)."
+_RUN_IT = "parallax repair run asks before it changes anything. It runs only with repair.mode: on; the default is off."
 
 
 def _in_place(known: Grounds) -> Step:
@@ -151,13 +158,13 @@ def _in_place(known: Grounds) -> Step:
     how = "have the end marker written once more"
     if known_as is None:
         text = (
-            f"Once you know whether it was committed or aborted, {how}, which copies nothing: the plan names the "
-            f"options that say so, and how to run it. {_RUN_IT}"
+            f"Once you know whether the transaction was committed or aborted, {how}, which copies nothing: the plan "
+            f"names the options that say so, and how to run it. {_RUN_IT}"
         )
     else:
         text = (
-            f"It is proven to be ended by {known_as.upper()}: {how}, which copies nothing. The plan says whether that "
-            f"is safe now: read it first. {_RUN_IT}"
+            f"The transaction is proven to have ended by {known_as.upper()}: {how}, which copies nothing. The plan "
+            f"says whether that is safe now: read it first. {_RUN_IT}"
         )
     return Step(text, _plan(known))
 

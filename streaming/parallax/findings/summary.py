@@ -236,6 +236,7 @@ _RESOLVED = {
     Resolution.HEALED: "Healed: {reason}.",
     Resolution.UNPROVEN: "Not healed: {reason}. No end marker was seen there that proved that outcome: what was shown "
     "then may have been wrong.",
+    Resolution.BY_WORD: "Repaired by a person's word: {reason}. {repaired} Nobody proved which was right.",
     Resolution.DIFFERS: "Not healed: {reason}. The replicas still differed in that key, and what broker {broker} "
     "showed was another divergence.",
     Resolution.COMPACTED: "Not healed: {reason}. The record with which broker {broker} had shown the difference was "

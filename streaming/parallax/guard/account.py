@@ -184,7 +184,7 @@ def _of_past(past: Past, now_ms: float) -> str:
     if was.bound_ms is None:
         kept = f"until when what it lacked was kept is not known ({UNCLEAR[was.unclear]})" if was.unclear else ""
     elif was.bound_ms <= past.began_ms:
-        kept = f"what it lacked may have been gone from the beginning on ({NO_TIME})"
+        kept = f"what it lacked may have been cleaned from the first moment on ({NO_TIME})"
         kept += ", and it copied records" if past.is_late else ""
     elif past.ended_ms is None and was.bound_ms > now_ms:
         kept = f"what it lacks is kept until {time_text(was.bound_ms)} at least"

@@ -60,7 +60,7 @@ def in_words(absence: Absence, now: float) -> str:
         why = UNCLEAR[absence.unclear or Unclear.BEFORE_WATCH]
         return f"{said}; until when it misses nothing is unknown: {why}"
     if absence.unclear is Unclear.NO_TIME or absence.bound_ms <= absence.since_ms:
-        return f"{said}; what it lacks may have been gone from the beginning on: {NO_TIME}"
+        return f"{said}; what it lacks may have been cleaned from the first moment on: {NO_TIME}"
     if absence.bound_ms <= now * 1000:
         return f"{said}; what it lacks was kept until {time_text(absence.bound_ms)}, and may be gone by now"
     return f"{said}; what it lacks is kept until {time_text(absence.bound_ms)}"

@@ -61,6 +61,9 @@ def repairs_of(storage: str) -> Callable[[Finding], tuple[str, ...]]:
 def repaired_by(storage: str) -> Callable[[Finding], str]:
     """Return a function that says which repairs of a finding proved their step; empty if none did.
 
+    For a finding that names no broker it is a copy from the one that a person says is right, proven since the finding's
+    last event: what differed again after a copy, the copy did not repair.
+
     Args:
         storage: ``storage.path``.
     """
@@ -70,7 +73,11 @@ def repaired_by(storage: str) -> Callable[[Finding], str]:
             about = list(_about(storage, finding))
         except EventLogError:
             return ""
-        return " ".join(_in_words(repair, step) for repair, step in about if step["number"] in repair.proven)
+        return " ".join(
+            _in_words(repair, step)
+            for repair, step in about
+            if step["number"] in repair.proven and (finding.broker != NOBODY or _is_by_word(repair, step, finding))
+        )
 
     return told
 
@@ -101,6 +108,11 @@ def _copies_for(repair: Repair, step: Mapping[str, Any], finding: Finding) -> bo
     copied = set(step["move"]["copied"]) & set(step["wrong"]) if step["move"]["purpose"] == Purpose.COPY else set()
     is_later = repair.began_ms >= finding.first_suspected_at.timestamp() * 1000
     return is_later and bool(copied) and finding.broker in {NOBODY, *copied}
+
+
+def _is_by_word(repair: Repair, step: Mapping[str, Any], finding: Finding) -> bool:
+    is_since = repair.at_ms >= finding.decided_at.timestamp() * 1000
+    return _is_move(step) and step["is_said"] and is_since
 
 
 def _in_words(repair: Repair, step: Mapping[str, Any]) -> str:

@@ -28,6 +28,7 @@ from parallax.repair.owner import in_words, is_at_work, myself
 from parallax.repair.plan import FORMAT, Plan, make, wants_copies
 from parallax.repair.record import Event, EventKind, Phase, Record, Repair
 from parallax.repair.run import RepairCommandError, Run, Say, said, wanted
+from parallax.repair.seen import Look, disturbed
 from parallax.repair.steps import EndStep, MoveStep
 from parallax.repair.table import RepairTable, read_record
 from parallax.replica.client import ReplicaClient
@@ -123,20 +124,22 @@ def check_may_run(settings: Settings) -> None:
         )
 
 
-def run(settings: Settings, made: Plan, say: Say) -> Repair:
+def run(settings: Settings, made: Plan, say: Say, ask: Callable[[], None] | None = None) -> Repair:
     """Run a plan, step by step, until all steps are proven or something is not as planned.
 
     Args:
         settings: of the job; ``repair.mode`` has to be ``on``.
         made: the plan.
         say: called with each thing that happens.
+        ask: asks a person, once nothing else refuses the plan; it raises where that person says no. All is checked
+            again behind it. None: nobody is asked.
 
     Returns:
         The repair as it is on record then.
 
     Raises:
         RepairCommandError: it may not run. The settings forbid it, the plan has no steps, another repair of the
-            partition is open, or the partition is not as it was planned.
+            partition is open, a replica is away or behind, or the partition is not as it was planned.
         EventLogError: nothing can be put on record.
         ConfigError, ReplicaError, FindingsTableError: as of `plan`.
     """
@@ -155,12 +158,25 @@ def run(settings: Settings, made: Plan, say: Say) -> Repair:
             )
 
     with _lookout(settings, made.place, say) as (lookout, client):
-        record.take_in(table.news())
-        is_free()
-        if why := outdated(made, lookout.look(wanted(made))):
-            raise RepairCommandError(f"repair run: the plan is out of date ({why}); plan again")
+
+        def check() -> None:
+            record.take_in(table.news())
+            is_free()
+            _check_may_begin(made, lookout.look(wanted(made)))
+
+        check()
+        if ask is not None:
+            ask()
+            check()
         _append(table, record, begun, is_free)
         return Run(table, record, lookout, client, made, repair_id, owner, say).until_it_ends()
+
+
+def _check_may_begin(made: Plan, look: Look) -> None:
+    if why := disturbed(look):
+        raise RepairCommandError(f"repair run: {why}; run it once every replica is in sync. Nothing was changed")
+    if why := outdated(made, look):
+        raise RepairCommandError(f"repair run: the plan is out of date ({why}); plan again. Nothing was changed")
 
 
 def resume(settings: Settings, wanted: str, say: Say) -> Repair:

@@ -266,7 +266,9 @@ class Connections:
         if address is None:
             known = ", ".join(map(str, sorted(self.addresses)))
             raise Unreachable(
-                f"not among the cluster's live brokers ({known}); start it, or correct the id", broker=broker
+                f"it is not among the brokers that are alive ({known}): start it, or check the number if "
+                "topics.brokers or --broker names it",
+                broker=broker,
             )
         return address
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.rules import healthy, promtool, renamed
-from tests.rules.cases import LASTING, STEP_S, STEPS, cases
+from tests.rules.cases import LASTING, STEP_S, STEPS, WAITS, cases
 from tests.rules.healthy import DAY
 from tests.rules.promtool import ALERTS, ROOT, RULES
 
@@ -70,6 +70,18 @@ if shutil.which("promtool"):
             *((absent, n, []) for n in range(last) if not gone),
         ]
         promtool.run_tests(tmp_path, promtool.document(case.series(), asked, step_s=60))
+
+    def test_a_rule_is_not_pending_of_what_is_no_more_though_the_job_has_just_been_started(tmp_path: Path) -> None:
+        given, asked = {}, []
+        for alert, one in LASTING.items():
+            told = {"start_time_seconds": 0.0, "findings_loaded": 1.0, "heartbeat_timestamp_seconds": 0.0}
+            own = {"cluster": alert, "job": "parallax", "instance": "a"}
+            values = [one.bad if 1 <= n < 4 else one.good for n in range(24)]
+            given |= {promtool.series(name, own): [value] * 24 for name, value in told.items()}
+            given[promtool.series(one.metric, own | one.labels)] = values
+            pending = f'count(ALERTS{{alertname="{alert}", cluster="{alert}", alertstate!="firing"}})'
+            asked += [(pending, 3, [("{}", 1)] if WAITS[alert] > 2 else []), (pending, 4, []), (pending, 19, [])]
+        promtool.run_tests(tmp_path, promtool.document(given, asked, step_s=STEP_S))
 
     def test_nothing_fires_in_a_quiet_week(tmp_path: Path) -> None:
         fired = 'max_over_time(ALERTS{alertname!="ParallaxWatchdog", alertstate="firing"}[7d])'

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from parallax.alerting.blind import STALE_S, STALLED_S
+from parallax.alerting.blind import STALE_S, STALLED_S, readable
+from parallax.alerting.collector import ParallaxCollector
+from parallax.alerting.conditions import Samples, Watch
 from parallax.alerting.overdue import LAGGING_S, overdue
 from parallax.alerting.page.glance import CALM, State, partitions, verdicts
 from parallax.alerting.page.offset_lanes import lanes
@@ -46,6 +48,34 @@ def part(monitor: Monitor, compared: int, furthest: int, reason: UnknownReason, 
 
 def paused(monitor: Monitor, *brokers: int) -> None:
     monitor.state.update_paused({b: Pause(monitor.clock.now, "ann", "disk") for b in brokers})
+
+
+# What can be compared at all.
+
+
+@pytest.mark.parametrize(
+    ("hidden", "can_be"),
+    [
+        ({}, True),
+        ({"paused": (3,)}, True),
+        ({"paused": (2, 3)}, False),
+        ({"paused": BROKERS}, False),
+        ({"paused": (ALL,)}, False),
+        ({"away": (3,)}, True),
+        ({"away": BROKERS}, False),
+        ({"away": (2,), "paused": (3,)}, False),
+    ],
+)
+def test_the_heartbeat_is_sent_only_while_two_replicas_of_a_partition_can_be_read(
+    healthy: Monitor, hidden: dict[str, tuple[int, ...]], can_be: bool
+) -> None:
+    paused(healthy, *hidden.get("paused", ()))
+    written(healthy, 2_000, hidden.get("away", ()))
+    healthy.compared()
+    watch = Watch()
+    watch.look(Samples(ParallaxCollector(healthy.state).of_the_job(), healthy.clock.now))
+    assert bool(readable(healthy.state.snapshot())) == can_be
+    assert watch.is_working == can_be
 
 
 # What was not seen is caught up with before all agree.

@@ -20,6 +20,7 @@ from parallax.alerting.places import Places
 from parallax.alerting.state import MonitorState
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.findings.acknowledge import acknowledged
+from parallax.findings.explain import runbook_of
 from parallax.findings.finding import Finding
 from parallax.findings.hanging import Open
 from parallax.findings.hanging_life import Hanging
@@ -31,7 +32,7 @@ from parallax.guard.endings import Outage
 from parallax.guard.holds import Event, EventKind, Hold, Phase
 from parallax.guard.outages import Outages
 from parallax.guard.run import GuardStatus
-from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, TopicPartition
+from parallax.model import NOBODY, FindingKind, FindingStatus, IsolationLevel, Rule, Severity, TopicPartition
 from parallax.shell import Shell
 from parallax.source.feedback import ALL
 from parallax.views.pause import Pause
@@ -62,6 +63,7 @@ NAMES = {
     "last_probe_timestamp_seconds",
     "maintenance_last_success_timestamp_seconds",
     "nothing_watched",
+    "partitions_readable",
     "maintenance_runs_total",
     "table_files",
     "finding_state",
@@ -861,3 +863,27 @@ def test_that_nothing_comes_for_ever_is_no_sign_of_life(state: MonitorState, clo
     state.update_coverage([coverage(compared_at=int(clock.now * 1000))])
     looked(state, clock.now + 3600)
     assert state.snapshot().heartbeat == clock.now + 450
+
+
+@pytest.mark.parametrize(
+    ("more", "section"),
+    [
+        ({}, "a-missed-tombstone"),
+        ({"broker": NOBODY, "kind": FindingKind.VISIBILITY_MISMATCH}, "without-direction"),
+        ({"broker": NOBODY, "status": FindingStatus.UNSETTLED}, "parallaxdivergenceunsettled"),
+        ({"status": FindingStatus.SPREAD}, "parallaxlosscomplete"),
+    ],
+)
+def test_an_alert_leads_to_the_section_that_says_what_to_do_as_every_other_message_does(
+    more: dict[str, Any], section: str
+) -> None:
+    one, state = finding("f1", **more), MonitorState()
+    state.update_findings(FindingsStatus(open=(one,)))
+    (said,) = (
+        sample.labels
+        for family in ParallaxCollector(state).of_the_job()
+        for sample in family.samples
+        if sample.name == "parallax_finding_info"
+    )
+    assert said["runbook"] == section
+    assert runbook_of(one) == f"docs/runbook.md#{section}"

@@ -133,6 +133,16 @@ def test_a_job_that_compares_nothing_says_so_and_its_queries_say_no_more() -> No
     assert not looking.watch.is_working
 
 
+def test_a_job_that_can_compare_no_partition_does_not_work_though_its_heart_beats() -> None:
+    looking = Looking()
+    looking.after(60, {"partitions_readable": {(): 3.0}})
+    assert looking.watch.is_working
+    looking.after(5, {"partitions_readable": {(): 0.0}})
+    assert not looking.watch.is_working
+    looking.after(5, {"partitions_readable": {(): 1.0}})
+    assert looking.watch.is_working
+
+
 def test_of_a_full_disk_that_alone_is_told_and_not_what_comes_of_it() -> None:
     looking = Looking()
     full = {"heartbeat_timestamp_seconds": {(): looking.now}, "storage_full": {(): 1.0}}

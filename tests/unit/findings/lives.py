@@ -87,10 +87,14 @@ class NoJitter(Random):
 class Life:
     """A lifecycle whose probes are answered when the test says, and whose events are kept in a list."""
 
-    def __init__(self, events: Sequence[Finding] = (), now: float = 0.0) -> None:
+    def __init__(
+        self, events: Sequence[Finding] = (), now: float = 0.0, repaired: Callable[[Finding], str] = lambda _: ""
+    ) -> None:
         self.now = now
         self.machine = Lifecycle(
-            FindingSettings(probe_retry_ms=int(RETRY_S * 1000), recheck_interval_s=RECHECK_S), NoJitter()
+            FindingSettings(probe_retry_ms=int(RETRY_S * 1000), recheck_interval_s=RECHECK_S),
+            NoJitter(),
+            repaired=repaired,
         )
         self.machine.cluster_id = "c"
         self.table = list(events)

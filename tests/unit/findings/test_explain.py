@@ -91,7 +91,9 @@ def test_first_a_replica_leads_that_is_right(leader: int, exposed: bool) -> None
 def test_a_newer_record_proves_nobody_right_while_one_was_not_read_and_no_leader_is_moved() -> None:
     sides = {"value at offset 1": [1], "value at offset 0": [2]}
     said = explain(finding(sides, leader=3, kind=FindingKind.RECORD_MISSING))
-    assert said.right == "Broker 2 is proven wrong. Which of the others is right is not proven."
+    deleted = "shows a newer value, and may have missed that it was deleted"
+    why = f"broker 1 {deleted}, and broker 3 does not show the record"
+    assert said.right == f"Broker 2 is proven wrong. Which of the others is right is not proven: {why}."
     assert said.away is said.back is None
     assert "reassign" not in " ".join(step.text for step in said.steps)
     assert "elect" in said.steps[0].text
@@ -102,7 +104,8 @@ def test_a_newer_record_proves_nobody_right_while_one_was_not_read_and_no_leader
 
 def test_a_newer_value_proves_nobody_right_though_all_others_show_it() -> None:
     said = explain(finding({"value at offset 1": [1, 3], "value at offset 0": [2]}, kind=FindingKind.RECORD_MISSING))
-    assert said.right == "Broker 2 is proven wrong. Which of the others is right is not proven."
+    why = "brokers 1 and 3 show a newer value, and may have missed that it was deleted"
+    assert said.right == f"Broker 2 is proven wrong. Which of the others is right is not proven: {why}."
     assert "do not meet it" not in said.now
     assert said.away is None
 
@@ -111,7 +114,8 @@ def test_a_transaction_that_two_have_ended_otherwise_proves_neither_of_them_righ
     sides = {"open": [2], "ended": [1, 3]}
     for kind in (FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN):
         said = explain(finding(sides, leader=3, kind=kind))
-        assert said.right == "Broker 2 is proven wrong. Which of the others is right is not proven."
+        why = "brokers 1 and 3 do not show how the transaction ended"
+        assert said.right == f"Broker 2 is proven wrong. Which of the others is right is not proven: {why}."
         assert said.away is None
         assert "do not meet it" not in said.now
 
@@ -130,7 +134,7 @@ def assert_planned_and_run(step: Step, finding_id: str) -> None:
     plan, run = step.run.splitlines()
     assert plan == f"parallax repair plan {finding_id} -o parallax-orders-0-repair.json -c CONFIG"
     assert run == "parallax repair run parallax-orders-0-repair.json -c CONFIG"
-    assert "only where repair.mode is on (it is off by default)" in step.text
+    assert "It runs only with repair.mode: on; the default is off." in step.text
 
 
 @pytest.mark.parametrize("kind", [FindingKind.READ_COMMITTED_FROZEN, FindingKind.MARKER_MISSING])
@@ -141,7 +145,7 @@ def test_if_nobody_is_proven_right_about_an_end_it_says_how_to_find_out_and_what
     assert said.away is said.back is None, "no repair is proven"
     keep, find, in_place, check, drop, again, *_ = said.steps
     assert keep.text.startswith("Keep broker 2 from leading")
-    assert in_place.text.startswith("Once you know whether it was committed or aborted")
+    assert in_place.text.startswith("Once you know whether the transaction was committed or aborted")
     assert_planned_and_run(in_place, held_open().finding_id)
     assert find.text.startswith("Find out which replica is right before any is copied or wiped")
     run = find.run.splitlines()
@@ -164,7 +168,9 @@ def test_where_it_is_proven_how_it_ended_the_marker_is_written_once_more_before_
     others = [beside(NOBODY, kind=FindingKind.VISIBILITY_MISMATCH) for _ in beside_it]
     keep, in_place, *after = explain(replace(proven, evidence=json.dumps(evidence)), others).steps
     assert keep.text.startswith("Keep broker 2 from leading")
-    assert in_place.text.startswith("It is proven to be ended by COMMIT: have the end marker written once more")
+    assert in_place.text.startswith(
+        "The transaction is proven to have ended by COMMIT: have the end marker written once more"
+    )
     assert_planned_and_run(in_place, proven.finding_id)
     copied = [step for step in after if "drop its copy" in step.text or "new copy" in step.text]
     assert all(step.text.startswith("Only where no end marker could be written: ") for step in copied)
@@ -224,9 +230,23 @@ def test_an_incident_names_no_leader_and_says_whether_consumers_meet_it() -> Non
 
 def test_if_the_others_differ_from_one_another_none_is_called_right_and_none_is_copied() -> None:
     said = explain(finding({"no value": [1], "value at offset 9": [3], "value at offset 0": [2]}))
-    assert said.right == "Broker 2 is proven wrong. Which of the others is right is not proven."
+    why = "broker 1 may have lost a newer value that another shows, and broker 3 shows another value"
+    assert said.right == f"Broker 2 is proven wrong. Which of the others is right is not proven: {why}."
     assert said.away is said.back is None
     assert "reassign" not in " ".join(step.text for step in said.steps)
+
+
+def test_it_says_what_was_not_seen_where_the_end_marker_of_a_transaction_is_cleaned() -> None:
+    aborted = {"kind": FindingKind.ABORTED_RECORD_COMMITTED, "offset": 0, "producer_id": 7}
+    known = {"outcomes": {"1": "aborted", "2": "committed", "3": "aborted"}, "markers": {"1": "abort", "3": "abort"}}
+    event = finding({"aborted": [1, 3], "committed": [2]}, **aborted)
+    answers = json.loads(event.evidence)
+    answers["replicas"]["3"] = {"error": "it is down"}
+    evidence = json.dumps(answers | {"recorded": known})
+    said = explain(replace(event, transaction_start_offset=0, marker_offset=1, evidence=evidence))
+    marker = "the end marker at offset 1 any more, so nothing there says now how the transaction ended"
+    why = f"broker 1 does not show {marker}, and broker 3 did not answer"
+    assert said.right == f"Broker 2 is proven wrong. Which of the others is right is not proven: {why}."
 
 
 def test_without_direction_nobody_is_right_and_nothing_is_to_be_reassigned() -> None:
@@ -269,7 +289,9 @@ def test_who_does_not_hold_a_transaction_open_does_not_share_it() -> None:
     fields = {"broker": 2, "producer_id": 7, "transaction_start_offset": 4, "marker_offset": 6}
     fields |= {"status": FindingStatus.SPREAD, "exposed": True}
     said = explain(replace(EVENT, evidence=evidence, kind=FindingKind.READ_COMMITTED_FROZEN, **fields))
-    assert said.now.startswith("Consumers of brokers 2 and 3 in read_committed get nothing beyond that offset.")
+    assert said.now.startswith(
+        "Consumers of brokers 2 and 3 in read_committed get nothing beyond their last stable offset."
+    )
     assert said.right.endswith("Nothing is proven of broker 1.")
 
 
@@ -301,6 +323,17 @@ def test_what_is_over_says_whether_it_stands_elsewhere() -> None:
     open_no_more = replace(open_no_more, evidence=json.dumps({"resolution": "evidence_compacted"}))
     assert "the transaction is open no more. That proves nothing of how" in explain(open_no_more).now
     assert over(FindingStatus.DISMISSED) == "It was suspected, and not confirmed."
+
+
+def test_of_a_frozen_replica_each_part_names_where_it_stands_and_the_first_says_since_when() -> None:
+    one = finding({"ended": [1, 3]}, kind=FindingKind.READ_COMMITTED_FROZEN)
+    evidence = json.loads(one.evidence)
+    evidence["replicas"]["2"] = {"last_stable_offset": 41}
+    said = explain(replace(one, evidence=json.dumps(evidence)))
+    for part in (said.now, said.after):
+        assert "broker 2" in part
+        assert "in read_committed get nothing beyond offset 41." in part
+    assert said.asked.startswith(f"It was first suspected {one.first_suspected_at:%Y-%m-%d %H:%M:%S} UTC. ")
 
 
 def test_it_says_when_the_replicas_were_asked() -> None:

@@ -823,6 +823,27 @@ class TestADifferenceWithoutDirection:
                 later.until_asked(answering)
             assert later.statuses == statuses
 
+    @pytest.mark.parametrize("before", ["confirmed", "unsettled", "acknowledged"])
+    def test_ends_by_the_word_of_who_had_a_replica_copied_and_is_over_without_an_acknowledgement(
+        self, before: str
+    ) -> None:
+        differ, alike = self.answering(on_1=None, on_2=30, on_3=30), self.answering(on_1=30, on_2=30, on_3=30)
+        said: list[str] = []
+        life = Life(repaired=lambda _: " ".join(said)).confirmed(self.suspect(), answering=differ)
+        if before == "unsettled":
+            life.until_asked(alike)
+        if before == "acknowledged":
+            known = acknowledged(life.last, "it is copied tonight", "me", life.last.decided_at)
+            life = Life([known], repaired=lambda _: " ".join(said))
+        said.append("Repair bbbbbbbb copied broker 1 again from broker 2, which a person says is right.")
+        life.until_asked(differ)
+        assert life.last.stands, "it differs, whatever was said"
+        life.until_asked(alike)
+        assert life.last.status is FindingStatus.RESOLVED
+        assert "Repaired by a person's word: " in life.last.summary
+        assert f"{said[0]} Nobody proved which was right." in life.last.summary
+        assert explain(life.last).now.startswith("It is over, and that proves no replica right")
+
     def test_that_turns_out_to_be_a_deleted_record_goes_by_the_tombstone_from_then_on(self) -> None:
         def answering(second: int | None) -> Answering:
             tombstone = KeyShown(RecordShown(60, "none", value_size=-1, leader_epoch=3), True, 60)

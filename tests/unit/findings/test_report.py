@@ -139,7 +139,8 @@ class TestWhatIsAskedFor:
             first_suspected_at=EVENT.first_suspected_at + timedelta(days=1),
         )
         resolved = replace(EVENT, finding_id="d" * 32, topic="ledger", status=FindingStatus.RESOLVED)
-        FindingsTable(str(tmp_path)).append([EVENT, frozen, resolved])
+        dismissed = replace(EVENT, finding_id="a" * 32, topic="healthy", status=FindingStatus.DISMISSED)
+        FindingsTable(str(tmp_path)).append([EVENT, frozen, resolved, dismissed])
         return str(tmp_path)
 
     @pytest.mark.parametrize(
@@ -152,6 +153,8 @@ class TestWhatIsAskedFor:
             (Wanted(since=EVENT.first_suspected_at + timedelta(seconds=1)), ["payments"]),
             (Wanted(topics=("ledger",)), []),
             (Wanted(topics=("ledger",), everything=True), ["ledger"]),
+            (Wanted(everything=True), ["orders", "payments", "ledger"]),
+            (Wanted(statuses=(FindingStatus.DISMISSED,), everything=True), ["healthy"]),
         ],
     )
     def test_is_listed_and_nothing_else(self, many: str, wanted: Wanted, topics: list[str]) -> None:
@@ -180,8 +183,8 @@ class TestWhatIsAskedFor:
         assert text.index("It was seen.") < text.index("It was seen again.") < text.index("broker 1 (leader)")
         lines = {line.split("  ")[0].strip(): line.split() for line in text.splitlines()}
         assert lines["high watermark"][-2:] == ["9", "8"]
-        assert "none" in lines["visible of the key"]
-        assert lines["end markers"][-2:] == ["ABORT", "7"]
+        assert "none" in lines["visible value of the key"]
+        assert lines["end markers"][-3:] == ["ABORT", "at", "7"]
         assert "away" in text
         stream = io.StringIO()
         print_finding(str(tmp_path), "eeee", "json", to=stream)
@@ -243,8 +246,8 @@ class TestWhatIsAskedFor:
         FindingsTable(str(tmp_path)).append([event])
         stream = io.StringIO()
         print_finding(str(tmp_path), "eeee", to=stream)
-        (row,) = (line for line in stream.getvalue().splitlines() if "has of the offsets asked for" in line)
-        assert row.split()[-2:] == ["none", "0"]
+        (row,) = (line for line in stream.getvalue().splitlines() if "holds, of the offsets asked about" in line)
+        assert row.split()[-3:] == ["none", "offset", "0"]
         assert "end markers" not in stream.getvalue()
 
     def test_a_list_says_that_a_job_goes_on_asking(self, tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ def test_a_bound_before_the_absence_is_no_time_until_which_anything_was_kept(tmp
     returned(tmp_path, 5, retention=2 * MINUTE)
     (said,) = facts(tmp_path, HOUR, skew=5 * MINUTE)
     assert said == (
-        f"{BACK} 2023-11-14 22:28:20 UTC: what it lacked may have been gone from the beginning on (delete.retention.ms "
-        "less guard.clock_skew_ms leaves no time), and it copied records."
+        f"{BACK} 2023-11-14 22:28:20 UTC: what it lacked may have been cleaned from the first moment on "
+        "(delete.retention.ms less guard.clock_skew_ms leaves no time), and it copied records."
     )
 
 

@@ -142,7 +142,7 @@ def test_a_bound_before_the_absence_is_no_time_until_which_anything_is_kept(tmp_
     away = keeper.said.absent[0]
     said = in_words(replace(away, bound_ms=away.since_ms - 1), (START + HOUR) / 1000)
     why = "delete.retention.ms less guard.clock_skew_ms leaves no time"
-    assert said == f"away; what it lacks may have been gone from the beginning on: {why}"
+    assert said == f"away; what it lacks may have been cleaned from the first moment on: {why}"
 
 
 def test_all_absences_in_one_sentence(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from typer.testing import CliRunner, Result
 from parallax.cli import app
 
 
-def invoked(*words: object) -> Result:
-    return CliRunner().invoke(app, ["repair", *map(str, words)])
+def invoked(*words: object, answer: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["repair", *map(str, words)], input=answer)
 
 
 def config(folder: Path, mode: str = "on") -> Path:

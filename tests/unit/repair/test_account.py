@@ -91,6 +91,18 @@ def test_a_copy_is_of_the_findings_about_its_replica_and_says_whose_word_it_rest
     assert repairs_of(str(tmp_path))(replace(accused, first_suspected_at=later)) == ()
 
 
+def test_a_finding_that_names_no_broker_is_repaired_only_by_a_word_that_was_given_since_its_last_event(
+    tmp_path: Path,
+) -> None:
+    nobody = replace(HELD, broker=NOBODY)
+    copied(tmp_path / "proven")
+    assert repaired_by(str(tmp_path / "proven"))(nobody) == ""
+    copied(tmp_path / "said", is_said=True)
+    assert "which a person says is right" in repaired_by(str(tmp_path / "said"))(nobody)
+    differs_again = replace(nobody, decided_at=nobody.decided_at + timedelta(hours=1))
+    assert repaired_by(str(tmp_path / "said"))(differs_again) == ""
+
+
 def test_a_storage_without_repairs_says_nothing(tmp_path: Path) -> None:
     assert repairs_of(str(tmp_path))(HELD) == ()
     assert list(tmp_path.iterdir()) == []

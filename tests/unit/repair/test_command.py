@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from parallax.commands import repair as repair_command
+from parallax.commands.repair import in_words
 from parallax.config import Settings, validate
 from parallax.repair import command
 from parallax.repair.command import RepairCommandError, document, resume, run, undo
@@ -20,8 +22,10 @@ from parallax.repair.seen import End, Look
 from parallax.repair.table import RepairTable, read_record
 from parallax.replica.changes import EndMarker
 from parallax.replica.errors import Unauthorized, Unreachable
+from parallax.shell import ANYWHERE
 from tests.unit.repair.commands import config, invoked
 from tests.unit.repair.looks import MARKER, PLACE, START, look, mended
+from tests.unit.repair.seeing import seen
 
 PROVEN = {(7, START): [End("commit", "", MARKER, "f1")]}
 PLAN = make(look(proven=PROVEN), {})
@@ -116,6 +120,44 @@ def test_a_plan_that_is_out_of_date_is_not_begun(cluster: Cluster, tmp_path: Pat
     with pytest.raises(RepairCommandError, match="the plan is out of date"):
         run(settings(tmp_path), PLAN, print)
     assert read_record(str(tmp_path)).repairs == {}
+
+
+def test_nobody_is_asked_before_all_that_refuses_the_plan_was_checked(cluster: Cluster, tmp_path: Path) -> None:
+    asked: list[str] = []
+    away = "broker 3 is not in sync in orders-0: away, behind, or being copied; run it once every replica is in sync"
+    refused = [
+        (away, replace(cluster.seen, isr=frozenset({1, 2}))),
+        ("the plan is out of date (", replace(cluster.seen, leader=3)),
+    ]
+    for text, looks in refused:
+        cluster.seen = looks
+        with pytest.raises(RepairCommandError) as raised:
+            run(settings(tmp_path), PLAN, lambda _: None, lambda: asked.append("?"))
+        assert text in str(raised.value)
+    with pytest.raises(RepairCommandError, match="the plan has no steps"):
+        run(settings(tmp_path), make(look(), {}), lambda _: None, lambda: asked.append("?"))
+    assert asked == []
+
+
+def test_what_changes_while_a_person_is_asked_is_seen(cluster: Cluster, tmp_path: Path) -> None:
+    def answer() -> None:
+        cluster.seen = replace(cluster.seen, isr=frozenset({1, 2}))
+
+    with pytest.raises(RepairCommandError, match="broker 3 is not in sync"):
+        run(settings(tmp_path), PLAN, lambda _: None, answer)
+    assert (cluster.written, kinds(tmp_path)) == ([], [])
+
+
+def test_who_says_no_changes_nothing(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, plan = config(tmp_path), tmp_path / "plan"
+    plan.write_text(json.dumps(document(PLAN)))
+    monkeypatch.setattr(repair_command, "_is_at_a_terminal", lambda: True)
+    ended = invoked("run", plan, "-c", path, answer="n\n")
+    assert (ended.exit_code, "Run it?" in ended.stderr, cluster.written) == (1, True, [])
+    cluster.seen = replace(cluster.seen, isr=frozenset({1, 2}))
+    ended = invoked("run", plan, "-c", path, answer="y\n")
+    assert (ended.exit_code, "Run it?" in ended.stderr) == (2, False)
+    assert "broker 3 is not in sync" in ended.stderr
 
 
 def test_a_plan_without_steps_is_not_begun(cluster: Cluster, tmp_path: Path) -> None:
@@ -228,6 +270,15 @@ def test_a_plan_goes_through_a_file_to_its_end_and_status_tells_of_it(cluster: C
     assert (ended.exit_code, "orders-0: over, 1 of 1 steps done" in ended.stdout) == (0, True), ended.output
     (told,) = json.loads(invoked("status", "-c", path, "--format", "json").stdout)
     assert (told["phase"], told["done"], told["topic"]) == ("over", [1], "orders")
+
+
+def test_a_plans_warning_comes_first_and_its_commands_can_be_pasted() -> None:
+    text = in_words(make(seen(), {}), None, ANYWHERE)
+    lines = text.splitlines()
+    (step_2,) = (n for n, line in enumerate(lines) if line.startswith("Step 2."))
+    assert lines[step_2 + 1].startswith("  warning:  2 replicas are left")
+    assert all(lines[n - 1] == "  by hand:" for n, line in enumerate(lines) if line.startswith("cat > "))
+    assert text.count("\ncat > ") == 4
 
 
 def test_what_is_missing_is_exit_code_3(cluster: Cluster, tmp_path: Path) -> None:

@@ -63,6 +63,17 @@ def test_a_request_is_not_sent_again_where_a_new_connection_fails() -> None:
         assert one.connections == before + 1
 
 
+def test_a_broker_that_is_not_alive_is_said_to_be_so_whether_or_not_somebody_named_it() -> None:
+    with broker() as one, connections(one) as pool:
+        one.own_id = 1
+        with pytest.raises(Unreachable) as raised:
+            pool.exchange(7, NOTHING, Deadline(2000))
+    assert str(raised.value) == (
+        "broker 7: it is not among the brokers that are alive (1): start it, or check the number if topics.brokers or "
+        "--broker names it"
+    )
+
+
 def test_an_idle_connection_is_used_again() -> None:
     with broker() as one, connections(one) as pool:
         for _ in range(3):

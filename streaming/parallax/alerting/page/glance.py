@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from parallax.audit.result import Result
 from parallax.compare.suspect import Coverage
 from parallax.counts import agreed, counted
 from parallax.findings.finding import Finding, sides_of
+from parallax.findings.in_brief import frozen_since, suspected_in_words
 from parallax.guard.clock import Absence, Late
 from parallax.guard.words import late_in_short
 from parallax.model import NOBODY, PASSING, IsolationLevel, TopicPartition, UnknownReason
@@ -78,6 +80,7 @@ class Replica:
         read_uncommitted: next offset to read in that view, and so on; None where it is not known.
         absence: if it is away or behind.
         late: what it copied too late, if no audit has compared it since.
+        frozen: since when a finding says that it holds back read_committed; None where none does.
     """
 
     broker: int
@@ -91,6 +94,7 @@ class Replica:
     read_uncommitted: int | None = None
     absence: Absence | None = None
     late: Late | None = None
+    frozen: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +251,9 @@ def _verdicts(
     if not findings:
         states |= {b: (State.UNKNOWN, said) for b, said in copied_late.items() if b in compared}
     for finding in findings:
-        states |= dict.fromkeys(_named(finding).intersection(brokers), (State.DIVERGED, ""))
+        why = f"{finding.kind.replace('_', ' ')}, {suspected_in_words(finding.first_suspected_at)}"
+        found = dict.fromkeys(_named(finding).intersection(brokers), (State.DIVERGED, why))
+        states |= {b: one for b, one in found.items() if states.get(b, (None, ""))[0] is not State.DIVERGED}
     return Verdicts(place, states, unknown, findings, {b: one.here for b, one in hidden.items() if b not in starting})
 
 
@@ -266,8 +272,12 @@ _OF_CAUSE = {
 
 def _partition(snapshot: Snapshot, one: Verdicts) -> Partition:
     place, coverage = one.place, snapshot.coverage.get(one.place)
+    frozen = frozen_since(one.findings)
     made = {
-        broker: _replica(snapshot, place, broker, *one.replicas[broker], unseen(snapshot, (*place, broker)))
+        broker: replace(
+            _replica(snapshot, place, broker, *one.replicas[broker], unseen(snapshot, (*place, broker))),
+            frozen=frozen.get(broker),
+        )
         for broker in sorted(one.replicas)
     }
     compared = None if coverage is None or min(coverage.compared_up_to) < 0 else coverage.compared_up_to

@@ -8,7 +8,7 @@ lacks is a wedge that grows.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from html import escape
@@ -17,7 +17,9 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from parallax.alerting.page.compared import Steps
+from parallax.alerting.page.legend import BOX, LEVEL, legend
 from parallax.alerting.page.timeline import Report, Tracks
+from parallax.findings.in_brief import frozen_in_words
 from parallax.model import IsolationLevel
 
 _WIDTH, _HEIGHT, _TOP, _BOTTOM = 900, 76, 6, 6
@@ -26,6 +28,20 @@ _LEAST = 100
 _SAID_S = 60
 """An offset that has stood for so long is said to stand."""
 _EVERY = timedelta(minutes=5)
+LEGEND = legend(
+    "over",
+    {
+        "mark": (LEVEL, "how far consumers may read"),
+        "held": (BOX, "what consumers may read"),
+        "log": (BOX, "below the high watermark, not stable yet: a transaction is open"),
+        "done": (LEVEL, "compared with the other replicas up to here"),
+        "furthest": (LEVEL, "how far the furthest replica is"),
+        "lag": (BOX, "behind the furthest replica"),
+        "lag alarm": (BOX, "behind it, and frozen: it does not move, and others have gone on"),
+        "gap": (BOX, "the broker did not answer"),
+    },
+)
+"""What is drawn in a lane, and what it means."""
 
 Value = tuple[datetime, int | None]
 """From when on an offset stood; None where the replica did not answer."""
@@ -40,7 +56,8 @@ class Lane:
         furthest: the same of the furthest replica.
         compared: how far all replicas had been compared.
         said: the lane's state in a few words.
-        is_stuck: ``end`` has not moved for a minute, and that of other replicas has.
+        is_stuck: a finding says that the replica is frozen; or ``end`` has not moved for a minute, and that of other
+            replicas has.
     """
 
     broker: int
@@ -79,13 +96,16 @@ class Drawn:
     values: Sequence[Sequence[str]]
 
 
-def lanes_over_time(tracks: Tracks, compared: Steps = ()) -> list[Lane]:
+def lanes_over_time(tracks: Tracks, compared: Steps = (), frozen: Mapping[int, datetime] | None = None) -> list[Lane]:
     """The lanes over time, two for each replica with any record of progress.
 
     Args:
         tracks: what each replica reported.
         compared: how far the partition was compared.
+        frozen: by broker, since when a finding says that read_committed is held back there
+            (`parallax.findings.in_brief.frozen_since`).
     """
+    known = {IsolationLevel.READ_COMMITTED: frozen or {}}
     ends = {level: {b: _end_of(own, level) for b, own in tracks.items()} for level in IsolationLevel}
     furthest = {level: _furthest(list(own.values())) for level, own in ends.items()}
     upto: dict[IsolationLevel, list[Value]] = {level: [(at, steps[level]) for at, steps in compared] for level in ends}
@@ -95,7 +115,7 @@ def lanes_over_time(tracks: Tracks, compared: Steps = ()) -> list[Lane]:
         for level in IsolationLevel:
             end = ends[level][broker]
             if last is not None and any(value is not None for _, value in end):
-                said, is_stuck = _stands(end, furthest[level], last)
+                said, is_stuck = _stands(end, furthest[level], last, known.get(level, {}).get(broker))
                 made.append(Lane(broker, level, own, end, furthest[level], upto[level], said, is_stuck))
     return made
 
@@ -133,19 +153,24 @@ def _furthest(every: Sequence[Sequence[Value]]) -> list[Value]:
     return [(at, max(offsets, default=None)) for at, offsets in found]
 
 
-def _stands(own: Sequence[Value], furthest: Sequence[Value], last: datetime) -> tuple[str, bool]:
+def _stands(
+    own: Sequence[Value], furthest: Sequence[Value], last: datetime, frozen: datetime | None
+) -> tuple[str, bool]:
     at, offset = own[-1]
+    known = () if frozen is None else (frozen_in_words(frozen),)
     if offset is None:
         since = next(a for a, later in _tail(own) if later is None)
-        return f"does not answer since {since:%H:%M:%S}", False
-    since = next(a for a, o in _tail(own) if o == offset)
+        return ", ".join((f"does not answer since {since:%H:%M:%S}", *known)), frozen is not None
     behind = max(0, (furthest[-1][1] or 0) - offset)
-    said = f"{offset:,}" + (f", {behind:,} behind the furthest replica" if behind else "")
+    said = [f"{offset:,}", *([f"{behind:,} behind the furthest replica"] if behind else []), *known]
     if (last - at).total_seconds() >= _SAID_S:
-        return f"{said}, says nothing since {at:%H:%M:%S}", False
-    if (last - since).total_seconds() < _SAID_S:
-        return said, False
-    return f"{said}, has stood there since {since:%H:%M:%S}", behind > 0
+        return ", ".join((*said, f"says nothing since {at:%H:%M:%S}")), frozen is not None
+    answered = [one for one in own if one[1] is not None]
+    since = _tail(answered)[0][0]
+    if frozen is not None or (last - since).total_seconds() < _SAID_S:
+        return ", ".join(said), frozen is not None
+    longer = " or longer" if since == answered[0][0] else ""
+    return ", ".join((*said, f"has not moved since {since:%H:%M:%S}{longer}")), behind > 0
 
 
 def _tail(own: Sequence[Value]) -> Sequence[Value]:

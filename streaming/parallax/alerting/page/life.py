@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from parallax.findings.finding import Finding, asked_at, evidence_of
+from parallax.findings.in_brief import Seen, seen
 from parallax.findings.summary import asked_in_words
 from parallax.model import FindingStatus
 from parallax.moments import roughly
@@ -62,20 +63,27 @@ def moments(events: Sequence[Finding]) -> list[Moment]:
     """
     began = events[0].first_suspected_at
     made = [Moment(began, "suspected", "", "What Parallax reads of the replicas differed.")]
-    was_exposed = False
+    was = Seen.NO
     for event in events:
-        at, is_exposed = event.decided_at, event.exposed and event.stands
+        at, how = event.decided_at, seen(event)
         later = f"{roughly((at - began).total_seconds())} later"
         made.append(Moment(at, _what(event), later, event.summary, _asked(event)))
-        if is_exposed != was_exposed and (event.stands or is_exposed):
-            what, text = _EXPOSED if is_exposed else _HIDDEN
-            made.append(Moment(at, what, later, text))
-        was_exposed = is_exposed
+        if how is not was and event.stands:
+            made.append(Moment(at, _SEEN[how], later, _SHOWN[how]))
+        was = how
     return made
 
 
-_EXPOSED = ("seen by consumers", "From this probe on it is known that consumers can see it.")
-_HIDDEN = ("no longer seen by consumers", "No broker that consumers read shows it any more.")
+_SEEN = {
+    Seen.YES: "seen by consumers",
+    Seen.PERHAPS: "perhaps seen by consumers",
+    Seen.NO: "no longer seen by consumers",
+}
+_SHOWN = {
+    Seen.YES: "From this probe on it is known that consumers can see it.",
+    Seen.PERHAPS: "From this probe on it is known that one of the sides leads; which side is right is not known.",
+    Seen.NO: "No broker that consumers read shows it any more.",
+}
 
 
 def phases(events: Sequence[Finding]) -> list[Phase]:
@@ -94,10 +102,17 @@ def phases(events: Sequence[Finding]) -> list[Phase]:
     return [
         Phase("suspected", events[0].first_suspected_at),
         Phase("confirmed", first(FindingStatus.CONFIRMED, FindingStatus.SPREAD, FindingStatus.UNSETTLED), "no"),
-        Phase("seen by consumers", next((e.decided_at for e in events if e.exposed), None), "no"),
+        _seen_first(events),
         Phase("acknowledged", first(FindingStatus.ACKNOWLEDGED), open_ended),
         Phase("resolved" if last.stands else _what(last), ended),
     ]
+
+
+def _seen_first(events: Sequence[Finding]) -> Phase:
+    """When consumers first saw it; else, when they first may have seen it."""
+    first = {how: event.decided_at for event in reversed(events) if (how := seen(event))}
+    how = next((one for one in (Seen.YES, Seen.PERHAPS) if one in first), Seen.YES)
+    return Phase(_SEEN[how], first.get(how), "no")
 
 
 def _what(event: Finding) -> str:

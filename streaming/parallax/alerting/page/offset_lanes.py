@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from html import escape
 
 from markupsafe import Markup
 
 from parallax.alerting.page.glance import CALM, Partition, Replica
+from parallax.alerting.page.legend import BOX, legend
+from parallax.findings.in_brief import frozen_in_words
 from parallax.model import IsolationLevel
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _LANE, _BAR = 900, 150, 180, 22, 26, 12
@@ -20,6 +23,20 @@ _AHEAD = 0.25
 
 _LEAST = 100
 """The wider part of the scale has at least this many offsets. So a gap of one or two is not drawn large."""
+LEGEND = legend(
+    "lanes",
+    {
+        "mark": ('path d="M12 0v14"', "end of what consumers may read; its offset is at the right"),
+        "held": (BOX, "what consumers may read"),
+        "log": (BOX, "below the high watermark, not stable yet: a transaction is open"),
+        "done": ('rect x="1" y="7" width="22" height="5"', "compared with the other replicas"),
+        "read": ('path d="M8 4h8l-4 6z"', "read by Parallax up to here"),
+        "lag": (BOX, "behind the furthest replica, as replication always is"),
+        "lag alarm": (BOX, "behind it, and somebody has to look: the table has its state"),
+        "focus": ('path d="M12 0v14"', "from here on the scale is wider"),
+    },
+)
+"""What is drawn in a lane, and what it means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +52,7 @@ class Lane:
         behind: how many offsets ``end`` is behind that of the furthest replica.
         unseen: what keeps the job from seeing it now, so that the rest is old; empty where it is seen.
         is_calm: nobody has to act: replication always leaves a replica some offsets behind.
+        frozen: since when a finding says that consumers of this view are held back; None where none does.
     """
 
     broker: int
@@ -47,6 +65,7 @@ class Lane:
     behind: int
     is_calm: bool
     unseen: str = ""
+    frozen: datetime | None = None
 
     @property
     def text(self) -> str:
@@ -55,6 +74,8 @@ class Lane:
         said = [f"log start offset {self.start:,}", f"{name} {self.end:,}"]
         if self.behind:
             said[-1] += f", {self.behind:,} behind the furthest replica"
+        if self.frozen is not None:
+            said.append(frozen_in_words(self.frozen))
         said.append("not read yet" if self.read is None else f"read up to {self.read:,}")
         said.append("nothing compared" if self.compared is None else f"compared up to {self.compared:,}")
         unseen = f"not seen, {self.unseen}; last known: " if self.unseen else ""
@@ -90,9 +111,11 @@ def lanes(partition: Partition) -> list[Lane]:
         for broker, replica in partition.replicas.items():
             start, end, mark = replica.log_start_offset, ends[broker], replica.high_watermark
             if start is not None and end is not None and mark is not None:
-                read = replica.read_committed if level is IsolationLevel.READ_COMMITTED else replica.read_uncommitted
+                is_committed = level is IsolationLevel.READ_COMMITTED
+                read = replica.read_committed if is_committed else replica.read_uncommitted
+                frozen = replica.frozen if is_committed else None
                 calm, unseen = replica.state in CALM, replica.unseen
-                made.append(Lane(broker, level, start, end, mark, read, compared, furthest - end, calm, unseen))
+                made.append(Lane(broker, level, start, end, mark, read, compared, furthest - end, calm, unseen, frozen))
     return sorted(made, key=lambda lane: (lane.broker, lane.isolation))
 
 
@@ -146,8 +169,9 @@ def _lane(lane: Lane, on: Scale, y: int) -> str:
         x = _x(on, lane.read)
         parts.append(f'<path class="read" d="M{x - 4:.1f} {y - 5}h8l-4 6z"/>')
     behind = f", {lane.behind:,} behind" if lane.behind else ""
+    frozen = ", frozen" if lane.frozen is not None else ""
     unseen = " when last seen" if lane.unseen else ""
-    parts.append(_text(_WIDTH - _RIGHT + 8, y + _BAR - 1, f"{lane.end:,}{behind}{unseen}", "start"))
+    parts.append(_text(_WIDTH - _RIGHT + 8, y + _BAR - 1, f"{lane.end:,}{behind}{frozen}{unseen}", "start"))
     return "".join(parts)
 
 

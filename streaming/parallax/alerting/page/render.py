@@ -14,9 +14,10 @@ from markupsafe import Markup
 
 from parallax.alerting.page import glance
 from parallax.alerting.page.glance import Partition, State
+from parallax.alerting.page.lanes_over_time import LEGEND as OVER_TIME_LEGEND
 from parallax.alerting.page.lanes_over_time import Drawn
 from parallax.alerting.page.life import moments, phases
-from parallax.alerting.page.offset_lanes import drawn_lanes
+from parallax.alerting.page.offset_lanes import LEGEND, drawn_lanes
 from parallax.alerting.page.topic_map import Topic, topic_map
 from parallax.alerting.page.versions import Versions, of_evidence
 from parallax.alerting.starting import Stage
@@ -27,6 +28,7 @@ from parallax.counts import agreed, counted
 from parallax.findings.explain import explain, runbook_of
 from parallax.findings.finding import Finding, asked_at, evidence_of
 from parallax.findings.happenings import AskedAgain
+from parallax.findings.in_brief import seen, seen_counts
 from parallax.findings.incident import group_of, tally_of
 from parallax.findings.report import NO_FACTS, OVER, Facts, key_text, sections
 from parallax.findings.side_by_side import answers_of
@@ -187,6 +189,8 @@ class Renderer:
             "live": live,
             "signs": _SIGNS,
             "reason_words": reason_words,
+            "seen": seen,
+            "over_time_legend": OVER_TIME_LEGEND,
             "words": lambda text: str(text).replace("_", " "),
             "run": shell.parallax,
             "topic_link": lambda topic: f"/topics/{quote(topic, safe='')}",
@@ -274,6 +278,7 @@ class Renderer:
             status=status,
             one=found[0],
             lanes=drawn_lanes(found[0]),
+            lanes_legend=LEGEND,
             audit=glance.last_audit(snapshot, place),
             absence_in_words=lambda absence: in_words(absence, snapshot.taken_at),
             late_in_short=late_in_short,
@@ -336,7 +341,7 @@ def report(reported: Sequence[Mapping[str, Any]], cluster: str = "") -> str:
     summary = {
         "Findings": f"{len(findings):,}",
         "Open": f"{sum(f.is_open for f in findings):,}",
-        "Seen by consumers": f"{sum(f.is_open and f.exposed for f in findings):,}",
+        **{words.capitalize(): f"{n:,}" for words, n in seen_counts(f for f in findings if f.is_open).items()},
         "Acknowledged": f"{sum(f.stands and not f.is_open for f in findings):,}",
         "Over": f"{sum(not f.stands for f in findings):,}",
         "Partitions": f"{len({f.place for f in findings}):,}",

@@ -14,6 +14,7 @@ from parallax.alerting.page.render import finding_values, report
 from parallax.alerting.page.timeline import recorded
 from parallax.config import AlertingSettings
 from parallax.findings.finding import Finding, current
+from parallax.findings.in_brief import frozen_since
 from parallax.findings.naming import named
 from parallax.findings.report import NO_FACTS, OnRecord
 from parallax.findings.table import read_events
@@ -68,6 +69,7 @@ def _over_time(storage: str, finding: Finding) -> Drawn | None:
     """Where the offsets stood when it was suspected; none where that was cleared away since."""
     at = finding.first_suspected_at
     try:
-        return drawn_over_time(lanes_over_time(recorded(storage, finding.place, at - _AROUND, at + _AROUND)))
+        tracks = recorded(storage, finding.place, at - _AROUND, at + _AROUND)
+        return drawn_over_time(lanes_over_time(tracks, frozen=frozen_since([finding])))
     except (DeltaError, OSError, pa.ArrowException):
         return None

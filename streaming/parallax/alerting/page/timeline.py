@@ -17,6 +17,7 @@ from parallax.model import TopicPartition
 from parallax.views.tables import PROGRESS, RECORDED_ON, rust_uri
 
 _OFFSETS = ("log_start_offset", "last_stable_offset", "high_watermark")
+_ENDS = ("last_stable_offset", "high_watermark")
 _BUCKETS = 120
 _ALL = 2 * _BUCKETS
 """Reports of a replica up to which all are kept."""
@@ -115,9 +116,9 @@ def _literal(at: datetime) -> str:
 def _tracks(rows: pa.Table, since: datetime, until: datetime) -> Tracks:
     """What each replica reported. If there are many reports, those of the same moments, for all replicas.
 
-    The moments are spread evenly, with one on each side of every turn from an answer to none, or back. If a report of
-    only one replica were kept, the others would seem to lag behind it. A silence would seem to reach to the next report
-    that is kept.
+    The moments are spread evenly, with one on each side of every turn from an answer to none, or back, and one from
+    which on an offset stands. If a report of only one replica were kept, the others would seem to lag behind it. A
+    silence, or an offset that stands, would seem to begin with the next report that is kept.
     """
     tracks: dict[int, list[Report]] = {}
     for row in rows.to_pylist():
@@ -130,7 +131,16 @@ def _tracks(rows: pa.Table, since: datetime, until: datetime) -> Tracks:
     turns = turns[:: 1 + len(turns) // _BUCKETS]
     step = (until - since) / _BUCKETS
     moments = {since + step * n for n in range(_BUCKETS + 1)} | {one.at for both in turns for one in both}
+    moments |= {_stands_since(own, name) for own in tracks.values() for name in _ENDS}
     return {broker: _in_force(own, moments) for broker, own in tracks.items()}
+
+
+def _stands_since(own: Sequence[Report], name: str) -> datetime:
+    """When an offset was first reported that no later answer differs from."""
+    answers = [one for one in own if one.answers] or own
+    last = getattr(answers[-1], name)
+    moved = next((n for n in range(len(answers) - 1, -1, -1) if getattr(answers[n], name) != last), -1)
+    return answers[moved + 1].at
 
 
 def _in_force(own: Sequence[Report], moments: Iterable[datetime]) -> list[Report]:

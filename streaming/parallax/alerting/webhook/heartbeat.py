@@ -1,7 +1,8 @@
-"""Requests an address as long as the job works, so that its owner notices a job that cannot report.
+"""Requests an address as long as the job watches replicas, so that its owner notices a job that cannot report.
 
-https://healthchecks.io and others call this a dead man's switch. The job requests the address only while offsets come
-out of the comparison and nothing makes it blind. So a job that hangs falls silent, though its process lives.
+https://healthchecks.io and others call this a dead man's switch. The job requests the address only while it compares at
+least one partition, and nothing makes it blind. So a job that hangs falls silent, though its process lives. So does one
+whose reading is all paused.
 """
 
 from __future__ import annotations
@@ -91,8 +92,8 @@ class Heartbeat(Collector):
         """The metric family that counts the pings."""
         pings = CounterMetricFamily(
             "parallax_heartbeat_pings",
-            "Pings of alerting.heartbeat_url since the job started, by result. withheld: the job was not working. "
-            "Absent without an address.",
+            "Pings of alerting.heartbeat_url since the job started, by result. withheld: the job was not working, or "
+            "could compare no partition. Absent without an address.",
             labels=["result"],
         )
         for result, count in self._counts.items() if self.is_wanted else ():

@@ -32,6 +32,10 @@ class Resolution(StrEnum):
     """All replicas show the same again. Nothing ever proved which side was right, so all may be wrong. It is not over:
     it stays reported.
     """
+    BY_WORD = "repaired_by_word"
+    """All replicas show the same again, after a replica was copied anew from one that a person says is right. Nothing
+    proved that it was.
+    """
     DIFFERS = "differs_otherwise"
     """What the accused showed is superseded there, but the replicas still differ about the key: that is another
     divergence.

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from xml.etree import ElementTree as ET
 
-from parallax.alerting.page.lanes_over_time import Drawn, Lane, drawn_over_time, lanes_over_time
+from parallax.alerting.page.lanes_over_time import LEGEND, Drawn, Lane, drawn_over_time, lanes_over_time
 from parallax.alerting.page.timeline import Report, Tracks
 from parallax.model import IsolationLevel
 
@@ -49,7 +49,7 @@ def part(made: Drawn, broker: int, name: str, level: IsolationLevel = IsolationL
 
 
 def test_a_frozen_replica_is_said_and_drawn_to_be_behind_the_others() -> None:
-    assert lane(FROZEN, 2).said == "130, 570 behind the furthest replica, has stood there since 03:00:30"
+    assert lane(FROZEN, 2).said == "130, 570 behind the furthest replica, has not moved since 03:00:30"
     assert (lane(FROZEN, 1).said, lane(FROZEN, 1).is_stuck, lane(FROZEN, 2).is_stuck) == ("700", False, True)
     made = drawn(FROZEN)
     assert part(made, 2, "lag alarm")
@@ -58,10 +58,43 @@ def test_a_frozen_replica_is_said_and_drawn_to_be_behind_the_others() -> None:
     assert len(set(re.findall(r" ([0-9.]+)H", part(made, 2, "mark")))) < len(GOING) / 10
 
 
+def test_a_replica_that_a_finding_calls_frozen_says_since_when_as_the_finding_does() -> None:
+    known = {2: at(-3600)}
+    said = "130, 570 behind the furthest replica, frozen, first suspected 2026-01-02 02:00:00 UTC"
+    lanes = {(one.broker, one.isolation): one for one in lanes_over_time(FROZEN, frozen=known)}
+    committed, uncommitted = (lanes[2, level] for level in sorted(IsolationLevel, reverse=True))
+    assert (committed.said, committed.is_stuck) == (said, True)
+    assert (uncommitted.said, uncommitted.is_stuck) == ("700", False), "it holds back read_committed only"
+    for rest, more in ((None, ", does not answer since 03:05:00"), (130, ", says nothing since 03:00:30")):
+        reports = [*track(*[(s, o) for s, o in GOING if s < 40], stable=130), *track(*[(300, None)] * (rest is None))]
+        lane_of_2 = next(
+            one
+            for one in lanes_over_time({1: track(*GOING), 2: reports}, frozen=known)
+            if (one.broker, one.isolation) == (2, IsolationLevel.READ_COMMITTED)
+        )
+        assert "frozen, first suspected 2026-01-02 02:00:00 UTC" in lane_of_2.said
+        assert more.removeprefix(", ") in lane_of_2.said
+
+
+def test_a_restart_does_not_make_a_standstill_younger() -> None:
+    marks = [(s, None if 200 <= s < 230 else o) for s, o in GOING]
+    assert lane({1: track(*GOING), 2: track(*marks, stable=130)}, 2).said.endswith("has not moved since 03:00:30")
+
+
+def test_the_legend_says_what_everything_that_is_drawn_means() -> None:
+    away = track(*GOING[:30], (300, None), (310, None), (320, 420), *GOING[33:], stable=250)
+    lanes = lanes_over_time(FROZEN | {3: away, 4: track((0, 5), (590, 400), (600, 400))}, [(at(300), (90, 80))])
+    made = drawn_over_time(lanes)
+    assert made is not None
+    drawn_as = {one.attrib["class"] for _, image in made.lanes for one in ET.fromstring(image)}
+    assert drawn_as == {key.drawn for key in LEGEND}
+    assert all(f'class="{key.drawn}"' in key.sign and key.means for key in LEGEND)
+
+
 def test_a_partition_in_which_nothing_happens_has_nobody_who_is_stuck() -> None:
     idle = {broker: track((0, 5), (300, 5)) for broker in (1, 2)}
     assert [(one.said, one.is_stuck) for one in lanes_over_time(idle)] == [
-        ("5, has stood there since 03:00:00", False)
+        ("5, has not moved since 03:00:00 or longer", False)
     ] * 4
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from parallax.alerting.page.life import moments, phases
 from parallax.findings.finding import Finding
-from parallax.model import FindingStatus
+from parallax.model import NOBODY, FindingStatus
 from tests import samples
 
 BEGAN = samples.finding("f").first_suspected_at
@@ -46,6 +46,19 @@ def test_it_says_when_consumers_see_it_no_more() -> None:
     assert [one.what for one in life][-1] == "no longer seen by consumers"
     ended = moments([event(9, exposed=True), event(60, FindingStatus.RESOLVED)])
     assert [one.what for one in ended] == ["suspected", "confirmed", "seen by consumers", "resolved"]
+
+
+def test_without_direction_consumers_may_see_it_and_once_a_broker_is_accused_they_do() -> None:
+    one, other = event(9, exposed=True, broker=NOBODY), event(60, exposed=True)
+    assert [(m.what, m.text) for m in moments([one, other]) if "seen" in m.what] == [
+        (
+            "perhaps seen by consumers",
+            "From this probe on it is known that one of the sides leads; which side is right is not known.",
+        ),
+        ("seen by consumers", "From this probe on it is known that consumers can see it."),
+    ]
+    assert phases([one])[2].what == "perhaps seen by consumers"
+    assert (phases([one, other])[2].what, phases([one, other])[2].at) == ("seen by consumers", other.decided_at)
 
 
 def test_a_repair_is_told_from_other_ends() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from parallax.alerting.page.glance import Partition, State, partitions
-from parallax.alerting.page.offset_lanes import Scale, drawn_lanes, lanes, scale
-from parallax.model import IsolationLevel
-from tests.pages import BROKERS, Job, progress
+from parallax.alerting.page.offset_lanes import LEGEND, Scale, drawn_lanes, lanes, scale
+from parallax.model import FindingKind, IsolationLevel
+from tests.pages import BROKERS, Job, finding, progress
 
 END = 1_000_000
 
@@ -44,6 +45,26 @@ def test_a_replica_that_stands_still_is_seen_at_the_end_of_a_long_log(frozen: Pa
     on = scale(lanes(frozen))
     assert on.at(END) - on.at(END - 500) > 0.4
     assert drawn_lanes(frozen).count('class="lag"') == 1
+
+
+def test_the_legend_says_what_everything_that_is_drawn_means(frozen: Partition) -> None:
+    known = dict(frozen.replicas) | {2: replace(frozen.replicas[2], state=State.DIVERGED, last_stable_offset=END - 9)}
+    drawn = ET.fromstring(drawn_lanes(replace(frozen, replicas=known)))
+    assert {one.attrib["class"] for one in drawn if "class" in one.attrib} == {key.drawn for key in LEGEND}
+
+
+def test_a_replica_that_a_finding_calls_frozen_says_since_when_as_the_finding_does(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.follow()
+    job.state.update_progress([progress(broker=b, last_stable_offset=50 if b == 2 else 100) for b in BROKERS])
+    found = finding(kind=FindingKind.READ_COMMITTED_FROZEN, broker=2, topic="orders", partition=0)
+    job.find(found)
+    (one,) = partitions(job.state.snapshot())
+    since = f"first suspected {found.first_suspected_at:%Y-%m-%d %H:%M:%S} UTC"
+    assert one.replicas[2].why == f"read committed frozen, {since}"
+    assert [lane.frozen for lane in lanes(one)] == [None, None, None, found.first_suspected_at, None, None]
+    assert f"frozen, {since}" in drawn_lanes(one)
+    assert ">50, 50 behind, frozen<" in drawn_lanes(one)
 
 
 def test_some_offsets_behind_are_no_alarm_and_a_replica_that_diverged_is(frozen: Partition) -> None:

@@ -9,17 +9,23 @@ import ssl
 import subprocess
 from base64 import b64encode
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from html import unescape
 from http.client import HTTPSConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from parallax.alerting.page.lanes_over_time import LEGEND as OVER_TIME
+from parallax.alerting.page.offset_lanes import LEGEND
+from parallax.alerting.page.ticket import write_report
 from parallax.alerting.server import MetricsServer, MetricsServerError
 from parallax.config import AlertingSettings
+from parallax.findings.explain import explain
 from parallax.findings.finding import current
 from parallax.findings.table import read_events
-from parallax.model import FindingKind, FindingStatus, IsolationLevel, UnknownReason
+from parallax.model import NOBODY, FindingKind, FindingStatus, IsolationLevel, UnknownReason
 from parallax.replica.types import TopicMetadata
 from tests.asking import ask
 from tests.pages import BROKERS, PASSWORD, USERS, Job, Replicas, coverage, finding, progress, shown_by
@@ -155,9 +161,59 @@ def test_a_finding_is_explained_with_its_evidence_side_by_side(job: Job) -> None
     for heading in ("What happened", "What consumers see now", "Who is right", "What to do"):
         assert f"<h2>{heading}</h2>" in text
     assert '<th scope="col">broker 1 (leader)</th><th scope="col">broker 2</th><th scope="col">broker 3</th>' in text
-    assert '<th scope="row">visible of the key</th><td>none</td><td>none</td><td>17</td>' in text
+    assert '<th scope="row">visible value of the key</th><td>none</td><td>none</td><td>offset 17</td>' in text
     assert "parallax findings acknowledge" in text
     assert "<form" not in text
+
+
+def test_of_a_finding_without_direction_every_page_says_that_consumers_may_see_it(job: Job, tmp_path: Path) -> None:
+    job.find(finding(broker=NOBODY, exposed=True))
+    write_report(job.storage, (), tmp_path / "report.html")
+    texts = [(tmp_path / "report.html").read_text()]
+    with job.served() as page:
+        texts += [ask(page, path).text for path in ("/", "/findings", f"/findings/{NAME}", "/topics/orders/0")]
+    for text in texts:
+        assert "consumers may see it" in text
+        assert "consumers see it" not in text
+    assert heading(texts[1]) == "1 open finding, 1 perhaps seen by consumers"
+    assert "Whether consumers read the wrong one is not known" in texts[3]
+
+
+def test_a_partitions_page_says_above_its_lanes_what_they_show_and_since_when_one_is_frozen(job: Job) -> None:
+    found = finding(kind=FindingKind.READ_COMMITTED_FROZEN)
+    job.find(found)
+    at = datetime.now(UTC) - timedelta(minutes=5)
+    job.record([progress(broker=b, observed_at=at, recorded_on=at.date()) for b in BROKERS])
+    with job.served() as page:
+        text = ask(page, "/topics/orders/0").text
+    for legend, lanes in ((LEGEND, 'class="timeline lanes"'), (OVER_TIME, 'class="timeline over"')):
+        before = text.partition(lanes)[0]
+        assert all(f"{key.sign} {key.means}" in before for key in legend)
+    since = f"first suspected {found.first_suspected_at:%Y-%m-%d %H:%M:%S} UTC"
+    assert f"read committed frozen, {since}" in text, "the table"
+    assert f"100, frozen, {since}" in text, "its lane"
+
+
+def test_of_a_frozen_replica_page_and_explain_name_the_same_broker_time_and_steps(job: Job) -> None:
+    answers = {str(b): {"last_stable_offset": 41 if b == 3 else 100, "open_transactions": []} for b in BROKERS}
+    evidence = {"leader": 1, "sides": {"ended": [1, 2], "open": [3]}, "replicas": answers}
+    found = finding(kind=FindingKind.READ_COMMITTED_FROZEN, evidence=json.dumps(evidence), summary="It is frozen.")
+    job.find(found)
+    at = datetime.now(UTC) - timedelta(minutes=5)
+    stable = {1: 100, 2: 100, 3: 41}
+    rows = [progress(broker=b, observed_at=at, recorded_on=at.date(), last_stable_offset=stable[b]) for b in BROKERS]
+    job.record(rows)
+    said = explain(found)
+    with job.served() as page:
+        partition, of_finding = (unescape(ask(page, path).text) for path in ("/topics/orders/0", f"/findings/{NAME}"))
+    since = f"first suspected {found.first_suspected_at:%Y-%m-%d %H:%M:%S} UTC"
+    lane = partition.partition("<strong>broker 3, read_committed</strong>")[2].partition("</p>")[0]
+    assert lane.endswith(f"41, 59 behind the furthest replica, frozen, {since}")
+    assert since in said.asked
+    for part in (said.asked, said.now, said.after, said.right, *(step.text for step in said.steps)):
+        assert part in of_finding
+    assert "broker 3" in said.after
+    assert said.steps
 
 
 def test_a_topic_and_a_partition_have_their_pages(job: Job) -> None:

@@ -105,6 +105,17 @@ def test_a_silence_is_as_long_as_it_was_and_nobody_lags_for_a_report_that_is_lef
         assert other.high_watermark == one.high_watermark
 
 
+def test_of_an_offset_that_stands_the_report_is_kept_from_which_on_it_does(tmp_path: Path) -> None:
+    job, ends = Job(tmp_path), range(0, 1500, 2)
+    rows = [row(s, 1, s) for s in ends]
+    rows += [row(s, 2, s, min(s, 517), reachable=not 900 <= s < 906) for s in range(1, 1500, 2)]
+    job.record(rows)
+    shown = recorded(job.storage, PLACE, BEGAN)
+    assert len(shown[2]) < len(rows) / 4
+    stands = [one.at for one in shown[2] if one.last_stable_offset == 517]
+    assert stands[0] == BEGAN + timedelta(seconds=517)
+
+
 def test_of_few_reports_all_are_kept(tmp_path: Path) -> None:
     job = Job(tmp_path)
     job.record([row(0, 1, 10), row(1, 1, 11, reachable=False), row(2, 1, 12), row(3, 1, 13)])

@@ -1,0 +1,51 @@
+"""The legend of a drawing: each thing that it draws, in small, with what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One entry of a legend.
+
+    Attributes:
+        drawn: the class of what is drawn.
+        sign: the same in small; page.css colours both by that class.
+        means: what it says of a replica.
+    """
+
+    drawn: str
+    sign: Markup
+    means: str
+
+
+def legend(drawing: str, entries: Mapping[str, tuple[str, str]]) -> tuple[Key, ...]:
+    """The legend of a drawing.
+
+    Args:
+        drawing: the class of the whole drawing.
+        entries: by the class of what is drawn, an SVG element and what it means. The element lies in a box of 24 by 14
+            and is without its class, such as ``rect x="1"``.
+    """
+    return tuple(
+        Key(
+            drawn,
+            Markup(  # noqa: S704 - of this program
+                f'<svg class="sign {drawing}" viewBox="0 0 24 14" aria-hidden="true"><{element} class="{drawn}"/></svg>'
+            ),
+            means,
+        )
+        for drawn, (element, means) in entries.items()
+    )
+
+
+BOX = 'rect x="1" y="2" width="22" height="10"'
+LEVEL = 'path d="M0 7H24"'
+"""A line that runs from the left to the right."""
+
+
+__all__ = ["BOX", "LEVEL", "Key", "legend"]

@@ -1,0 +1,45 @@
+"""What is said of a finding in a few words."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from parallax.findings.in_brief import Seen, frozen_since, seen, seen_counted
+from parallax.model import NOBODY, FindingKind, FindingStatus
+from tests.samples import finding
+
+
+@pytest.mark.parametrize(
+    ("fields", "how"),
+    [
+        ({"exposed": True}, Seen.YES),
+        ({"exposed": True, "status": FindingStatus.ACKNOWLEDGED}, Seen.YES),
+        ({"exposed": False}, Seen.NO),
+        ({"exposed": True, "status": FindingStatus.RESOLVED}, Seen.NO),
+        ({"exposed": True, "broker": NOBODY}, Seen.PERHAPS),
+        ({"exposed": True, "broker": NOBODY, "status": FindingStatus.SPREAD}, Seen.YES),
+    ],
+)
+def test_without_direction_consumers_may_see_it_unless_every_replica_shows_it(
+    fields: dict[str, Any], how: Seen
+) -> None:
+    assert seen(finding("a", **fields)) is how
+
+
+def test_those_that_consumers_may_see_are_counted_for_themselves() -> None:
+    shown, perhaps = finding("a", exposed=True), finding("b", exposed=True, broker=NOBODY)
+    assert seen_counted([shown, perhaps, perhaps, finding("c")]) == "1 seen by consumers, 2 perhaps seen by consumers"
+    assert seen_counted([finding("c")]) == ""
+
+
+def test_a_replica_is_frozen_since_its_first_finding_that_stands_was_suspected() -> None:
+    at = finding("a").first_suspected_at
+    frozen = {"kind": FindingKind.READ_COMMITTED_FROZEN}
+    later = finding("b", first_suspected_at=at + timedelta(hours=1), **frozen)
+    earlier = finding("c", kind=FindingKind.MARKER_MISSING)
+    over = finding("d", status=FindingStatus.RESOLVED, broker=3, **frozen)
+    undirected, other = finding("e", broker=NOBODY, **frozen), finding("f", broker=1)
+    assert frozen_since([later, earlier, over, undirected, other]) == {2: at}
