@@ -188,7 +188,7 @@ def list_reassignments() -> Request:
 
 
 def reassignments_of(response: Any) -> dict[TopicPartition, tuple[int, ...]]:
-    """By partition that is being reassigned, the brokers that will hold it in the end.
+    """By partition that is being reassigned, the brokers that hold it in the end.
 
     Raises:
         ReplicaError: the brokers did not say.
@@ -205,7 +205,7 @@ def reassignments_of(response: Any) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def describe_log_dirs(partitions: Iterable[TopicPartition], accepted: Versions = versions.DESCRIBE_LOG_DIRS) -> Request:
-    """A request for a broker's log directories, and for the sizes of its replicas of some partitions in them."""
+    """A request for a broker's log directories, and for the sizes of some partitions in them."""
     kind = DescribeLogDirsRequest.DescribableLogDirTopic
     by_topic: dict[str, list[int]] = {}
     for topic, number in partitions:
