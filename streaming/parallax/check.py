@@ -1,7 +1,7 @@
-"""What ``parallax check`` looks at before a job runs. It answers for each thing: fine, wrong, or not known now.
+"""Looks at everything that a job needs, for ``parallax check``: is it fine, wrong, or not known now?
 
-It reads, and changes nothing. What is wrong here would be refused by the job, or leave something unread. What is merely
-worth knowing is a note.
+It changes nothing. If something is wrong, a job would not start, or would leave something unread. What is merely worth
+knowing is a note.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _SOON_DAYS = 14
 
 
 def check(settings: Settings) -> Iterator[Line]:
-    """Look at everything that ``parallax check`` names; yields a line for each thing."""
+    """Look at everything that a job needs; yields a line for each thing."""
     yield _jdk()
     set_environment(settings.storage.path, settings.spark.conf, os.environ)
     yield _storage(settings.storage.path)
