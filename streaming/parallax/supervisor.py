@@ -1,6 +1,7 @@
 """Keeps streaming queries alive: it restarts those that fail or make no progress, with backoff.
 
-It knows a query only by the few members of Spark's ``StreamingQuery`` that it uses, so it imports no Spark.
+While an outage lasts, such as a full disk, it waits. It knows a query only by the few members of Spark's
+``StreamingQuery`` that it uses, so it imports no Spark.
 """
 
 from __future__ import annotations
