@@ -124,7 +124,7 @@ def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, flo
 
 
 def late_in_short(late: Late) -> str:
-    """A phrase about one late replica: that it copied something too late, or that nobody knows whether it did."""
+    """A phrase about one late replica: it copied something too late, or nobody knows whether it did."""
     if late.absence.unclear is Unclear.REASSIGNED:
         return f"copied anew since {time_text(late.absence.since_ms)}: {UNCLEAR[Unclear.REASSIGNED]}"
     if late.absence.unclear is not None:

@@ -61,8 +61,9 @@ def repairs_of(storage: str) -> Callable[[Finding], tuple[str, ...]]:
 def repaired_by(storage: str) -> Callable[[Finding], str]:
     """A function that says which repairs have mended a finding, with every replica proven; empty if none has.
 
-    For a finding that names no broker it is a copy from the one that a person says is right, proven since the finding's
-    last event: what differed again after a copy, the copy did not repair.
+    A repair is an end marker for the finding's transaction, or a copy of the accused. If the finding accuses no broker,
+    only a copy counts that was made from the replica that a person calls right, and that was proven after the finding's
+    last event. If replicas differed again after a copy, the copy did not repair them.
 
     Args:
         storage: ``storage.path``.

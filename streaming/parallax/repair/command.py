@@ -128,19 +128,19 @@ def run(settings: Settings, made: Plan, say: Say, ask: Callable[[], None] | None
     """Run a plan, step by step, until all steps are proven or something is not as planned.
 
     Args:
-        settings: of the job; ``repair.mode`` has to be ``on``.
+        settings: the job's settings; ``repair.mode`` has to be ``on``.
         made: the plan.
-        say: called with each thing that happens.
-        ask: asks a person, once nothing else refuses the plan; it raises where that person says no. All is checked
-            again behind it. None: nobody is asked.
+        say: called with a line about each thing that happens.
+        ask: asks a person once nothing else forbids the plan; it must raise if the person says no. Then everything is
+            checked again. None: nobody is asked.
 
     Returns:
-        The repair as it is on record then.
+        The repair's recorded state at the end.
 
     Raises:
-        RepairCommandError: it may not run. The settings forbid it, the plan has no steps, another repair of the
-            partition is open, a replica is away or behind, or the partition is not as it was planned.
-        EventLogError: nothing can be put on record.
+        RepairCommandError: the plan may not run. The settings forbid it, it has no steps, another repair of the
+            partition is open, a replica is away or behind, or the partition is not as it was when the plan was made.
+        EventLogError: nothing can be recorded.
         ConfigError, ReplicaError, FindingsTableError: as of `plan`.
     """
     check_may_run(settings)
