@@ -1,4 +1,4 @@
-"""Draws how far each replica was shown, read and compared over time: one *lane* for each replica and isolation level.
+"""Draws how far each replica was read and compared over time, in one *lane* for each isolation level.
 
 A lane shows the replica's log, how much of it consumers may read, and how far it was compared. All lanes of a partition
 have the same scale. Each also shows how far the furthest replica was. So a frozen replica's line runs level, and a

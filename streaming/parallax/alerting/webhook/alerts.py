@@ -36,7 +36,7 @@ _OUTCOME = "resolved_description"
 
 
 def group_of(suffered: Suffered) -> TopicPartition:
-    """The group of a condition of the job; conditions share it only if one makes the other worse.
+    """The message group of a condition of the job; conditions share it only if one makes the other worse.
 
     In PagerDuty, a person who has acknowledged an incident gets no more messages about it. So a condition of another
     sort must not be in the same incident.
@@ -45,7 +45,7 @@ def group_of(suffered: Suffered) -> TopicPartition:
 
 
 def is_of_the_job(group: TopicPartition) -> bool:
-    """Whether a group is about a condition of the job, not about the findings of a partition."""
+    """Whether a message group is about a condition of the job, not about the findings of a partition."""
     return group.partition == _OF_THE_JOB
 
 
@@ -65,7 +65,7 @@ class Alert:
 
     Attributes:
         name: the name under which it is reported.
-        group: the group whose messages report it (`parallax.alerting.webhook.outbox`).
+        group: its message group: the partition, or a group for the condition (`group_of`).
         state: the `FindingState` of a finding, or the name of the condition; if it is over, the last one.
         starts_at: when it began.
         ends_at: when it was seen to be over; None if it is not.
@@ -153,7 +153,7 @@ def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, pla
     Args:
         finding: the finding's last event, acknowledged or not.
         known: the alert about the finding so far; None if there is none.
-        group: the group whose messages report it.
+        group: its message group, which is usually its partition.
         places: the names, links and commands in the text (`Places`).
     """
     state, said = state_of(finding), acknowledgement_of(finding)

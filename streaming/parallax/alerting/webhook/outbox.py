@@ -1,9 +1,9 @@
 """Decides which messages one receiver still has to get about findings and conditions of the job, without IO.
 
-The findings of a partition form a *group* and go into one message, as with Alertmanager's grouping; so does a condition
-of the job. A message says the state at the time of sending. If it is not delivered, the next one says what it would
-have said. So a finding that is confirmed and over before the receiver can be reached is still reported, as resolved. An
-acknowledged finding is reported as acknowledged, and not again until it is over or worse.
+The findings of a partition form a *message group*: one message reports them together, as with Alertmanager. So does a
+condition of the job. A message says the state at the time of sending. If it is not delivered, the next one says what it
+would have said. So a finding that is confirmed and over before the receiver can be reached is still reported, as
+resolved. An acknowledged finding is reported as acknowledged, and not again until it is over or worse.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Pace:
     """When messages are sent; all in seconds.
 
     Attributes:
-        repeat_s: after how long a group that needs somebody is reported again.
-        wait_s: how long the first message of a group waits, so that it can report further findings as well.
-        interval_s: the shortest time between two messages about a group.
+        repeat_s: after how long a message group that needs somebody is reported again.
+        wait_s: how long its first message waits, so that it can report further findings as well.
+        interval_s: the shortest time between two messages of one group.
         retry_s: the wait after the first try that failed; it doubles with each.
         retry_most_s: the longest wait after a try that failed.
     """
@@ -52,7 +52,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a receiver gets at one moment about one group.
+    """What a receiver gets at one moment about one message group: a partition, or a condition of the job.
 
     Attributes:
         group: the partition, or the group of a condition.
@@ -70,7 +70,7 @@ class Message:
 
     @property
     def rounds(self) -> int:
-        """How often the group has needed somebody again: after it was acknowledged, or because it got worse."""
+        """How often the message group has needed somebody again: after it was acknowledged, or because it got worse."""
         return self.turns // 2
 
     @property
@@ -80,7 +80,7 @@ class Message:
 
     @property
     def is_in_part(self) -> bool:
-        """Whether only some alerts of the group were acknowledged, and others still need somebody."""
+        """Whether only some alerts of the message group were acknowledged, and others still need somebody."""
         return not self.is_firing and any(alert.status is Status.FIRING for alert in self.alerts)
 
     @property
@@ -90,7 +90,7 @@ class Message:
 
 
 class Told(NamedTuple):
-    """What a receiver knows of a group so far.
+    """What a receiver knows of a message group so far.
 
     Attributes:
         at: when the last message was delivered, seconds since 1970 UTC; None if there was none.
@@ -103,7 +103,7 @@ class Told(NamedTuple):
 
 @dataclass(slots=True)
 class Group:
-    """The state of the messages about one group; times are seconds since 1970 UTC.
+    """The state of one message group; times are seconds since 1970 UTC.
 
     Attributes:
         news_since: since when there is something to report; None if there is nothing.
@@ -112,7 +112,7 @@ class Group:
         not_before: the time before which nothing is tried.
         turns: `Message.turns` of the last message that was tried. The receiver may have got that message even if it did
             not answer.
-        is_asking: whether somebody has to act, so that the group is reported again and again.
+        is_asking: whether somebody has to act, so that the state is reported again and again.
     """
 
     news_since: float | None = None
@@ -157,11 +157,11 @@ class Outbox:
 
     @property
     def told(self) -> dict[TopicPartition, Told]:
-        """By group, when it was last reported, and `Message.turns` of that message."""
+        """By message group, when it was last reported, and `Message.turns` of that message."""
         return {place: Told(group.delivered_at, group.turns) for place, group in self._groups.items()}
 
     def waiting_since(self) -> list[float]:
-        """For each group with something to report, since when that is so, seconds since 1970 UTC."""
+        """For each message group with something to report, since when that is so, seconds since 1970 UTC."""
         return [group.news_since for group in self._groups.values() if group.news_since is not None]
 
     def observe(self, standing: Sequence[Finding], now: float, ended: Iterable[Finding] = ()) -> bool:

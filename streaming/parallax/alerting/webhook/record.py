@@ -93,7 +93,7 @@ class Record:
             self._rows.setdefault(row["receiver"], []).append(row)
 
     def of(self, receiver: str) -> tuple[list[Alert], dict[TopicPartition, Told]]:
-        """What is recorded of a receiver: its alerts, and by group what it knows."""
+        """What is recorded of a receiver: its alerts, and by message group what it knows."""
         rows = self._rows.get(receiver, [])
         alerts = [_alert(row) for row in rows]
         return alerts, {_group(row): Told(row["delivered_at"], row["turns"] or 0) for row in rows}

@@ -72,7 +72,7 @@ class WebhookStatus:
     Attributes:
         delivered_total: how many messages it has taken since the job started.
         failed_total: how many tries have failed since the job started.
-        waiting: how many groups have something still to report.
+        waiting: how many message groups have something still to report.
         oldest_s: for how many seconds the first of them has waited.
     """
 
@@ -276,7 +276,7 @@ class Notifier:
             self._changed.notify()
 
     def status(self) -> WebhookStatus:
-        """How many messages the receiver took, how many tries failed, and how many groups wait."""
+        """How many messages the receiver took, how many tries failed, and how many are to be sent."""
         with self._changed:
             since = self._outbox.waiting_since()
             oldest = max(self._clock() - min(since), 0.0) if since else 0.0
@@ -399,5 +399,5 @@ class Webhooks:
             notifier.observe_job(suffered, pending, can_end=can_end)
 
     def status(self) -> dict[str, WebhookStatus]:
-        """By receiver's name, how many messages it took, how many tries failed, and how many groups wait."""
+        """By receiver's name, how many messages it took, and how many tries failed or messages wait."""
         return {name: notifier.status() for name, notifier in self._notifiers.items()}
