@@ -144,7 +144,7 @@ def _store(objects: Objects) -> Line:
 
 
 def _job(path: str) -> Iterator[Line]:
-    """Whether a job watches; nothing where nobody can tell."""
+    """Whether a job watches; nothing if nobody can tell."""
     if said := unwatched_in_words(path):
         yield Line("job", Result.NOTE, f"{said}.")
     elif job_runs(path):
@@ -424,7 +424,7 @@ def _may_be_held(name: str, settings: Settings, given: Mapping[str, str] | Repli
 
 
 def _spaceless(client: ReplicaClient, topics: Sequence[TopicMetadata], silent: set[int]) -> str:
-    """Why a broker does not say how much space there is; empty where all that answer do."""
+    """Why a broker does not say how much space there is; empty if all that answer do."""
     places: dict[int, TopicPartition] = {}
     for topic in topics:
         for number, partition in topic.partitions.items():

@@ -381,7 +381,7 @@ class Job:
 
     @property
     def lost(self) -> str | None:
-        """What is known of another job that has taken this job's storage over; None if none has.
+        """Which other job has taken this job's storage over, in words; None if none has.
 
         A job that has lost its storage can do nothing more.
         """

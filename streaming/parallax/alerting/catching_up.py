@@ -107,7 +107,7 @@ class CatchingUp:
             self._done.discard(place)
 
     def _ends_of(self, place: TopicPartition, replicas: Mapping[Replica, ReplicaState]) -> _Ends | None:
-        """How far the furthest of its logs goes; None where not every replica has said."""
+        """How far the furthest of its logs goes; None if not every replica has said."""
         states = [replicas.get((*place, broker)) for broker in self._brokers[place]]
         known = [state for state in states if state is not None and state.high_watermark is not None]
         if len(known) < len(states):

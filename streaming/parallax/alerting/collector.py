@@ -519,7 +519,7 @@ def _keys(findings: Iterable[Finding]) -> list[tuple[list[str], float | None]]:
 def _counted(
     findings: Iterable[Finding], which: Callable[[Finding], bool] = lambda _: True
 ) -> list[tuple[list[str], float | None]]:
-    """How many of the findings of each label are of the kind that is asked for; 0 where none is."""
+    """How many of the findings of each label are of the kind that is asked for; 0 if none is."""
     counts: dict[tuple[str, ...], int] = {}
     for f in findings:
         label = (str(f.kind), str(f.severity), f.topic, str(f.partition), broker_label(f.broker))

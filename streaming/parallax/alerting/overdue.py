@@ -31,7 +31,7 @@ def behind(coverage: Coverage) -> dict[int, int]:
 
 
 def overdue(snapshot: Snapshot) -> Mapping[TopicPartition, float]:
-    """By partition, for how many seconds it has waited too long at one offset for verdicts.
+    """By partition that waits too long at one offset for verdicts, for how many seconds it has waited.
 
     These verdicts should come by themselves. Partitions with a replica that is not read (`parallax.alerting.blind`) are
     left out, since they have reasons and alerts of their own.

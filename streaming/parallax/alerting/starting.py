@@ -90,7 +90,7 @@ def left_to_read(snapshot: Snapshot) -> int:
 
 
 def _remaining(left: int, past: Past | None, now: float) -> str:
-    """How long the initial reading goes on, by its pace so far; nothing where that cannot be said yet."""
+    """How long the initial reading goes on, by its pace so far; nothing if that cannot be said yet."""
     if not left or past is None or past.first_left is None:
         return ""
     at, first = past.first_left

@@ -65,7 +65,7 @@ def broker_chunks(
     """Read replicas in some ranges of offsets; returns packed rows as a DataFrame.
 
     Args:
-        session: see `session_of`.
+        session: the Spark session of the audit (`session_of`).
         settings: how brokers are reached.
         ranges: what each reader reads; not empty.
         hash_key: 32 hexadecimal digits.
@@ -103,7 +103,7 @@ def table_chunks(
     """Read the recorded rows of some partitions up to their ends; returns packed rows as a DataFrame, by rising offset.
 
     Args:
-        session: see `session_of`.
+        session: the Spark session of the audit (`session_of`).
         storage: ``storage.path``.
         ends: by partition, the end offset in each view.
         agreed: by partition, a range in which all replicas agreed. In it and below it, only positions are read.
@@ -140,7 +140,7 @@ def progress_chunks(session: Any, storage: str, places: Iterable[TopicPartition]
     Their ``at`` is 0, so that the comparison gets them before all rows of the views.
 
     Args:
-        session: see `session_of`.
+        session: the Spark session of the audit (`session_of`).
         storage: ``storage.path``.
         places: the partitions.
     """
@@ -186,7 +186,7 @@ def compared(opening: Any, chunks: Any | None, comparer: Comparer) -> Any:
 
     Args:
         opening: a row for each partition, whose ``at`` is `STATE`.
-        chunks: packed rows; None where there are none.
+        chunks: packed rows; None if there are none.
         comparer: compares the chunks.
     """
     rows = opening if chunks is None else opening.union(chunks)

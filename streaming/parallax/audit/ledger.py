@@ -153,7 +153,7 @@ def _write(uri: str, ended: dict[TopicPartition, Ended]) -> None:
 
 
 def _load(uri: str) -> dict[TopicPartition, Ended]:
-    """Return what is on record; nothing where the table is not there, or cannot be read: audits are run again then."""
+    """Return what is on record; nothing if the table is not there, or cannot be read: audits are run again then."""
     try:
         if not DeltaTable.is_deltatable(uri):
             return {}

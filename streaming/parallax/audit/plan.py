@@ -28,7 +28,7 @@ class TopicTraits:
 
     Attributes:
         compacted: whether its cleanup policy contains ``compact``.
-        unknown: why reading its replicas cannot show whether they differ; None where it can.
+        unknown: why reading its replicas cannot show whether they differ; None if it can.
     """
 
     compacted: bool = True
@@ -250,7 +250,7 @@ _LATE_MS = (15 + 5) * 60_000
 
 
 def _holding(row: Mapping[str, Any], stable: int) -> Mapping[str, Any] | None:
-    """The transaction that holds a replica's last stable offset; None where the replica does not say."""
+    """The transaction that holds a replica's last stable offset; None if the replica does not say."""
     opened = [one for one in row.get("open_transactions") or () if one["start_offset"] <= stable]
     return min(opened, key=lambda one: one["start_offset"], default=None)
 

@@ -59,7 +59,7 @@ class Stopped:
 
     Attributes:
         view: an `IsolationLevel`.
-        read_to: the next offset that it would have read; -1 where it read nothing.
+        read_to: the next offset that it would have read; -1 if it read nothing.
         wanted: the offset that it should have reached.
         event: what ended it (a `parallax.model.ReadEvent`), or `NO_MORE`.
     """
@@ -280,7 +280,7 @@ class AuditReport:
 
     @property
     def result(self) -> Result:
-        """The worst result of the partitions; unknown where there is no partition.
+        """The worst result of the partitions; unknown if there is no partition.
 
         Diverged is the worst, then unknown, then consistent.
         """

@@ -138,8 +138,8 @@ class AuditSchedule:
         """Queue audits of partitions where a replica has copied something late, and an audit can compare it now.
 
         Args:
-            copied: by partition, all of these, when its newest late copy was seen, milliseconds since 1970 UTC. A
-                partition that is missing here is taken from the queue.
+            copied: for all such partitions, when the newest late copy was seen, milliseconds since 1970 UTC. Any other
+                partition leaves the queue.
         """
         with self._lock:
             waited_for = self._next_at()
@@ -336,7 +336,7 @@ def job_audits(
 def job_spot_checks(
     settings: Settings, client: ReplicaClient, key: str, on_checked: Callable[[Mapping[str, int]], None]
 ) -> RunSpotChecks | None:
-    """The function with which the job makes spot checks; None where the settings turn them off.
+    """The function with which the job makes spot checks; None if the settings turn them off.
 
     Args:
         settings: the job's settings.

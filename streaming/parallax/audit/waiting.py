@@ -55,7 +55,7 @@ class _Known:
     """What is known of a partition; times are seconds of the clock, events milliseconds since 1970 UTC.
 
     Attributes:
-        due: when its audit may begin; None where it waits for none.
+        due: when its audit may begin; None if it waits for none.
         pause_s: how long it was left alone after the last audit that had no verdict.
         not_before: until when it is left alone.
         audited_at: when its last audit ended.
@@ -130,7 +130,7 @@ class AuditQueue:
         return [place for place in places if place in self._known and self._known[place].due is not None]
 
     def next_at(self) -> float | None:
-        """When the next audit is due, in monotonic seconds; None where none is."""
+        """When the next audit is due, in monotonic seconds; None if none is."""
         return min(self.times().values(), default=None)
 
     def times(self) -> dict[TopicPartition, float]:

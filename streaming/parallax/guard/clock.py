@@ -234,7 +234,7 @@ class Retentions:
 
     @property
     def newest(self) -> int | None:
-        """The value of the setting that was seen last; None where none was."""
+        """The value of the setting that was seen last; None if none was."""
         return self._known[-1][0] if self._known else None
 
     def see(self, at_ms: int, retention_ms: int) -> int | None:
@@ -431,7 +431,7 @@ class _Partition:
         return leader is not None and leader.has_answered
 
     def log_ends(self, replicas: Collection[int]) -> dict[int, int | None]:
-        """Where the logs of replicas end; None where one does not answer."""
+        """Where the logs of replicas end; None if one does not answer."""
         known = {broker: self.replicas.get(broker) for broker in replicas}
         return {b: one.log_end_offset if one is not None and one.has_answered else None for b, one in known.items()}
 

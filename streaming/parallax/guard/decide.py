@@ -281,7 +281,7 @@ class Guard:
             yield Append(Event(kind, "", topic, seen.topic_id, now_ms, level, (), found, reason))
 
     def _refusal(self, topic: str, seen: TopicSeen, changes: Collection[Change] | None) -> str:
-        """Why nothing may be held; empty where it may."""
+        """Why nothing may be held; empty if it may."""
         if seen.unreadable:
             return seen.unreadable
         if topic in INTERNAL and not self.rules.internal_topics:
@@ -297,7 +297,7 @@ class Guard:
         return self._promise(topic, seen) if any(change.name == LAG for change in changes or ()) else ""
 
     def _changes(self, now_ms: int, topic: str, seen: TopicSeen, level: int) -> tuple[Change, ...] | None:
-        """The settings of a level as they would be changed; None where it is not known what they are."""
+        """The settings of a level as they would be changed; None if it is not known what they are."""
         made = []
         for name in SETTINGS if level == 2 else (RETENTION,):
             shown = seen.agreed(name)
@@ -312,7 +312,7 @@ class Guard:
         return tuple(made)
 
     def _ours(self, name: str, now: str) -> str | None:
-        """The value that the guard gives a setting; None where it need not."""
+        """The value that the guard gives a setting; None if it need not."""
         if name == RATIO:
             return None if is_same(now, _PAUSED) else _PAUSED
         if name == LAG:
@@ -420,7 +420,7 @@ class Guard:
         return self._wanted(now_ms, hold.topic, absent)[0] == 0
 
     def _end(self, now_ms: int, hold: Hold, seen: TopicSeen, absent: Collection[Absence]) -> str:
-        """Why a hold is over; empty where it is not."""
+        """Why a hold is over; empty if it is not."""
         if hold.left:
             return "overruled"
         if self.record.asked.get(hold.topic) is False:
@@ -470,7 +470,7 @@ class Guard:
         return name == RETENTION and value.isdecimal() and int(value) % _UNIT_MS == self.rules.mark
 
     def _too_little_space(self, seen: TopicSeen) -> str:
-        """Why nothing may be held for want of space; empty where there is enough, or nobody asks."""
+        """Why nothing may be held for want of space; empty if there is enough, or nobody asks."""
         if seen.free_percent is None and self.rules.min_free_percent > 0:
             return f"space is not known: {seen.spaceless or 'a broker does not answer'}"
         if seen.free_percent is not None and seen.free_percent < self.rules.min_free_percent:
@@ -478,7 +478,7 @@ class Guard:
         return ""
 
     def _promise(self, topic: str, seen: TopicSeen) -> str:
-        """Why cleaning may not be paused; empty where it may."""
+        """Why cleaning may not be paused; empty if it may."""
         lag = seen.agreed(LAG)
         if lag is not None and int(lag.value) < 2**62 and topic not in self.rules.may_shorten:
             return f"{LAG}={lag.value} may be a promise to delete: guard.compaction_lag_topics allows it"

@@ -92,7 +92,7 @@ class Hold(NamedTuple):
     until_ms: int | None
 
     def shown(self, at_ms: int) -> Paused:
-        """What a look at a time would have shown: if the topic was held, the hold's brokers clean nothing.
+        """What a look would have shown at a given time: while the topic is held, the hold's brokers clean nothing.
 
         Args:
             at_ms: the time, milliseconds since 1970 UTC.

@@ -254,7 +254,7 @@ class PointedReads:
         return max(_LEAST_LAP_MS, min(span_ms(one, self._lead_ms) for one in absences) // 24)
 
     def _stamps(self, broker: int) -> bool | None:
-        """Whether a broker goes by horizons; None where it does not answer."""
+        """Whether a broker goes by horizons; None if it does not answer."""
         at, known = self._versions.get(broker, (0.0, False))
         if at and time.monotonic() - at < _VERSION_S:
             return known

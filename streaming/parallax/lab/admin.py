@@ -408,7 +408,7 @@ def _until_done(cluster: Cluster, work: Callable[[KafkaAdminClient], bool], what
 
 
 def _unless_away(ask: Callable[[], _T]) -> _T | None:
-    """Return what the brokers answer; None where the one asked has just gone, or is not the controller any more."""
+    """Return what the brokers answer; None if the one asked has just gone, or is not the controller any more."""
     try:
         return ask()
     except KafkaError as error:

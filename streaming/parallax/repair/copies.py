@@ -108,7 +108,7 @@ class _Room:
         return self.layout.spare(self.assigned, self.size) if self.layout.wants_spare(self.assigned) else None
 
     def lacking(self) -> str:
-        """Why there is no room, with what to do; empty where there is."""
+        """Why there is no room, with what to do; empty if there is."""
         layout, left = self.layout, len(self.assigned) - 1
         if layout.wants_spare(self.assigned) and self.spare is None:
             asks = f", and min.insync.replicas asks for {layout.min_isr}" if layout.min_isr > left else ""

@@ -77,7 +77,7 @@ def is_known(assigned: tuple[int, ...], states: Collection[tuple[int, ...]]) -> 
 
 
 def _interfered(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Layout) -> str:
-    """That somebody, or a failure, has changed what the step goes by; empty where nothing has."""
+    """That somebody, or a failure, has changed what the step goes by; empty if nothing has."""
     target = layout.moving.get(look.place)
     if target not in (None, step.move.replicas):
         return f"somebody else has it reassigned, to brokers {list(target or ())}"

@@ -76,7 +76,7 @@ def _space(client: ReplicaClient, place: TopicPartition) -> tuple[dict[int, int]
 
 
 def _throttle(client: ReplicaClient, brokers: Iterable[int]) -> int:
-    """The lowest rate at which any broker copies replicas that are held back; 0 where none is set.
+    """The lowest rate at which any broker copies replicas that are held back; 0 if none is set.
 
     Raises:
         ReplicaError: a broker does not say (DESCRIBE_CONFIGS on the cluster).
@@ -91,7 +91,7 @@ def _throttle(client: ReplicaClient, brokers: Iterable[int]) -> int:
 
 
 def _automation(client: ReplicaClient, broker: int) -> str:
-    """What shows that Cruise Control runs here; empty where nothing that may be asked for does."""
+    """What shows that Cruise Control runs here; empty if nothing that may be asked for does."""
     there = sorted(name for name, topic in client.metadata(_TOPICS).items() if topic.error is None)
     if there:
         return f"there is the topic {there[0]}"

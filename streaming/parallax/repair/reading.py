@@ -137,7 +137,7 @@ class ProducerLog:
 
 
 def _row(chunk: Chunk, at: int) -> Row | None:
-    """A record, or an end marker; None where it is anything else."""
+    """A record, or an end marker; None if it is anything else."""
     columns = chunk.columns
     kind, offset = RowKind(int(columns.kind[at])), int(columns.offset[at])
     if kind is RowKind.RECORD:

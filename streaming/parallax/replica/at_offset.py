@@ -117,7 +117,7 @@ def at_offset(client: ReplicaClient, broker: int, place: TopicPartition, offset:
 
 
 def _outside(marks: Watermarks, offset: int) -> Held | None:
-    """Why a log has nothing there that could be fetched; None where it may have."""
+    """Why a log has nothing there that could be fetched; None if it may have."""
     if offset < marks.log_start_offset:
         return Held.DELETED
     if offset >= marks.log_end_offset:

@@ -338,7 +338,7 @@ class Exchange:
 
 
 def _translate(error: BaseException, broker: int, deadline: Deadline) -> ReplicaError | None:
-    """The error as ours; None where it is not for us to translate."""
+    """The error as ours; None if it is not for us to translate."""
     if isinstance(error, ReplicaError):
         return error.at(broker=broker)
     if isinstance(error, TimeoutError):

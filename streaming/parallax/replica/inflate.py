@@ -102,7 +102,7 @@ class Inflater:
         return False
 
     def _room(self, size: int) -> Array | None:
-        """The unused memory, at least ``size`` bytes of it; None where that would be too much."""
+        """The unused memory, at least ``size`` bytes of it; None if that would be too much."""
         needed = self._used + size
         if needed > WINDOW:
             return None

@@ -91,7 +91,7 @@ def as_batches(records: memoryview) -> memoryview:
 
 
 def _message(data: memoryview, at: int) -> _Message | None:
-    """The message at a place; None where it is cut short.
+    """The message at a place; None if it is cut short.
 
     Raises:
         _BrokenError: its checksum or its structure is wrong.

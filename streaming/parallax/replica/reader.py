@@ -554,7 +554,7 @@ class _Decoder:
             yield log.failed(error)
 
     def _together(self, small: Sequence[tuple[_Log, _Batches]]) -> list[Shown] | None:
-        """Decode the batches of several logs as if they were one; None where one of them is broken."""
+        """Decode the batches of several logs as if they were one; None if one of them is broken."""
         parts = [batches.answer.records for _, batches in small]
         table = np.concatenate([batches.table for _, batches in small])
         counts = [len(batches.table) for _, batches in small]
@@ -593,7 +593,7 @@ class _Batches:
         position: from where on they were asked for.
         end: where reading stops.
         table: the headers of the whole ones, in front of the first that is broken.
-        failure: what is wrong with that one; None where nothing is.
+        failure: what is wrong with that one; None if nothing is.
         reached: next offset to read behind those of the table.
         cut_short: whether the answer holds a part of a batch only.
         contradicts: the failure is that the answer contradicts itself.

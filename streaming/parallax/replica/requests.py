@@ -167,7 +167,7 @@ def describe_broker(broker: int, names: Sequence[str]) -> Request:
 
 
 def who_answers(broker: int) -> Request:
-    """A request by which a broker shows whether it has an id; `is_another` reads the answer."""
+    """A request that only the broker with a given id serves; `is_another` reads the answer."""
     return describe_broker(broker, ["broker.id"])
 
 

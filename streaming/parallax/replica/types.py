@@ -80,7 +80,7 @@ class Config:
 
 @dataclass(frozen=True)
 class LogDir:
-    """A log directory of a broker; sizes in bytes, -1 where the broker does not say."""
+    """A log directory of a broker; sizes in bytes, -1 if the broker does not say."""
 
     path: str
     total: int

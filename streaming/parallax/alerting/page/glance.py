@@ -305,13 +305,13 @@ def _compared(
     """The state of the replicas that can be read.
 
     Args:
-        coverage: None where nothing has been compared.
+        coverage: None if nothing has been compared.
         unknown: by reason, how many offsets have no verdict.
         brokers: those whose replica can be read.
         sees_all: whether all can be read.
-        loading: what is still being read or compared, of what was there when that could begin; empty where nothing is.
+        loading: what is still being read or compared, of what was there when that could begin; empty if nothing is.
         is_overdue: whether verdicts that should come by themselves do not.
-        partly: why not all of it is known to agree; empty where it is.
+        partly: why not all of it is known to agree; empty if it is.
     """
     if coverage is None:
         if is_overdue:

@@ -122,7 +122,7 @@ def _what(event: Finding) -> str:
 
 
 def _asked(event: Finding) -> str:
-    """Whom Parallax asked about what for an event; empty where a person made it."""
+    """Whom Parallax asked about what for an event; empty if a person made it."""
     evidence = evidence_of(event)
     if event.status is FindingStatus.ACKNOWLEDGED or not evidence.get("replicas"):
         return ""

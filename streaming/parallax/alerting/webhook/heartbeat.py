@@ -73,7 +73,7 @@ class Heartbeat(Collector):
         self._failures = 0 if error is None else self._failures + 1
 
     def _error(self) -> str | None:
-        """What went wrong, without the address, which is a secret; None where nothing did."""
+        """What went wrong, without the address, which is a secret; None if nothing did."""
         try:
             url = secret_of(self._settings.heartbeat_url, self._settings.heartbeat_url_file) or ""
             if not is_address(url):

@@ -215,7 +215,7 @@ def secret_of(value: SecretStr | None, file: str | None) -> str | None:
 
 
 def _retry_after(header: str | None, now: float) -> float:
-    """Seconds, from a number of them or a date (RFC 9110, 10.2.3); 0 where it says nothing that can be understood."""
+    """Seconds, from a number of them or a date (RFC 9110, 10.2.3); 0 if it says nothing that can be understood."""
     if header is None:
         return 0.0
     if header.strip().isdecimal():
@@ -293,7 +293,7 @@ class Notifier:
                 self._note(message, answer)
 
     def _next(self) -> Message | None:
-        """Wait for the message to be sent next, and have it on record; None where no more is to be sent."""
+        """Wait for the message to be sent next, and have it on record; None if no more is to be sent."""
         while True:
             with self._changed:
                 if self._is_stopped:
