@@ -132,8 +132,8 @@ class Comparer:
 def dated(suspect: Suspect, raised_at: int, shown_from: int) -> Suspect:
     """A copy of a suspect that says when it was raised, and since when its rows may have been shown.
 
-    A suspect of an audit counts as raised only when the audit has read everything. So no verdict that was given while
-    the audit read settles it.
+    A suspect of an audit counts as raised only when the audit has read everything. So a verdict on the same thing that
+    was given while the audit was still reading does not settle it.
 
     Args:
         suspect: a suspect of an audit.

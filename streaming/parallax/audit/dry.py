@@ -65,7 +65,7 @@ class DryRun:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of ``parallax audit --dry-run``: that of unknown if an audit can read nothing, otherwise 0."""
+        """The exit code of ``parallax audit --dry-run``: 3 (unknown) if an audit could read nothing, otherwise 0."""
         return 0 if self.readable else EXIT_CODES[Result.UNKNOWN]
 
 

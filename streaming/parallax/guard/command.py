@@ -29,7 +29,7 @@ PATIENCE_S = 90.0
 
 
 class GuardCommandError(Exception):
-    """The command cannot be carried out; one line that says what to do."""
+    """A command of ``parallax guard`` cannot be carried out; the text is one line that says what to do."""
 
 
 def read_record(storage: str) -> tuple[Record, list[Event]]:

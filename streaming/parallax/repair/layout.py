@@ -52,7 +52,7 @@ class Layout:
         return max(able, key=lambda broker: (self.free[broker], -broker), default=None)
 
     def wants_spare(self, assigned: tuple[int, ...]) -> bool:
-        """Whether another broker must hold the partition meanwhile, as too few replicas are left while one is copied.
+        """Whether another broker must hold the partition while a replica is copied, because too few would be left.
 
         Args:
             assigned: ids of the brokers that hold the partition.
