@@ -58,7 +58,7 @@ class PartitionPlan:
         ends: by view, the offset up to which the partition is compared; -1 if no replica said how far its log goes.
         starts: log start offset by broker, for those that answered.
         marks: by broker that answered, how far it could be read in each view when the audit began.
-        reasons: what is known to stay unknown, and why, before anything is read.
+        reasons: why something of it will stay unknown, as far as that is known before anything is read.
         readable: whether its records are read; otherwise the partition is unknown as a whole.
         beyond: what is left out without making the verdict on the rest unknown, and why. That is what lies beyond a
             last stable offset that waiting will not move (`held_for_too_long`), and replicas that are left out.
