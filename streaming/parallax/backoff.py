@@ -13,10 +13,10 @@ def backoff(tries: int, first: float, most: float, draw: Random) -> float:
     """The wait after a number of tries that failed, in the unit of ``first`` and ``most``.
 
     Args:
-        tries: how many have failed, from 1.
-        first: the wait after the first.
+        tries: how many tries have failed, from 1.
+        first: the wait after the first try, without jitter.
         most: the longest wait; jitter only ever shortens it.
-        draw: where the jitter comes from.
+        draw: random numbers for the jitter.
     """
     wait = min(first * 2 ** min(tries - 1, _DOUBLINGS), most)
     return wait * (1 - _JITTER * draw.random())

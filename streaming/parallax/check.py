@@ -1,7 +1,7 @@
-"""What ``parallax check`` looks at before a job runs. It answers for each thing: fine, wrong, or not known now.
+"""Looks at everything that a job needs, for ``parallax check``: is it fine, wrong, or not known now?
 
-It reads, and changes nothing. What is wrong here would be refused by the job, or leave something unread. What is merely
-worth knowing is a note.
+It changes nothing. If something is wrong, a job would not start, or would leave something unread. What is merely worth
+knowing is a note.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _SOON_DAYS = 14
 
 
 def check(settings: Settings) -> Iterator[Line]:
-    """Look at everything that ``parallax check`` names; yields a line for each thing."""
+    """Look at everything that a job needs; yields a line for each thing."""
     yield _jdk()
     set_environment(settings.storage.path, settings.spark.conf, os.environ)
     yield _storage(settings.storage.path)
@@ -144,7 +144,7 @@ def _store(objects: Objects) -> Line:
 
 
 def _job(path: str) -> Iterator[Line]:
-    """Whether a job watches; nothing where nobody can tell."""
+    """Whether a job watches; nothing if nobody can tell."""
     if said := unwatched_in_words(path):
         yield Line("job", Result.NOTE, f"{said}.")
     elif job_runs(path):
@@ -424,7 +424,7 @@ def _may_be_held(name: str, settings: Settings, given: Mapping[str, str] | Repli
 
 
 def _spaceless(client: ReplicaClient, topics: Sequence[TopicMetadata], silent: set[int]) -> str:
-    """Why a broker does not say how much space there is; empty where all that answer do."""
+    """Why a broker does not say how much space there is; empty if all that answer do."""
     places: dict[int, TopicPartition] = {}
     for topic in topics:
         for number, partition in topic.partitions.items():

@@ -1,4 +1,4 @@
-"""What ``parallax check`` says: a line for each thing that it looked at."""
+"""The lines of ``parallax check``: one for each thing that it looked at."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Result(StrEnum):
-    """The result of a line: whether something is wrong."""
+    """The result for one thing that ``parallax check`` looked at."""
 
     FINE = "ok"
     NOTE = "note"
@@ -22,6 +22,7 @@ class Line:
 
     Attributes:
         about: the thing, as in ``broker 1`` or ``topic orders``.
+        result: whether it is fine, wrong, or not known.
         text: one sentence; if something is wrong, it also says what to do.
     """
 
@@ -31,9 +32,9 @@ class Line:
 
 
 def exit_code(lines: Sequence[Line]) -> int:
-    """The exit code: 0 where nothing is wrong, and 1 where something is.
+    """The exit code of ``parallax check``.
 
-    It is 3 where something could not be looked at.
+    It is 1 if something is wrong, else 3 if something could not be looked at, else 0.
     """
     found = {line.result for line in lines}
     if Result.WRONG in found:

@@ -1,7 +1,7 @@
-"""What ``parallax check`` says of everything that is notified of findings.
+"""Checks, for ``parallax check``, who is notified of findings.
 
-It checks receivers, the heartbeat, and the address under which others reach the status page. It sends nothing: it only
-connects to a host and looks at its certificate.
+These are the receivers of messages, the heartbeat, and the address under which people reach the status page. No message
+is sent: it only connects to each host and looks at its certificate.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ _TIMEOUT_S = 5.0
 
 
 def receivers(alerting: AlertingSettings, *, job_runs: bool | None = None) -> Iterator[Line]:
-    """A line for each receiver, one for the heartbeat, and one for the page's address; takes some seconds at most.
+    """A line for each receiver, one for the heartbeat, and one for the status page's address.
+
+    This takes some seconds at most.
 
     Args:
-        alerting: of the job.
-        job_runs: whether it runs now, and so serves its page; None where nobody can tell.
+        alerting: the job's settings for alerts.
+        job_runs: whether the job runs now, and so serves its page; None if that is not known.
     """
     if not alerting.webhooks:
         text = "alerting.webhooks is empty: who hears of findings is up to Prometheus and its alert rules."

@@ -17,9 +17,9 @@ _ABOUT = "repair"
 
 
 def repairs(client: ReplicaClient, settings: Settings) -> Iterator[Line]:
-    """A line for each repair that is not over, and one on the right to write end markers.
+    """A line for each repair that is not over, and one on the rights that repairs need.
 
-    Where ``repair.mode`` is ``off``, nobody is asked about the right.
+    If ``repair.mode`` is ``off``, the line on rights is left out.
     """
     try:
         record = read_record(settings.storage.path)

@@ -1,7 +1,4 @@
-"""What ``parallax check`` says of single replicas.
-
-It names those that do not answer, are out of sync, or lie on an offline disk.
-"""
+"""Finds replicas that do not answer, are out of sync, or are on an offline disk, for ``parallax check``."""
 
 from __future__ import annotations
 
@@ -15,9 +12,13 @@ from parallax.replica.errors import ReplicaError, Unauthorized
 
 
 def silent_replicas(broker: int, answers: Mapping[TopicPartition, object]) -> Iterator[Line]:
-    """The replicas of a broker that do not answer although the broker does, grouped by reason.
+    """A line for each reason why replicas of a broker do not answer although the broker does.
 
     A missing right is left out, since the line about its topic says it.
+
+    Args:
+        broker: the broker's id.
+        answers: by partition, what its replica answered, or the error.
     """
     by_reason: dict[str, list[str]] = {}
     for place, answer in answers.items():
@@ -31,14 +32,14 @@ def silent_replicas(broker: int, answers: Mapping[TopicPartition, object]) -> It
 def log_directories(
     client: ReplicaClient, hosted: Mapping[int, Sequence[TopicPartition]], silent: Collection[int]
 ) -> Iterator[Line]:
-    """The log directories that are offline, by broker.
+    """A line for each broker with an offline log directory.
 
-    There is one line where none is offline, and one for brokers that do not say.
+    If none is offline, there is one line for all; another names the brokers that do not say.
 
     Args:
         client: asks the brokers.
-        hosted: the watched replicas of each broker.
-        silent: brokers that are not asked.
+        hosted: by broker, the watched partitions of which it has a replica.
+        silent: ids of brokers that do not answer, and so are not asked.
     """
     unknown: dict[int, ReplicaError] = {}
     count = 0
@@ -67,7 +68,7 @@ def log_directories(
 
 
 def out_of_sync(topics: Sequence[TopicMetadata]) -> Iterator[Line]:
-    """The replicas that are out of sync, by topic, and the partitions without a leader."""
+    """A line for each topic with replicas that are out of sync, or with partitions without a leader."""
     for topic in sorted(topics, key=lambda one: one.name):
         behind: dict[int, list[str]] = {}
         leaderless = []

@@ -1,6 +1,6 @@
-"""What ``parallax check`` says of a cluster that Strimzi runs.
+"""Finds out, for ``parallax check``, whether Strimzi runs the cluster.
 
-Strimzi's Topic Operator undoes what the guard changes.
+If so, its Topic Operator undoes the settings of topics that the guard changes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LISTENERS = "advertised.listeners"
 
 
 def reverted(client: ReplicaClient, mode: str) -> Iterator[Line]:
-    """A note that Strimzi undoes changed settings, where it runs the brokers; else nothing.
+    """If Strimzi runs the brokers, a note that it undoes changed settings; otherwise nothing.
 
     Args:
         client: client of the cluster.

@@ -1,4 +1,4 @@
-"""What ``parallax check`` says of open transactions: which hang, and where that is not known."""
+"""Finds open transactions that hang, or may hang, for ``parallax check``."""
 
 from __future__ import annotations
 
@@ -60,7 +60,13 @@ def lost_transactions(
 def open_transactions(
     client: ReplicaClient, topics: Sequence[TopicMetadata], silent: set[int]
 ) -> dict[str, list[Open]]:
-    """By topic, the open transactions in the first `_SAMPLED` of its partitions."""
+    """By topic, the open transactions in its first 20 partitions.
+
+    Args:
+        client: asks the brokers.
+        topics: the topics.
+        silent: ids of brokers that do not answer, and so are not asked.
+    """
     asked: dict[int, list[TopicPartition]] = {}
     for topic in topics:
         for number, partition in list(topic.partitions.items())[:_SAMPLED]:

@@ -1,7 +1,7 @@
-"""Watches whether every address still leads to the cluster of the storage, and logs where one does not.
+"""Watches whether every address still leads to the cluster that the storage belongs to, and logs each that does not.
 
-An answer of another cluster is refused wherever it is asked (`parallax.replica.identity`). That keeps the record right,
-but shows nothing. As long as another address answers, nobody needs the one that now leads elsewhere.
+Answers of another cluster are refused everywhere (`parallax.replica.identity`). That keeps the tables right, but nobody
+would notice the wrong address as long as another address answers.
 """
 
 from __future__ import annotations

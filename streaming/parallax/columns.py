@@ -1,4 +1,4 @@
-"""Delta tables as this package defines them: name, type and meaning of each column, in one place."""
+"""How Delta tables are defined in this package: name, type and meaning of each column, in one place."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Column(NamedTuple):
     """One column of a table.
 
     Attributes:
-        name: its name in the table.
+        name: the column's name in the table.
         type: its Arrow type.
-        meaning: a text for people, with unit and example where there are some. It goes into the reference, not the
-            table.
+        meaning: what it holds, for people, with unit and example if there are any. The reference has this text, the
+            table has not.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Table:
     """One table below ``storage.path``.
 
     Attributes:
-        name: its folder.
+        name: the table's name, and that of its folder.
         holds: what one row is, and how rows change; for people.
         columns: its columns in order.
     """

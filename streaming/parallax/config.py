@@ -1,7 +1,7 @@
 """The settings of the always-on job: one YAML file, overridden by environment variables, validated as a whole.
 
-Every unknown key is an error. Environment variables are named ``PARALLAX_<SECTION>__<NAME>``, e.g.
-``PARALLAX_STORAGE__PATH``. Lists may be written as JSON or separated by commas; other values of several parts are JSON.
+Every unknown key is an error. Environment variables are named ``PARALLAX_<SECTION>__<NAME>``, as in
+``PARALLAX_STORAGE__PATH``. A list in a variable is JSON, or its parts are separated by commas; a mapping is JSON.
 Kafka's own options keep Kafka's spelling under ``kafka:``.
 """
 
@@ -99,10 +99,10 @@ _HOLDS_A_PASSWORD = re.compile(r"[A-Za-z][\w+.-]*://[^@]*:[^@]*@")
 
 
 def storage_path(value: str) -> str:
-    """The path of a job's storage, unchanged.
+    """Check the path of a job's storage; returns it unchanged.
 
     Raises:
-        ValueError: no file system has such a path, or it is in a store that is not supported.
+        ValueError: no file system can have such a path, or it is in a store that is not supported.
     """
     _named(value)
     scheme, separator, rest = value.partition("://")
@@ -1029,7 +1029,11 @@ def load(path: str | Path) -> Settings:
 
 
 def validate(document: dict[str, Any], where: str = "settings") -> Settings:
-    """Validate settings that are already a mapping.
+    """Validate settings that are given as a mapping.
+
+    Args:
+        document: the settings by section, as the file has them.
+        where: what errors call their origin.
 
     Raises:
         ConfigError: a setting is wrong; the text is one line that names every such option.

@@ -21,10 +21,10 @@ class _NotNow:
 
 @cache
 def keep_pandas_out() -> None:
-    """Let pyarrow make its first conversion without importing pandas, which saves memory and seconds.
+    """Have pyarrow convert Python's values without importing pandas, which would cost 26 MB and up to seconds.
 
-    The import takes 26 MB of each process and up to seconds. pyarrow tries it once. What does need pandas
-    (``to_pandas``) still imports it. Where pandas is imported already, this has no effect.
+    pyarrow tries that import once, at its first conversion, which this makes here. Functions that need pandas
+    (``to_pandas``) still import it. If pandas is imported already, this has no effect.
     """
     finder = _NotNow()
     sys.meta_path.insert(0, finder)

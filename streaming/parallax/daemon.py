@@ -1,8 +1,8 @@
 """The process from which Spark's Python workers are forked (``spark.python.daemon.module``): it imports all they need.
 
-Spark's own daemon imports nothing before it forks. So each worker imports pyarrow and loads compiled kernels again,
-which takes seconds and a copy in memory. This daemon imports them once and then hands over to Spark's; workers share
-its pages. Threads do not survive a fork, so the libraries are kept from starting any.
+Spark's own daemon imports nothing before it forks. So each worker would import pyarrow and load compiled kernels again,
+which takes seconds and memory. This daemon imports them once, and then runs Spark's; the workers share its memory.
+Threads do not survive a fork, so the imported libraries are kept from starting any.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SINGLE_THREADED = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 def preload() -> None:
     """Import what a worker of Spark needs to run, to read replicas, to record and to compare.
 
-    The kernels name their signatures, so importing them loads their machine code from numba's cache.
+    Importing the compiled kernels also loads their machine code from numba's cache, because their signatures are given.
     """
     import gc
     from importlib import import_module
@@ -41,7 +41,7 @@ def preload() -> None:
 
 
 def main() -> None:
-    """Preload for the workers that run tasks, then serve as Spark's daemon does."""
+    """Import what workers need, then serve as Spark's own daemon does."""
     problem = unlike()
     if problem is not None:
         sys.exit(problem)  # What a pickle of another release does is anybody's guess; Spark passes this line on.

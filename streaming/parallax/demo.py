@@ -1,7 +1,7 @@
 """``parallax demo``: three brokers, five divergences and a healthy control, and the job that finds the five.
 
-The job is the one that ``parallax run`` starts. The demo only plays the scenarios, watches, and compares what was found
-with what was made.
+The job is the one that ``parallax run`` starts. The demo only plays the scenarios, watches, and compares the findings
+with the divergences that it made.
 """
 
 from __future__ import annotations
@@ -91,17 +91,17 @@ def run_demo(
 ) -> int:
     """Run the demo; returns the exit code: 0 if exactly the expected findings were confirmed, 1 if not.
 
-    With ``repair`` it is 0 only if each was repaired as well, and consumers of the broker that was wrong read what is
-    right.
+    With ``repair`` it is 0 only if each divergence was repaired as well, and consumers of the broker that was wrong
+    then get the right data.
 
     Args:
-        kafka_version: release of the lab's brokers.
-        producer: ``legacy`` or ``java``.
+        kafka_version: Kafka's version.
+        producer: the client that writes transactions: ``legacy`` or ``java`` (`parallax.lab.traffic`).
         data: folder for the tables, which is kept; a new temporary one by default.
         picture: where to write an SVG of what the terminal showed.
         stay: leave brokers and job up until Ctrl+C, so that somebody can look at the status page.
         guard: play each script twice in one outage, on a topic that the job guards and on one that it does not.
-        repair: have each finding repaired, and read as a consumer does once the broker leads that was wrong.
+        repair: repair each finding; then let the broker that was wrong lead, and read from it as a consumer does.
         output: ``text`` or ``json``. With ``json``, a document comes at the end, and texts for people go to standard
             error.
 
@@ -165,7 +165,14 @@ def _not_told(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMap
 
 
 def demo_settings(bootstrap_servers: str, folder: Path, *, guard: bool = False, repair: bool = False) -> Settings:
-    """The settings of the demo's job: defaults, the lab's brokers, and those of guard and repair if wanted."""
+    """The settings of the demo's job.
+
+    Args:
+        bootstrap_servers: the lab's brokers.
+        folder: the job's storage path.
+        guard: whether a guard acts on some of the topics.
+        repair: whether repairs are allowed.
+    """
     guarded: dict[str, Any] = {
         "guard": {
             "mode": "act",
@@ -330,7 +337,7 @@ def _stay(job: Job, board: Board) -> None:
 
 @dataclass(frozen=True)
 class Match:
-    """An expected finding, and the confirmed one that matches it."""
+    """An expected finding, and the confirmed finding that matches it."""
 
     expected: ExpectedFinding
     finding: Finding
@@ -339,7 +346,7 @@ class Match:
     def seconds(self) -> float:
         """How long the job took to confirm the finding, in seconds.
 
-        The time begins with the first reading of the broker that showed the divergence.
+        The time begins when a reading of the broker first showed the divergence.
         """
         return max(0.0, self.finding.decided_at.timestamp() - self.expected.readable_at)
 
@@ -368,10 +375,10 @@ def standing(folder: Path) -> list[Finding]:
 
 
 def judge(expected: Sequence[ExpectedFinding], found: Sequence[Finding]) -> Outcome:
-    """Compare the confirmed findings with the expected ones, one for one.
+    """Match the confirmed findings with the expected ones.
 
-    A finding matches by kind, topic, partition and broker. It also counts when it is resolved by now: compaction on the
-    accused replica may remove the last trace.
+    A finding matches by kind, topic, partition and broker. It counts even if it is resolved by now, since compaction on
+    the accused replica may have removed the last trace.
     """
     left = [finding for finding in found if finding.status is not FindingStatus.DISMISSED]
     matches, missing = [], []

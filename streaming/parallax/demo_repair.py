@@ -45,8 +45,8 @@ class Mended:
     """What the demo has repaired, and what it could not.
 
     Attributes:
-        repaired: by topic, the steps that it took.
-        wrong: what was not repaired, or is not read as it should be; a line for each.
+        repaired: by topic, the steps that its repair took.
+        wrong: a line for each topic that was not repaired, or that consumers do not read as they should.
     """
 
     repaired: dict[str, list[str]] = field(default_factory=dict)
@@ -67,11 +67,11 @@ def mend(cluster: Cluster, settings: Settings, findings: Sequence[Finding], mend
     """Repair each open finding by its plan. Then let the broker that was wrong lead, and read from it.
 
     Args:
-        cluster: the lab.
-        settings: of the job, which is running; ``repair.mode`` is ``on``.
-        findings: that were confirmed.
-        mended: collects what was repaired.
-        say: gets each line for people.
+        cluster: the lab's cluster.
+        settings: the settings of the job, which is running; ``repair.mode`` is ``on``.
+        findings: the confirmed findings.
+        mended: collects what was repaired, and what could not be.
+        say: called with each line for people.
     """
     found = sorted((one for one in findings if one.is_open), key=lambda one: one.topic)
     over = sorted({one.topic for one in findings} - {one.topic for one in found})
@@ -157,7 +157,7 @@ def consumed(bootstrap_servers: str, topic: str) -> dict[str, str]:
     """The latest value of each key, as a plain read_committed consumer of the leader gets it.
 
     Raises:
-        LabError: it is not read to its end within half a minute.
+        LabError: the topic could not be read to its end within half a minute.
     """
     options: dict[str, Any] = {
         "bootstrap.servers": bootstrap_servers,

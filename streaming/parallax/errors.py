@@ -1,4 +1,4 @@
-"""What errors of every layer share: the error for what the machine lacks, and helpers for texts."""
+"""Shared by all layers: helpers for the texts of errors, and the error for what the machine lacks."""
 
 import re
 
@@ -23,24 +23,21 @@ _NOT_OF_A_NAME = re.compile("[^A-Za-z_.-].*", re.DOTALL)
 
 
 def option_name(text: object) -> str:
-    """The name of an unknown option, without anything from where no name can go on.
+    """The name of an unknown option, up to the first character that no option's name has.
 
-    In ``sasl.password:x``, a secret follows the name.
+    The rest may be a secret, as in ``sasl.password:x``.
     """
     return _NOT_OF_A_NAME.sub("...", str(text))
 
 
 def plain(message: str) -> str:
-    """Pydantic's message about a value, without its word for the kind of error.
-
-    Typer's options are read with it, too.
-    """
+    """Pydantic's message about a wrong value, without the words that Pydantic puts before it."""
     return message.removeprefix("Value error, ")
 
 
 def is_text(value: str) -> bool:
     """Whether a text can be written as UTF-8.
 
-    Half of a surrogate pair cannot. It comes from bytes that were not UTF-8.
+    Half of a surrogate pair cannot. Python makes one of a byte that is not UTF-8, as in a file's name.
     """
     return not any("\ud800" <= character <= "\udfff" for character in value)

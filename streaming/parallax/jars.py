@@ -1,6 +1,6 @@
-"""The jars that Spark, the lab's Kafka and S3 need, which pyspark's own Ivy fetches once into a cache.
+"""The jars that are fetched once into a cache, by the Ivy that pyspark brings.
 
-They are Kafka's for the lab, and those of Delta and Hadoop's S3A for Spark.
+The lab needs Kafka's. Spark needs Delta's and, for S3, those of Hadoop's S3A.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ _S3_MODULE = """\
 
 
 def cache_folder() -> Path:
-    """The folder for what is kept between runs: ``PARALLAX_CACHE``, else ``~/.cache/parallax``."""
+    """The folder for files that are kept between runs: ``PARALLAX_CACHE``, else ``~/.cache/parallax``."""
     return Path(os.environ.get("PARALLAX_CACHE") or Path.home() / ".cache" / "parallax")
 
 
 def kafka_jars(version: str = DEFAULT_KAFKA_VERSION, *, progress: Progress | None = None) -> Path:
-    """The folder of Kafka's jars; they are resolved where the cache does not have them yet.
+    """The folder of Kafka's jars; they are fetched if the cache does not have them yet.
 
     Args:
         version: a released version of Kafka, such as ``4.2.1``.
@@ -90,7 +90,7 @@ def kafka_jars(version: str = DEFAULT_KAFKA_VERSION, *, progress: Progress | Non
         ``<cache>/kafka-<version>``, with every jar of the broker, of the Java clients and of Kafka's tools.
 
     Raises:
-        SetupError: there is no JDK, that is no version number, or the jars could not be resolved.
+        SetupError: there is no JDK, ``version`` is no version number, or the jars could not be fetched.
     """
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise SetupError(f"Kafka version {version!r} is not of the form 4.2.1; name a released version")
@@ -99,7 +99,7 @@ def kafka_jars(version: str = DEFAULT_KAFKA_VERSION, *, progress: Progress | Non
 
 
 def delta_jars(*, progress: Progress | None = None) -> Path:
-    """The folder of the jars that Spark needs for Delta; they are resolved where the cache does not have them yet.
+    """The folder of the jars that Spark needs for Delta; they are fetched if the cache does not have them yet.
 
     Raises:
         SetupError: there is no JDK, or the jars could not be resolved.
@@ -109,7 +109,7 @@ def delta_jars(*, progress: Progress | None = None) -> Path:
 
 
 def s3_jars(*, progress: Progress | None = None) -> Path:
-    """The folder of the jars by which Hadoop reaches S3; they are resolved where the cache does not have them yet.
+    """The folder of the jars with which Hadoop reaches S3; they are fetched if the cache does not have them yet.
 
     Raises:
         SetupError: there is no JDK, or the jars could not be resolved.
@@ -123,7 +123,7 @@ def hadoop_version() -> str:
     """The version of Hadoop that pyspark brings.
 
     Raises:
-        SetupError: it brings none.
+        SetupError: pyspark brings none.
     """
     for jar in pyspark_jars().glob("hadoop-client-api-*.jar"):
         return jar.stem.removeprefix("hadoop-client-api-")
@@ -134,16 +134,16 @@ def delta_classpath() -> str:
     """A Java class path with Delta's jars, without those that pyspark itself brings.
 
     Raises:
-        SetupError: see ``delta_jars``.
+        SetupError: there is no JDK, or the jars could not be fetched.
     """
     return _beside_pyspark(delta_jars())
 
 
 def s3_classpath() -> str:
-    """A Java class path with the jars by which Hadoop reaches S3, without those that pyspark itself brings.
+    """A Java class path with the jars with which Hadoop reaches S3, without those that pyspark itself brings.
 
     Raises:
-        SetupError: see ``s3_jars``.
+        SetupError: there is no JDK, or the jars could not be fetched.
     """
     return _beside_pyspark(s3_jars())
 
@@ -158,13 +158,16 @@ def _beside_pyspark(folder: Path) -> str:
 
 @contextmanager
 def made_once(target: Path) -> Iterator[bool]:
-    """Let one process at a time make something in the cache; yields whether ``target`` is still to be made.
+    """In a ``with`` block, only this process makes something in the cache; yields whether it is still to be made.
 
-    The lock is on the folder that will hold the target. So no lock file is left behind, and Ivy has its cache to
-    itself.
+    The folder that will hold it is locked. So no lock file is left behind, and only one process at a time uses Ivy's
+    cache.
+
+    Args:
+        target: the file or folder to make.
 
     Raises:
-        SetupError: that folder cannot be written.
+        SetupError: the folder that will hold it cannot be written.
     """
     if target.exists():
         yield False
@@ -184,12 +187,12 @@ def made_once(target: Path) -> Iterator[bool]:
 
 
 def resolved(name: str, what: str, module: str, progress: Progress | None = None) -> Path:
-    """A folder of jars in the cache; they are resolved from an Ivy module's dependencies where it is not there yet.
+    """A folder of jars in the cache; if it is not there yet, Ivy fetches the dependencies of a module into it.
 
     Args:
         name: name of the folder.
-        what: the jars, as errors and ``progress`` name them.
-        module: the text of an ``ivy.xml``.
+        what: what errors and ``progress`` call the jars.
+        module: the text of an ``ivy.xml``, which lists the dependencies.
         progress: called with a short text for each step.
 
     Raises:

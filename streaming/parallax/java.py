@@ -1,4 +1,4 @@
-"""Find a JDK that runs Kafka's brokers and Spark."""
+"""Finds a JDK that runs Kafka's brokers and Spark."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def find_java(accept: Container[int] = SPARK_NEEDS) -> Java:
         accept: the accepted feature releases; Spark's by default, which suit Kafka too.
 
     Raises:
-        SetupError: there is none, it does not start, or its release is not accepted.
+        SetupError: there is no JDK, it does not start, or its release is not accepted.
     """
     path = _launcher()
     release = _release(path)

@@ -1,6 +1,6 @@
 """The job that ``parallax run`` starts: it reads, compares, probes and reports until it is stopped.
 
-It is the queries that record and compare, the findings manager and the metrics, started and stopped together.
+It consists of the queries that record and compare, the findings manager and the metrics. They start and stop together.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Job:
     # --- life -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Check what can be checked, then start everything; where a part fails, what was started is stopped again.
+        """Check what can be checked, then start everything; if a part fails, all that was started is stopped again.
 
         Raises:
             JobError: the storage path cannot be used, or another job uses it.
@@ -381,7 +381,7 @@ class Job:
 
     @property
     def lost(self) -> str | None:
-        """The job that has taken this job's storage over; None where none has.
+        """Which other job has taken this job's storage over, in words; None if none has.
 
         A job that has lost its storage can do nothing more.
         """
@@ -512,14 +512,14 @@ class Job:
         return list(self.state.snapshot().findings.open)
 
     def positions(self) -> dict[Reader, PositionSeen]:
-        """By reader, its last position that was recorded since the start."""
+        """By reader, the last position that it has recorded since the start."""
         with self._lock:
             return dict(self._seen)
 
     def has_recorded(self, topic: str, partition: int, broker: int, offset: int) -> bool:
-        """Whether both views of a replica hold all that it shows up to an offset, that offset included.
+        """Whether both views hold all that a replica shows up to and at an offset.
 
-        The read_committed view does once it has reached the last stable offset that the other view saw.
+        The view of read_committed need only reach the last stable offset that the reader of read_uncommitted saw.
         """
         seen = self.positions()
         uncommitted = seen.get(Reader(int(IsolationLevel.READ_UNCOMMITTED), broker, topic, partition))
@@ -534,10 +534,10 @@ def lock_storage(path: str) -> IO[str] | None:
     """Make sure that this is the only job on a storage path; the lock ends with the process, however that ends.
 
     Args:
-        path: ``storage.path``; on an object store, a lease takes the lock's place (`take_lease`).
+        path: ``storage.path``.
 
     Returns:
-        The open lock file, to be closed at the end.
+        The open lock file, to be closed at the end; None on an object store, which needs a lease (`take_lease`).
 
     Raises:
         JobError: the folder cannot be made or written, or another job holds the lock.
@@ -581,11 +581,11 @@ def _locked(file: IO[str]) -> bool:
 
 
 def take_lease(path: str, say: Say) -> Lease:
-    """Make sure that this is the only job on a storage path of an object store; see `Lease`.
+    """Make sure that this is the only job on a storage path of an object store, by a lease that it must renew.
 
     Args:
         path: ``storage.path``.
-        say: called with a line for people where another lease has to expire first.
+        say: called with a line for people if another lease has to expire first.
 
     Raises:
         JobError: another job holds the lease, or the store cannot be used.
@@ -604,7 +604,12 @@ def take_lease(path: str, say: Say) -> Lease:
 
 
 def take_over(path: str, key: str, epoch: int) -> None:
-    """Fence the tables, so that an earlier job on this storage can commit nothing more.
+    """Mark the tables, so that an earlier job on this storage can commit nothing more.
+
+    Args:
+        path: ``storage.path``.
+        key: the views' hash key, 32 hexadecimal digits.
+        epoch: the number of this job's lease; jobs with a lower number can commit nothing more.
 
     Raises:
         JobError: yet another job has taken the storage over, or a table cannot be written.
@@ -633,19 +638,19 @@ def take_over(path: str, key: str, epoch: int) -> None:
 
 
 def moved(path: str, cluster_id: str, say: Say) -> str | None:
-    """Bind a storage to a cluster while no job runs on it.
+    """Bind a storage to another cluster, as long as no job runs on it.
 
     Args:
         path: ``storage.path``.
-        cluster_id: id of that cluster.
-        say: called with a line for people where another lease has to expire first.
+        cluster_id: id of the new cluster.
+        say: called with a line for people if another lease has to expire first.
 
     Returns:
-        The id of the cluster that it belonged to before; None where it belonged to none, or nobody knows.
+        The id of the cluster that the storage belonged to before; None if it belonged to none, or if that is not known.
 
     Raises:
-        JobError: a job runs on it, or nothing is there.
-        ConfigError: that is no cluster's id, or the storage cannot be written.
+        JobError: a job runs on the storage, or there is none at this path.
+        ConfigError: ``cluster_id`` can be no cluster's id, or the storage cannot be written.
     """
     if not is_remote(path) and not Path(rust_path(path)).is_dir():
         raise JobError(f"storage.path: {path} is not there yet; the first start of a job makes it and binds it")
@@ -670,8 +675,8 @@ def run_until_signal(settings: Settings, say: Say, shell: Shell = ANYWHERE) -> N
     """Run a job until SIGTERM or SIGINT, then stop it in good order.
 
     Raises:
-        JobError: see ``Job.start``, which also raises other errors. Or another job has taken the storage over, or what
-            started this job has ended.
+        JobError: the job cannot start; another job has taken its storage over; or the process that started this one has
+            ended. If it cannot start, there are other errors as well (`Job.start`).
     """
     job = Job(settings, say, shell)
     configure_logging(also=[_once(job.room)])

@@ -1,6 +1,6 @@
 """The kinds of findings: what each is about, how grave it is, and the words for it, in one table.
 
-A kind is added here and in `parallax.model.FindingKind`. All else that a layer needs to know of it is derived.
+To add a kind, add it here and in `parallax.model.FindingKind`. Layers derive all else that they need to know of it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from parallax.model import FindingKind, Rule, Severity
 
 
 class Family(StrEnum):
-    """What a kind is about: kinds of one family are about the same subject.
+    """What findings of a kind are about; kinds of one family are about the same thing.
 
-    It decides which code judges the kind, and what its cause is made of.
+    The family decides which code judges the kind, and of what a finding's cause is made.
     """
 
     TRANSACTION = "transaction"
@@ -31,7 +31,7 @@ class Family(StrEnum):
 
 
 class Clears(StrEnum):
-    """Which replicas the proof of a kind clears, besides accusing one (`parallax.findings.cleared`)."""
+    """Which replicas the proof of a finding clears, besides that it accuses one (`parallax.findings.cleared`)."""
 
     NOBODY = "nobody"
     """It says of the accused that it is wrong, and nothing of the others."""
@@ -62,23 +62,23 @@ class Kind:
 
     Attributes:
         rule: the invariant that it breaks.
-        family: its subject.
-        rank: within its family, a kind of a higher rank says more of the same cause, and refines one of a lower rank.
+        family: what it is about.
+        rank: of two kinds of one family, that with the higher rank says more of the same cause, and replaces the other.
         shows: the sentence on what the replicas show. Fields: broker, partition, offset, others, sides, marker,
             producer_id, start, lso, shown. ``others`` is "on" with the replicas that show something else than the
             accused, or were read to show it. ``sides`` says who shows what. ``marker`` is the offset of the end marker,
             ``start`` that of the transaction. ``lso`` is the accused's, and ``shown`` is the offset of the value that
             the accused shows.
-        was: the same sentence in the past, for a finding that is over. Fields: broker, partition, offset.
+        was: the same sentence in the past tense, for a finding that is over. Fields: broker, partition, offset.
         headline: what the accused does wrong, in a few words, without the offset. Fields: broker, partition.
         consumers: what happens to consumers of the accused; it follows the word "consumers".
         runbook: the anchor of the heading in docs/runbook.md that says what to do.
         clears: which of the other replicas its proof shows to be right.
         severity: whether it pages or opens a ticket.
-        agreeing: how many probes in a row must prove it. It is more than one where the kind pages and rests on what a
-            replica does not list at a moment, and not on records and markers that it shows.
-        many: the sentence on many keys or transactions together, for a kind where one cause may hit many. Fields:
-            broker, partition, count, counted (with its noun), lowest and highest (offsets).
+        agreeing: how many probes in a row must prove it. It is more than one if the kind pages, and rests on something
+            that a replica does not list at the moment instead of on records and markers that it shows.
+        many: the sentence on many keys or transactions together, for a kind of which one cause may bring about many.
+            Fields: broker, partition, count, counted (the number with its noun), lowest and highest (offsets).
     """
 
     rule: Rule

@@ -120,7 +120,7 @@ def configure_logging(stream: IO[str] | None = None, also: Sequence[Processor] =
 
     Args:
         stream: standard error by default.
-        also: what else each event goes through; structlog's `DropEvent` leaves it out.
+        also: functions through which each event goes as well; one that raises structlog's `DropEvent` leaves it out.
     """
     to = cast("TextIO", Forgiving(stream or sys.stderr))
     structlog.configure(

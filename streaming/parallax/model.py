@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic, as Kafka's clients name it."""
+    """A partition: topic and number, as Kafka's clients name it."""
 
     topic: str
     partition: int
@@ -39,12 +39,12 @@ def hash_text(*halves: int) -> str:
 
 
 def id_of(*parts: object) -> str:
-    """An id of 32 hexadecimal digits, which depends on the given parts only."""
+    """An id of 32 hexadecimal digits, made from the given parts: the same parts give the same id."""
     return hashlib.blake2b("\0".join(map(str, parts)).encode(), digest_size=16).hexdigest()
 
 
 def hash_halves(text: str) -> tuple[int, int]:
-    """The two signed halves of a hash of 128 bits that `hash_text` has written; 0 for a half that is missing.
+    """The two signed 64-bit halves of a hash that `hash_text` has written; 0 for a half that is missing.
 
     Raises:
         ValueError: the text is no such hash.
@@ -93,7 +93,7 @@ column, was of the bytes as they lie in the record; 2 is of their canonical form
 
 
 class Outcome(IntEnum):
-    """The outcome of a record that one replica gives a read_committed consumer (column ``outcome``)."""
+    """What a record is for a read_committed consumer of one replica (column ``outcome``)."""
 
     NONE = 0
     """Not transactional: visible as soon as it is below the last stable offset."""
@@ -104,7 +104,7 @@ class Outcome(IntEnum):
 
 
 class ReadEvent(StrEnum):
-    """The event that a position row reports next to the position (field ``position.event``)."""
+    """Why a reader stopped at a position, or what happened there (field ``position.event`` of a position row)."""
 
     OK = "ok"
     UNREACHABLE = "unreachable"
@@ -170,7 +170,7 @@ PASSING = frozenset(
 
 
 class MissingRight(StrEnum):
-    """The right that Parallax lacks where a broker refuses a request (label ``reason``)."""
+    """The right that Parallax lacks when a broker refuses a request (label ``reason``)."""
 
     READ = "read"
     """READ on the topic: Fetch and DescribeProducers need it."""

@@ -1,4 +1,4 @@
-"""The time now, and times as text. Kafka's settings and records may name any 64 bits of milliseconds."""
+"""The time now, and times as text for people. A time may be any 64-bit number, since records may hold any."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def now_ms() -> int:
 
 
 def span_text(seconds: float) -> str:
-    """A length of time in the largest unit that fits into it twice: ``90 s``, ``2.5 h``, ``24 h``, ``7 days``.
+    """A length of time as text, in the largest unit of which it has at least two: ``90 s``, ``2.5 h``, ``7 days``.
 
     Args:
         seconds: how long.
@@ -34,7 +34,7 @@ def roughly(seconds: float) -> str:
 
 
 def time_text(ms: float) -> str:
-    """A time in UTC, to the second; outside of the years 1 to 9999 the text says so.
+    """A time in UTC as text, to the second; if it is outside of the years 1 to 9999, the text says so.
 
     Args:
         ms: milliseconds since 1970 UTC.

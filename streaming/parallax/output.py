@@ -31,7 +31,7 @@ def error_line(text: str, output: str) -> str:
 
 
 def bytes_as_text(raw: bytes) -> str:
-    """Bytes for people: as text where they are UTF-8, else hexadecimal."""
+    """Bytes for people: as text if they are UTF-8, else hexadecimal."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -44,16 +44,16 @@ def printable(text: str) -> str:
 
 
 def as_json(document: object) -> str:
-    """A document as JSON text for programs, as the commands print it.
+    """A document as JSON text, as commands print it for programs.
 
     Args:
-        document: what JSON has; paths, too, which become text.
+        document: values that JSON can hold; paths become text.
     """
     return json.dumps(document, indent=2, default=str)
 
 
 def console(to: TextIO, **more: Any) -> Console:
-    """A console for people: colours and moving parts only where it is a terminal, whatever FORCE_COLOR says.
+    """A console for people; colours and moving parts appear only on a terminal, whatever FORCE_COLOR says.
 
     Args:
         to: the stream.
@@ -67,10 +67,10 @@ def console(to: TextIO, **more: Any) -> Console:
 def print_table(
     shown: Console, headings: Sequence[str], rows: Sequence[Sequence[str | Text]], *, numbers: Collection[str] = ()
 ) -> None:
-    """Print rows as a table whose words are whole.
+    """Print rows as a table, without breaking words.
 
-    Where the table is wider than the terminal, each row is a block of lines instead, with a line for each cell. A file
-    or a pipe has no width, and gets a table.
+    If the table is wider than the terminal, each row becomes a block of lines instead, with a line for each cell. A
+    file or a pipe always gets a table.
 
     Args:
         shown: the console to print to.
@@ -109,11 +109,11 @@ def _padded(cell: Text, width: int, is_number: bool) -> Text:
 
 @contextmanager
 def waiting(text: str, on: TextIO | None = None) -> Iterator[None]:
-    """While the block runs, say on a terminal what it waits for, and that it goes on; the line is removed at the end.
+    """While a ``with`` block runs, show on a terminal what is waited for; the line is removed at the end.
 
     Args:
-        text: what it waits for.
-        on: the console; standard error by default.
+        text: what is waited for.
+        on: the stream to write to; standard error by default.
     """
     shown = console(on or sys.stderr)
     with shown.status(text) if shown.is_terminal else nullcontext():
@@ -122,13 +122,16 @@ def waiting(text: str, on: TextIO | None = None) -> Iterator[None]:
 
 @contextmanager
 def output(file: Path | None) -> Iterator[TextIO]:
-    """Where a report is written: standard output, or a file that is replaced as a whole at the end.
+    """In a ``with`` block, the stream to write a report to: standard output, or a file that is replaced at the end.
 
-    The new file is made next to the old one before the block runs. So a file that cannot be written is known
-    immediately, and an earlier report stays until there is a new one.
+    The new file is made next to the old one before the block runs. So it fails before the block if the file cannot be
+    written, and an earlier report stays until there is a new one.
+
+    Args:
+        file: the file; None for standard output.
 
     Raises:
-        SetupError: the file cannot be written. It is raised before the block, or after it.
+        SetupError: the file cannot be written.
     """
     if file is None:
         yield sys.stdout

@@ -1,6 +1,6 @@
-"""Notices that a machine is too small for what it runs, and lets restarts wait.
+"""Notices that a machine is too busy to start Spark's processes in time, and delays restarts then.
 
-A start that is slow for that reason is no failure, and one line of the log says so.
+A query that fails for that reason is not at fault, and one line of the log says so.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _OVER_AFTER_S = 600.0
 
 
 def load() -> tuple[float, int]:
-    """How busy this machine is, and how many cores this process may use.
+    """The load of this machine, and how many cores this process may use.
 
-    The load is how many processes have run or wanted to run in the last minute.
+    The load is how many processes have run or wanted to run, on average over the last minute.
     """
     return os.getloadavg()[0], len(os.sched_getaffinity(0))
 
 
 class Overload:
-    """Notices starts of queries that fail for lack of processor time, and how long the next start waits.
+    """Notices that queries fail at their start for lack of processor time, and decides how long the next start waits.
 
     Args:
         clock: monotonic seconds, for tests.
-        look: gives the load, for tests.
-        draw: spreads the waits, for tests.
+        look: returns load and cores, for tests.
+        draw: random numbers that spread the waits, for tests.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ _ENDS = (".", "!", "?", "…", "。")
 def user() -> str:
     """The name of the user who runs the command.
 
-    It is ``unknown`` where the user id has no name, as in a container.
+    It is ``unknown`` if the user id has no name, as in a container.
     """
     try:
         return getpass.getuser()
@@ -19,5 +19,5 @@ def user() -> str:
 
 
 def ended(text: str) -> str:
-    """A user's text as a sentence: a full stop is added unless the text has an end."""
+    """A user's text as a sentence: a full stop is added unless it ends with a punctuation mark."""
     return text if text.endswith(_ENDS) else f"{text}."

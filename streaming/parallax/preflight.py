@@ -1,7 +1,6 @@
-"""What is checked of a cluster before the job starts.
+"""Checks storage and cluster before the job starts, so that a wrong setting gives one clear line immediately.
 
-So a wrong setting gives one line immediately, and no riddle later. Only what cannot mend itself is an error. A broker
-that is down now may come back, and the job starts without it.
+Only what cannot mend itself is an error. A broker that is down may come back, so the job starts without it.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def check_folder(storage: str) -> None:
         storage: ``storage.path``, on a local disk.
 
     Raises:
-        SetupError: it cannot; the text says why and what to do.
+        SetupError: it can do neither; the text says why and what to do.
     """
     path = Path(rust_path(storage))
     folder, probe = path, None
@@ -73,10 +72,10 @@ def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauth
     """Check bootstrap servers, topics, broker ids, permissions and protocol versions.
 
     Returns:
-        By topic that may not be read, why; the other topics are watched meanwhile.
+        By topic that may not be read, the error; the job watches the other topics meanwhile.
 
     Raises:
-        ReplicaError: something will not work; the text names the setting or the place. It is ``Unauthorized`` where no
+        ReplicaError: something will not work; the text names the setting or the broker. It is ``Unauthorized`` if no
             topic at all may be read.
     """
     topics = client.metadata()
@@ -109,7 +108,7 @@ def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauth
 def watched(topics: Mapping[str, TopicMetadata], settings: Settings) -> list[TopicMetadata]:
     """The topics that the settings watch.
 
-    A pattern leaves out Kafka's own topics; they are watched where they are named.
+    A pattern never matches Kafka's own topics; these are watched only if the settings name them.
 
     Raises:
         UnknownTopic: a named topic does not exist.
@@ -127,7 +126,7 @@ def is_watched(topic: str, settings: Settings) -> bool:
 
 
 def by_broker(topics: Sequence[TopicMetadata], settings: Settings) -> dict[int, list[TopicPartition]]:
-    """By broker, the partitions of topics that it hosts; where ``topics.brokers`` names brokers, only those."""
+    """By broker, the partitions of which it has a replica; if ``topics.brokers`` names brokers, only for those."""
     found: dict[int, list[TopicPartition]] = {}
     for topic in topics:
         for index, partition in topic.partitions.items():

@@ -23,15 +23,15 @@ _BATCHES = 3
 
 
 def make_archive(progress: Progress) -> Path | None:
-    """Make the archive where it does not exist yet; this takes about half a minute, and happens once.
+    """Make the archive if it does not exist yet, which takes about half a minute.
 
-    Where it cannot be made, an empty file says so from then on, and Spark starts without it.
+    If it cannot be made, an empty file notes that, and Spark starts without an archive from then on.
 
     Args:
         progress: called with what is being done.
 
     Returns:
-        Path of the archive; None where none can be made.
+        Path of the archive; None if it cannot be made.
 
     Raises:
         SetupError: there is no JDK 17 or 21, or there are no jars.

@@ -1,6 +1,6 @@
-"""Which Parallax this is: its version and a mark of its code.
+"""Which Parallax this process runs: its version and a hash of its code.
 
-By these, the processes of a Spark cluster see whether they run the same release.
+The processes of a Spark cluster compare it, to see whether they run the same release.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _BYTES = 6
 
 @lru_cache(maxsize=1)
 def release() -> str:
-    """The version, a mark of all modules, and Python's version.
+    """The version, a hash of all modules, and Python's version, as one text.
 
-    Where two processes differ in it, one may not be able to read what the other has pickled.
+    If two processes differ in it, one may not be able to read what the other has pickled.
     """
     folder = Path(__file__).parent
     digest = hashlib.blake2b(digest_size=_BYTES)
@@ -38,9 +38,9 @@ def release() -> str:
 
 
 def unlike() -> str | None:
-    """One line if Spark's driver runs another release than this process; None if not.
+    """A line that says that Spark's driver runs another release than this process; None if it does not.
 
-    It is also None where the driver has not said its release.
+    It is also None if the driver has not said which release it runs.
     """
     wanted = os.environ.get(VARIABLE)
     if wanted is None or _code(wanted) == _code(release()):

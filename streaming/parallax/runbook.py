@@ -1,6 +1,6 @@
 """Links to the sections of the runbook.
 
-`alerting.runbook_url` says where the runbook is; a section says what to do.
+The setting `alerting.runbook_url` says where the runbook is. A section says what to do about one alert.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def section(runbook: str, name: str) -> str:
     """The link to a section of the runbook.
 
     Args:
-        runbook: where the runbook is, an address or a path.
+        runbook: the address of the runbook, or its path.
         name: the anchor of the heading, or the name of an alert, whose section has the same name.
     """
     return f"{runbook}#{name.lower()}"

@@ -23,10 +23,10 @@ class Shell:
     """How a printed command names the cluster, the job and the program.
 
     Attributes:
-        servers: ``bootstrap.servers``; a placeholder where no settings are known.
+        servers: ``bootstrap.servers``; a placeholder if no settings are known.
         has_login: whether Kafka's tools need a file of client properties (`admin.properties`) to connect.
-        config: the settings file as it was given after ``-c``; a placeholder where none is known.
-        data: the storage path, where that was given in place of a settings file.
+        config: the settings file as it was given after ``-c``; a placeholder if none is known.
+        data: the storage path, if that was given instead of a settings file.
         program: the command that starts Parallax.
     """
 
@@ -41,7 +41,7 @@ class Shell:
         """How printed commands name things for a user who gave these settings.
 
         Args:
-            kafka: Kafka's options; None or without ``bootstrap.servers`` where the cluster is not known.
+            kafka: Kafka's options; None or without ``bootstrap.servers`` if the cluster is not known.
             config: the settings file as it was given, if it was.
             data: the storage path as it was given, if it was.
         """
@@ -74,8 +74,8 @@ class Shell:
         """A command of Parallax for this job.
 
         Args:
-            words: the command and its arguments; each is quoted where a shell needs that.
-            by_settings: whether the command takes a settings file, and no storage path in its place.
+            words: the command and its arguments; each is quoted if a shell needs that.
+            by_settings: whether the command needs a settings file, so that a storage path will not do.
         """
         job = ("-c", self.config) if self.data is None or by_settings else ("--data", self.data)
         return f"{self.program} {shlex.join(map(str, (*words, *job)))}"

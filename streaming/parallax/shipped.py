@@ -1,4 +1,4 @@
-"""The files that Parallax comes with, written out for a user: configuration, alert rules, dashboards, documents."""
+"""Writes out the files that Parallax comes with: configuration, alert rules, dashboards and documents."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ EVERY_TOPIC = "[^_].*"
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a new configuration sets. All other settings are commented out, and show their defaults.
+    """The settings that a new configuration sets. All others are commented out there, and show their defaults.
 
     Attributes:
         servers: ``bootstrap.servers``.
@@ -61,7 +61,7 @@ def root() -> Path:
     """The folder of the shipped files: in the package of an installed wheel, else the top of the checkout.
 
     Raises:
-        SetupError: the files are in neither.
+        SetupError: neither has the files.
     """
     package = Path(__file__).parent
     for folder in (package / "share", package.parents[1]):
@@ -74,7 +74,7 @@ def write_out(folder: Path, choices: Choices) -> list[Path]:
     """Write the shipped files into a folder, all or none.
 
     Args:
-        folder: made where it does not exist.
+        folder: the folder, which is made if it does not exist.
         choices: what the configuration sets.
 
     Returns:
@@ -129,7 +129,7 @@ def _below(pattern: str, file: Path, source: Path) -> str:
 
 
 def linked(text: str, place: str) -> str:
-    """A document whose links to files outside of ``docs/`` lead into the repository on the web.
+    """A document in which links to files outside of ``docs/`` lead into the repository on the web.
 
     Args:
         text: Markdown.
@@ -144,9 +144,9 @@ def linked(text: str, place: str) -> str:
 
 
 def as_installed(text: str, place: str) -> str:
-    """A document as it is read without the repository: what only that has is a link to it on the web.
+    """A document for readers without a checkout: files of the repository become links to it on the web.
 
-    Commands in a block stay as they are. The program is found on the path.
+    The program is called ``parallax``, as found on the path. Commands in a block stay as they are.
 
     Args:
         text: Markdown, which names files of the repository from its top.

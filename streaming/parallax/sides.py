@@ -1,7 +1,6 @@
-"""Which sides there are among replicas that differ, which replica is on each, and whether that has changed.
+"""The sides of a difference: which replicas show the same, what they show, and whether that has changed.
 
-A side is what some replicas show alike. Tables hold it by its text (`Side.text`). Only `Side.parse` reads that text;
-all other code uses the fields of a side.
+Tables hold a side as text (`Side.text`). Only `Side.parse` reads that text; all other code uses the fields of a side.
 """
 
 from __future__ import annotations
@@ -54,8 +53,8 @@ class Side:
     """One side of a difference: what some replicas show.
 
     Attributes:
-        shows: the kind of thing that they show.
-        offset: its offset, where it has one; else -1.
+        shows: what they show, such as a value, an outcome, or a record's content.
+        offset: its offset; -1 if it has none.
         content: what a record or an end marker holds, in words.
     """
 
@@ -65,7 +64,7 @@ class Side:
 
     @property
     def text(self) -> str:
-        """The side in words, by which tables name it too."""
+        """The side in words, as tables and texts for people name it."""
         match self.shows:
             case Shows.CONTENT:
                 return self.content
@@ -78,7 +77,7 @@ class Side:
 
     @classmethod
     def parse(cls, text: str) -> Side:
-        """The side that a text names; words of no other kind of side are the content of a record.
+        """The side that a text names (`text`); unknown words are taken for the content of a record.
 
         Raises:
             ValueError: the text should name an offset, and does not.
@@ -93,7 +92,7 @@ class Side:
 
     @property
     def alike(self) -> tuple[Shows, str]:
-        """What the side shows, without the offset and without how it is known, to compare two sides."""
+        """What the side shows, apart from offsets and from how that is known; sides with equal values agree."""
         shows = Shows.ENDED if self.shows is Shows.ENDED_AS_READ else self.shows
         return shows, re.sub("[0-9]+", "", self.content.partition(",")[0])
 
@@ -109,27 +108,31 @@ Sides = Mapping[Side, Collection[int]]
 
 
 def parsed(document: Any) -> dict[Side, tuple[int, ...]]:
-    """Sides with their brokers, from a document in the tables; empty where the table has none.
+    """Sides with the ids of their brokers, from a document in a table; empty if there is none.
 
     Raises:
-        ValueError: see `Side.parse`.
+        ValueError: the document names a side that cannot be read.
     """
     return {Side.parse(text): tuple(brokers) for text, brokers in (document or {}).items()}
 
 
 def as_document(sides: Sides) -> dict[str, list[int]]:
-    """Sides with their brokers, as a document for JSON."""
+    """Sides with the ids of their brokers, as a document for JSON; `parsed` reads it."""
     return {side.text: list(brokers) for side, brokers in sides.items()}
 
 
 def in_order(sides: Sides) -> dict[Side, tuple[int, ...]]:
-    """Sides in the order of their texts, with their brokers in order; empty sides are left out."""
+    """The same sides, sorted by their texts, each with its brokers sorted; sides without brokers are left out."""
     every = sorted(sides.items(), key=lambda one: one[0].text)
     return {side: tuple(sorted(brokers)) for side, brokers in every if brokers}
 
 
 def by_broker(shown: Mapping[int, Side]) -> dict[Side, list[int]]:
-    """By side, the brokers that are on it."""
+    """By side, ids of the brokers that are on it.
+
+    Args:
+        shown: by broker, its side.
+    """
     sides: dict[Side, list[int]] = {}
     for broker, side in shown.items():
         sides.setdefault(side, []).append(broker)
@@ -137,17 +140,17 @@ def by_broker(shown: Mapping[int, Side]) -> dict[Side, list[int]]:
 
 
 def standing(sides: Sides) -> frozenset[int]:
-    """The brokers that are on any side."""
+    """Ids of the brokers that are on any side."""
     return frozenset(broker for brokers in sides.values() for broker in brokers)
 
 
 def against(sides: Sides, broker: int) -> list[frozenset[int]]:
-    """The brokers of each side that a broker is not on; empty sides are left out."""
+    """For each side that a broker is not on, its brokers' ids; empty sides are left out."""
     return [frozenset(brokers) for brokers in sides.values() if brokers and broker not in brokers]
 
 
 def are_outcomes(sides: Collection[Side], *others: Shows) -> bool:
-    """Whether every side is an outcome of a transaction, or one of ``others``."""
+    """Whether all sides show outcomes of a transaction, or one of ``others``."""
     return {side.shows for side in sides} <= OUTCOMES.union(others)
 
 
@@ -157,26 +160,30 @@ def outcomes_on(sides: Sides, broker: int) -> frozenset[str]:
 
 
 def values(sides: Collection[Side]) -> dict[Side, int]:
-    """The sides that show a certain value of a key, with the offset of that value."""
+    """Of some sides, those that show a value of a key, with the offset of that value."""
     return {side: side.offset for side in sides if side.shows is Shows.VALUE}
 
 
 def showing_the_value_of(sides: Sides, brokers: Collection[int]) -> frozenset[int]:
-    """The given brokers, and all that show the same value of the key as one of them."""
+    """The given brokers' ids, and those of all that show the same value as one of them."""
     alike = [sides[side] for side in values(sides.keys()) if not set(sides[side]).isdisjoint(brokers)]
     return frozenset(brokers).union(*alike)
 
 
 def showing_a_value_below(sides: Sides, offset: int) -> frozenset[int]:
-    """The brokers that show a value of the key that was written below an offset."""
+    """Ids of the brokers that show a value of the key from below an offset."""
     return frozenset().union(*(sides[side] for side, at in values(sides.keys()).items() if at < offset))
 
 
 def sides_differ(before: Sides, now: Sides) -> bool:
     """Whether a replica has changed its side, or is on a side for the first time.
 
-    A replica that is on no side now was not read, which changes nothing. Two other things are no change either: a side
-    shows another offset, or no side is described in the same way as before.
+    A replica that is on no side now was not read, so it has not changed. Two other things are no change either: a side
+    has another offset, or all sides are described in other words than before.
+
+    Args:
+        before: the sides as they were.
+        now: the sides as they are.
     """
     if not before:
         return False

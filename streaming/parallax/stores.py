@@ -1,8 +1,8 @@
-"""How S3 is reached: one setting, translated for each library that reads or writes there.
+"""Translates the settings for S3 for each library that reads or writes there.
 
-The environment variables of AWS's own tools are the common form. delta-rs and obstore read them by themselves, in any
-process. The SDK in Spark's JVM reads its credentials there; the rest reaches it as Hadoop's options. So secrets are in
-the environment or in a settings file alone. No option, log or command line has them.
+The common form are the environment variables of AWS's own tools. delta-rs and obstore read them by themselves, in any
+process. The SDK in Spark's JVM reads its credentials there; it gets everything else as Hadoop's options. So secrets are
+only in the environment or in a settings file, and in no option, log or command line.
 """
 
 from __future__ import annotations
@@ -53,15 +53,16 @@ def hadoop_path(path: str) -> str:
 
 
 def set_environment(storage: str, conf: Mapping[str, str], environment: MutableMapping[str, str]) -> None:
-    """Bring the environment in line with ``spark.conf``, so that every library reaches the same store as the same user.
+    """Set environment variables by ``spark.conf``, so that every library reaches the same store as the same user.
 
-    ``spark.conf`` takes precedence over the environment, as in Hadoop. Commits are by conditional puts in any case: two
-    protocols on one table lose commits. Where the storage is not S3, the environment stays as it is.
+    ``spark.conf`` takes precedence over the environment, as in Hadoop. The variables also make delta-rs commit by
+    conditional puts in any case, because writers with unlike protocols lose each other's commits. If the storage is not
+    S3, the environment stays as it is.
 
     Args:
         storage: ``storage.path``.
         conf: ``spark.conf`` of the settings.
-        environment: the environment of this process, for it and those that it starts; changed in place.
+        environment: the environment of this process, changed in place; processes that it starts inherit it.
     """
     if not is_s3(storage):
         return
@@ -87,7 +88,10 @@ def set_environment(storage: str, conf: Mapping[str, str], environment: MutableM
 
 
 def hadoop_options(environment: Mapping[str, str]) -> dict[str, str]:
-    """Options of Spark that give Hadoop what the environment says; Hadoop finds credentials there by itself."""
+    """Options of Spark by which Hadoop reaches the store that the environment names, without credentials.
+
+    Hadoop finds credentials in the environment by itself.
+    """
     # A checkpoint's files are written aside and renamed: nobody needs to look first what is there.
     options = {"performance.flags": "create,mkdir,delete"}
     endpoint = environment.get("AWS_ENDPOINT_URL")
@@ -106,9 +110,9 @@ def hadoop_options(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def executor_options(environment: Mapping[str, str]) -> dict[str, str]:
-    """Spark's options that give the processes of a cluster the parts of the environment that are no secret.
+    """Options of Spark that set, for the processes of a cluster, those environment variables that are no secrets.
 
-    The processes have credentials for the store themselves, by a role or by an environment of their own.
+    These processes have credentials for the store already, by a role or in their own environment.
     """
     return {f"spark.executorEnv.{name}": environment[name] for name in PUBLIC if environment.get(name)}
 

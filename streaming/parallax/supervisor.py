@@ -1,6 +1,7 @@
-"""Keeps streaming queries alive: restarts with backoff, a deadline for progress, and patience in an outage.
+"""Keeps streaming queries alive: it restarts those that fail or make no progress, with backoff.
 
-It knows a query only by the few members of Spark's ``StreamingQuery`` that it uses, so it imports no Spark.
+While an outage lasts, such as a full disk, it waits. It knows a query only by the few members of Spark's
+``StreamingQuery`` that it uses, so it imports no Spark.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ class Query(Protocol):
 class Outage(Protocol):
     """A reason why no query can run for a while, such as a full disk.
 
-    It is logged where it is noticed.
+    The object that notices it also logs it.
     """
 
     def caused(self, error: str) -> bool:
-        """Whether a query failed because of the outage."""
+        """Whether a query failed because of the outage, by the text of its error."""
         ...
 
     def lasts(self) -> bool:
@@ -66,14 +67,14 @@ class Supervised:
 
     Attributes:
         name: name of the query.
-        start: starts it.
+        start: starts the query.
         mend: called before each start with how many starts in a row completed no micro-batch, and with the last error
             if it is still unsolved. Returns in one line what it did to the query's checkpoint; None if nothing.
-        activity: gives a value that changes as soon as the running micro-batch makes progress, such as the number of
-            tasks that have ended; None where that cannot be known.
-        rows: gives how many rows the query has taken in since it was made; None where Spark counts them.
-        mark: gives a value that changes once a micro-batch has ended; None where that cannot be known. It is cheaper
-            than the query's report, which grows with the number of partitions.
+        activity: returns a value that changes as soon as the running micro-batch makes progress, such as the number of
+            tasks that have ended; None if that cannot be known.
+        rows: returns how many rows the query has taken in since it was made; None if Spark itself counts them.
+        mark: returns a value that changes once a micro-batch has ended; None if that cannot be known. It costs less
+            than the query's own report, which grows with the number of partitions.
     """
 
     name: str
@@ -86,7 +87,18 @@ class Supervised:
 
 @dataclass
 class QueryReport:
-    """The state of a query now; times are seconds since 1970 UTC."""
+    """The state of a query now.
+
+    Attributes:
+        name: the query's name.
+        up: whether it runs.
+        restarts: how often it was restarted.
+        last_progress: when it last made progress, seconds since 1970 UTC; None before its first progress.
+        batch_seconds: how long its last micro-batch took.
+        rows: how many rows it has taken in.
+        error: why it failed last; None if that is solved.
+        checkpoints_set_aside: how many of its checkpoints were set aside because they could not be used.
+    """
 
     name: str
     up: bool = False
@@ -117,25 +129,25 @@ class _Watch:
 class Supervisor:
     """Starts queries and watches them from one thread.
 
-    A query that makes no progress for ``no_progress_deadline_s`` is restarted. A restarted query begins its micro-batch
-    again. Under overload that must not make things worse. So tasks of the running batch that end count as progress.
-    Each restart without a completed batch doubles the query's deadline, to at most eight times the setting.
+    A query that makes no progress for ``no_progress_deadline_s`` is restarted, and begins its micro-batch again. Under
+    overload that must not make things worse. So each task of the running batch that ends counts as progress. And each
+    restart without a completed batch doubles the query's deadline, to at most eight times the setting.
 
-    Spark stops a query only once its thread returns, and a thread that hangs need not return. So where stopping takes
-    as long as the deadline as well, ``last_resort`` is called.
+    Spark can stop a query only once its thread returns. If stopping takes as long as the deadline, the thread hangs.
+    Then ``last_resort`` is called.
 
-    A failure by an outage is not the query's own. It counts neither for its backoff nor against its checkpoint, and the
-    query is started again once the outage is over.
+    If a query fails because of an outage, that counts neither for its backoff nor against its checkpoint. It is started
+    again once the outage is over.
 
     Args:
-        queries: what to run.
-        settings: backoff and deadline.
-        on_report: called with each query's report after every look (and must not raise).
+        queries: the queries to run.
+        settings: the backoff and the deadline.
+        on_report: called with each query's report after every look; it must not raise.
         clock: monotonic seconds, for tests.
-        draw: spreads the restarts, for tests.
-        last_resort: ends the program that runs the queries. It is called where a query cannot be stopped, and where
-            that program does not even answer.
-        outages: what may keep every query from running.
+        draw: random numbers that spread the restarts, for tests.
+        last_resort: ends the program that runs the queries. It is called if a query cannot be stopped, or if that
+            program does not answer.
+        outages: reasons that may keep every query from running.
     """
 
     def __init__(

@@ -15,12 +15,12 @@ class Renewed:
     """A TLS context that is made again when one of its files has changed, since certificates are renewed.
 
     Args:
-        files: the files that it is made of.
+        files: the files of which it is made.
         make: makes the context.
-        unusable: what `make` raises where files cannot be used.
+        unusable: the exceptions that ``make`` raises if files cannot be used.
 
     Raises:
-        Exception: one of `unusable`, where the present files cannot be used.
+        Exception: one of ``unusable``: the present files cannot be used.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Renewed:
     def context(self) -> ssl.SSLContext:
         """The TLS context for the next connection.
 
-        Files that cannot be used, such as half-written ones, change nothing until they can.
+        If the present files cannot be used, because they are half-written for example, it is the last context.
         """
         with self._lock:
             stamp = self._stamp_of_files()
@@ -78,7 +78,7 @@ def of_server(certificate: str, key: str) -> ssl.SSLContext:
 
 
 def renewed_at_each_handshake(renewed: Renewed) -> ssl.SSLContext:
-    """A server's TLS context that shows each client the certificate that the files hold then."""
+    """A server's TLS context that shows each client the certificate that the files hold when it connects."""
     context = renewed.context()
 
     def hello(connection: ssl.SSLObject, name: str | None, first: ssl.SSLContext) -> None:

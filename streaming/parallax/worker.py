@@ -1,8 +1,8 @@
 """The Python process in which Spark plans a source: it answers Spark first, and imports afterwards.
 
-Spark gives a process that it starts by itself ten seconds to connect back (``PythonWorkerFactory.createSimpleWorker``),
-and no setting makes that longer. Its imports take a second or two of processor time, which may exceed that on a busy
-machine. So this module needs only the standard library until it has answered Spark.
+Such a process has ten seconds to connect back to Spark (``PythonWorkerFactory.createSimpleWorker``), and no setting
+makes that longer. The imports take a second or two of processor time, which may exceed it on a busy machine. So this
+module needs only the standard library until it has answered Spark.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ exec {python} "$@"
 
 
 def command(folder: Path) -> str:
-    """The command with which Spark starts Python, for ``PYSPARK_PYTHON``: a script, where one can be executed.
+    """The command with which Spark starts Python, for ``PYSPARK_PYTHON``.
+
+    It is a script, or Python itself if no script can be executed there.
 
     Args:
-        folder: where the script goes; made where it does not exist.
+        folder: the folder for the script, which is made if it does not exist.
 
     Raises:
         OSError: the script cannot be written.

@@ -1,1 +1,1 @@
-"""Metrics, alerts and the status page: served by one collector over committed state, at ``/metrics``."""
+"""Metrics, alerts and the status page: everything that reports what the job knows."""

@@ -1,7 +1,7 @@
-"""What keeps the job from seeing replicas, and which partitions it cannot see. Pure.
+"""What keeps the job from seeing replicas, and which replicas it cannot see. Pure.
 
-The status line and ``/readyz`` go by `blindness`. So do the page's map and lanes, the waits for verdicts with their
-metric and alert, and the conditions of the webhooks.
+All that reports it takes it from `blindness`: the status line, ``/readyz``, the page's map and lanes, the metric and
+alert on waits for verdicts, and the messages of webhooks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ A comparison that has produced nothing for as long counts as held up.
 class Cause(StrEnum):
     """What may keep the job from seeing replicas, in the order in which it is reported: causes before their effects.
 
-    Causes that end with the start come last.
+    Causes that end by themselves during the start come last.
     """
 
     STORAGE_FULL = "storage_full"
@@ -57,20 +57,20 @@ class Cause(StrEnum):
 
     @property
     def is_of_the_job(self) -> bool:
-        """Whether this cause is that the job itself does not do its work, so that it is not ready.
+        """Whether this cause is that the job itself does not work, so that it is not ready.
 
-        What others keep it from does not count: it reports that, and is ready.
+        If brokers or rights keep it from its work, it reports that, and is ready.
         """
         return self in _OF_THE_JOB
 
     @property
     def ends_with_the_start(self) -> bool:
-        """Whether this cause ends by itself when the start of the job gets on."""
+        """Whether this cause ends by itself as the start of the job proceeds."""
         return self in (Cause.NOT_BEGUN, Cause.FINDINGS_NOT_LOADED)
 
     @property
     def hides_all(self) -> bool:
-        """Whether this cause always hides everything from the job, so that nobody can rely on the job."""
+        """Whether this cause always hides all replicas from the job, so that nobody can rely on the job."""
         return self.is_of_the_job or self in (Cause.STORAGE_FULL, Cause.OTHER_CLUSTER)
 
     @property
@@ -86,7 +86,7 @@ _OF_THE_JOB = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Which replicas a cause hides from the job: those for which any of these attributes holds."""
+    """Which replicas a cause hides from the job: those that any of these attributes names or covers."""
 
     everything: bool = False
     brokers: frozenset[int] = frozenset()
@@ -114,10 +114,10 @@ class Blind:
     """One cause that keeps the job from seeing some replicas.
 
     Attributes:
-        since: since when, seconds since 1970 UTC; None where nobody has noted it.
-        phrase: for people, with whom it concerns.
-        here: the phrase for one replica that it hides.
-        shows_offsets: whether replicas report their offsets all the same, and the job takes them in.
+        since: since when, seconds since 1970 UTC; None if that is not known.
+        phrase: what the cause is, and which brokers or topics it hides, for people.
+        here: the same for a single replica that it hides.
+        shows_offsets: whether hidden replicas still report their offsets, and the job takes them in.
     """
 
     cause: Cause
@@ -134,7 +134,7 @@ def blindness(snapshot: Snapshot) -> tuple[Blind, ...]:
 
 
 def hiding(snapshot: Snapshot, replica: Replica) -> Blind | None:
-    """What keeps the job from seeing a replica, the first in the order of `Cause`.
+    """The first cause, in the order of `Cause`, that keeps the job from seeing a replica.
 
     None if nothing does.
     """
@@ -177,10 +177,10 @@ _UNREAD = frozenset({Cause.BROKER_AWAY, Cause.REPLICA_OFFLINE, Cause.PAUSED, Cau
 
 @dataclass(frozen=True, slots=True)
 class HeldUp:
-    """The partitions that get no verdict by themselves, because a replica is not read.
+    """The partitions whose comparison does not go on, because one of their replicas is not read.
 
     Attributes:
-        everything: no partition is read.
+        everything: whether no partition is read at all.
         places: the partitions of which a replica is not read.
     """
 
@@ -196,7 +196,7 @@ class HeldUp:
 
 
 def held_up(snapshot: Snapshot) -> HeldUp:
-    """The partitions that get no verdict by themselves now, because a replica is not read."""
+    """The partitions whose comparison does not go on now, because one of their replicas is not read."""
     return snapshot.once(_held_up)
 
 

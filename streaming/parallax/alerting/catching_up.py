@@ -1,7 +1,7 @@
-"""Which partitions have been compared whole since an outage or a pause last held them up. Pure, no clock.
+"""Which partitions have been compared as a whole since an outage or a pause last held them up. Pure, no clock.
 
-A stopped job, a broker that was away, a pause: each leaves offsets that nobody has compared when it ends. While these
-are still being read, nobody can say that all replicas agree.
+When a stopped job starts again, a broker comes back, or a pause ends, there are offsets that have not been compared.
+Until these have been read, nobody can say that all replicas agree.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class CatchingUp:
         If the replica is new to its partition, everything in it has still to be read.
 
         Args:
-            replica: which.
-            brokers: the brokers that hold the partition; None if nobody has said.
+            replica: the replica that was reported on.
+            brokers: ids of the brokers that hold the partition; None if that is not known.
         """
         place = TopicPartition(*replica[:2])
         before = self._brokers.get(place, frozenset())
@@ -57,12 +57,12 @@ class CatchingUp:
         coverages: Mapping[TopicPartition, Coverage],
         held: HeldUp,
     ) -> dict[TopicPartition, bool]:
-        """By partition, whether all that its logs held when it was last held up has had a verdict.
+        """By partition, whether everything that its logs held when it was last held up has had a verdict.
 
         Args:
-            replicas: with the offsets that they reported last.
-            coverages: how far each partition has been compared.
-            held: what is held up now.
+            replicas: by replica, the offsets that it reported last.
+            coverages: by partition, how far it has been compared.
+            held: the partitions that are held up now.
         """
         if held:
             self._drop([place for place in (*self._ends, *self._done) if place in held])
@@ -82,18 +82,18 @@ class CatchingUp:
         return {place: place in self._done for place in self._brokers}
 
     def renew(self, topic: str, coverages: Iterable[Coverage]) -> None:
-        """Begin again with a topic that was deleted and created again: its logs are new ones.
+        """Begin from nothing with the partitions of a topic that was deleted and created again.
 
         Args:
-            topic: its name.
-            coverages: how far partitions were compared, also in the former logs; that counts for nothing in the new
-                ones.
+            topic: the topic's name.
+            coverages: how far partitions have been compared by now. For this topic that is about the former logs, and
+                counts for nothing in the new ones.
         """
         self.forget(lambda place: place.topic == topic)
         self._void |= {one.place: one.compared_at for one in coverages if one.topic == topic}
 
     def forget(self, is_gone: Callable[[TopicPartition], bool]) -> None:
-        """Forget partitions on which nobody reports any more."""
+        """Forget partitions for which a given function returns true, because nothing reports on them any more."""
         gone = [place for place in self._brokers if is_gone(place)]
         self._drop(gone)
         for place in gone:
@@ -107,7 +107,7 @@ class CatchingUp:
             self._done.discard(place)
 
     def _ends_of(self, place: TopicPartition, replicas: Mapping[Replica, ReplicaState]) -> _Ends | None:
-        """How far the furthest of its logs goes; None where not every replica has said."""
+        """How far the furthest of its logs goes; None if not every replica has said."""
         states = [replicas.get((*place, broker)) for broker in self._brokers[place]]
         known = [state for state in states if state is not None and state.high_watermark is not None]
         if len(known) < len(states):

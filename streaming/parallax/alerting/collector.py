@@ -1,8 +1,8 @@
 """The one Prometheus collector: a snapshot of the job's state, written as metrics at each scrape.
 
-Names follow Prometheus' conventions (https://prometheus.io/docs/practices/naming/). No key is ever a label. A producer
-id is a label only in the metric of hanging transactions, an offset only in the metric that alerts describe findings by.
-Everything else is in the findings table.
+Names follow Prometheus' conventions (https://prometheus.io/docs/practices/naming/). To bound the number of series, no
+record's key is a label. A producer id is a label only in the metric of hanging transactions. An offset is one only in
+the metric with the texts of alerts. Everything else is in the findings table.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _OPEN = (*_FINDING, "status")
 
 
 class ParallaxCollector(Collector):
-    """Exposes a `MonitorState` as metrics; a scrape costs one copy of it, and asks no broker and no table.
+    """Exposes a `MonitorState` as metrics; a scrape copies it once, and asks no broker and no table.
 
     Args:
-        state: of the job.
-        series: which partitions have series.
-        places: the links and commands that alerts name.
+        state: the state of the job.
+        series: which partitions have series of their own.
+        places: the names, links and commands in alerts.
     """
 
     def __init__(self, state: MonitorState, series: Series = Series.ALL, places: Places | None = None) -> None:
@@ -84,7 +84,7 @@ class ParallaxCollector(Collector):
         yield from _job(snapshot)
 
     def of_the_job(self) -> list[Metric]:
-        """The metric families about the job itself, without those of single partitions, of which there are many."""
+        """The metric families that are not about single partitions, which are too many for a frequent look."""
         snapshot = self._state.snapshot()
         each = partial(_each_finding, places=self._places)
         parts = (_findings, each, _brokers, _absences, _guard, _queries, _job)
@@ -92,7 +92,7 @@ class ParallaxCollector(Collector):
 
 
 class OfCluster(Collector):
-    """Adds the label ``cluster`` to every sample of a collector, for several monitors may write to one Prometheus."""
+    """Adds the label ``cluster`` to every sample of a collector, since one Prometheus may scrape several jobs."""
 
     def __init__(self, inner: Collector, cluster: str) -> None:
         self._inner = inner
@@ -519,7 +519,7 @@ def _keys(findings: Iterable[Finding]) -> list[tuple[list[str], float | None]]:
 def _counted(
     findings: Iterable[Finding], which: Callable[[Finding], bool] = lambda _: True
 ) -> list[tuple[list[str], float | None]]:
-    """How many of the findings of each label are of the kind that is asked for; 0 where none is."""
+    """How many of the findings of each label are of the kind that is asked for; 0 if none is."""
     counts: dict[tuple[str, ...], int] = {}
     for f in findings:
         label = (str(f.kind), str(f.severity), f.topic, str(f.partition), broker_label(f.broker))

@@ -38,11 +38,11 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Samples:
-    """The samples of some metrics at a moment.
+    """The samples of some metrics at one moment.
 
     Args:
-        families: of the collector.
-        now: seconds since 1970 UTC.
+        families: the metric families that a collector gave.
+        now: the moment, seconds since 1970 UTC.
     """
 
     def __init__(self, families: Iterable[Metric], now: float) -> None:
@@ -68,19 +68,19 @@ class Condition(NamedTuple):
     Attributes:
         metrics: the metrics that decide whether it is true, without ``parallax_``.
         found: finds in the samples of a moment where the condition is true.
-        wait_s: for how many seconds it has to be true before it is reported.
-        headline: a format for the labels.
+        wait_s: for how many seconds the condition has to be true before it is reported.
+        headline: what is wrong, in a few words; a format, whose fields are labels.
         was: the headline in the past tense.
-        description: what it means, and what to do; a format for the labels and for commands (`commands`).
-        left: what a message says at its end, if nothing else says more; a format like the description.
-        cause: what keeps the job from seeing while it is wrong; None where nothing does. `Cause.UNAUTHORIZED` and
-            others hide only a part.
-        about: a metric with further labels for the formats. It belongs to what has the same labels as the condition.
-            Its label ``outcome`` says how the thing ended, once that is known.
-        ended: how something with given labels ended, by the samples after it; a format like the description, empty if
-            they do not say.
+        description: what it means, and what to do; a format, whose fields are labels and commands (`commands`).
+        left: what a message says when the condition has ended and nothing is known of how; a format like the
+            description.
+        cause: the cause that keeps the job from seeing replicas while the condition is true; None if there is none.
+        about: a metric with further labels for the formats. Its sample with the same labels as the condition counts.
+            The label ``outcome`` says how the condition ended, once that is known.
+        ended: says how a condition with given labels ended, by later samples; a format like the description, empty if
+            the samples do not say.
         worsens: the condition that this one makes worse. Receivers get both as one alert, with the graver one's text.
-        lasts: finds what does not make the condition true, but keeps it from being over.
+        lasts: finds what keeps a reported condition from being over, though it does not make it true.
     """
 
     metrics: tuple[str, ...]
@@ -99,7 +99,7 @@ class Condition(NamedTuple):
 
     @property
     def is_blind(self) -> bool:
-        """Whether nobody can rely on the job while the condition is true: no heartbeat is sent."""
+        """Whether nobody can rely on the job while the condition is true, so that no heartbeat is sent."""
         return self.cause is not None and self.cause.hides_all
 
 
@@ -352,7 +352,7 @@ UNSAID = {
 
 
 def commands(shell: Shell) -> dict[str, str]:
-    """The commands that the texts of conditions name by placeholders, ready to be pasted."""
+    """By the name of its placeholder in the texts of conditions, each command, ready to be pasted."""
     return {name: shell.parallax(name) for name in ("resume", "check")}
 
 
@@ -360,10 +360,10 @@ class Suffered(NamedTuple):
     """One condition that is true now.
 
     Attributes:
-        alertname: its key in `CONDITIONS`.
-        labels: of the thing that is wrong.
-        since: since when.
-        about: what else is known of it (`Condition.about`); it may change while the condition lasts.
+        alertname: the condition's key in `CONDITIONS`.
+        labels: labels that say what is wrong, such as a broker's id.
+        since: since when it has been true.
+        about: further labels (`Condition.about`), which may change while the condition lasts.
     """
 
     alertname: str
@@ -373,17 +373,20 @@ class Suffered(NamedTuple):
 
     @property
     def story(self) -> str:
-        """The group of the condition: the name of the condition that it makes worse, else its own."""
+        """The name of the condition that this one makes worse, or else its own.
+
+        Conditions with the same name here are reported as one.
+        """
         return CONDITIONS[self.alertname].worsens or self.alertname
 
     @property
     def name(self) -> str:
-        """The name under which the condition is reported; the same for all conditions of one story."""
+        """The name under which the condition is reported, with its labels; the same for all of one `story`."""
         return name_of(self.story, self.labels)
 
 
 def name_of(alertname: str, labels: Mapping[str, str]) -> str:
-    """The name of a condition with some labels, in the form of a PromQL selector."""
+    """The name of a condition and some labels as one text, in the form of a PromQL selector."""
     matchers = ", ".join(f'{name}="{value}"' for name, value in sorted(labels.items()))
     return f"{alertname}{{{matchers}}}"
 
@@ -414,11 +417,11 @@ class Watch:
 
     @property
     def pending(self) -> frozenset[str]:
-        """The names of the conditions that are true, or were a moment ago, even for a moment only."""
+        """The names of all conditions that are true now, or were within the last minute, however shortly."""
         return frozenset(self._wrong_at)
 
     def look(self, samples: Samples) -> list[Suffered]:
-        """The conditions that have been true for long enough, and were not gone for a minute."""
+        """The conditions to report: each was true for long enough, and has not been gone for a minute."""
         now = samples.now
         wrong = [(name, labels) for name, one in CONDITIONS.items() for labels in one.found(samples)]
         for alertname, labels in wrong:

@@ -1,8 +1,8 @@
 """Bounds how many connections clients of the job's HTTP server may hold, and how long one request may take.
 
-Each connection is a file descriptor of the job. A client needs no password to open one and send only a request's first
-line. Without bounds, a thousand such connections keep the job from opening a file. uvicorn has a timeout for a
-connection that is idle between two requests, but none for a request that does not end.
+Each connection is a file descriptor of the job. A client needs no password to open one and then send nothing more. So
+without bounds, a thousand connections would keep the job from opening any file. uvicorn has a timeout for a connection
+that is idle between two requests, but none for a request that does not end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ANSWER_LOOKS = 6
 
 
 class BoundedListener(socket.socket):
-    """A listening socket that turns clients away where too many connections are open."""
+    """A listening socket that turns clients away while too many connections are open."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

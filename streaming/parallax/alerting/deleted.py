@@ -17,7 +17,7 @@ A denial that lasts is recorded again after half the time that it has lasted (`p
 
 
 class Deleted:
-    """Remembers the topics of which a broker reported that it holds nothing. Times are seconds on any running clock."""
+    """Remembers topics of which a broker reported that it holds nothing; times are seconds on any running clock."""
 
     def __init__(self) -> None:
         self._denied: dict[str, dict[Replica, str]] = {}
@@ -47,11 +47,12 @@ class Deleted:
     def topics(self, answering: Iterable[Replica], looked_at: float | None) -> frozenset[str]:
         """The topics that were deleted.
 
-        No broker that answers holds anything of such a topic, or nobody has reported on it since a broker denied it.
+        A topic counts as deleted if a broker denied to hold it, and no broker that answers holds any of it. It also
+        does if nothing was reported on it since that denial.
 
         Args:
             answering: the replicas that answered when they were asked last.
-            looked_at: when the brokers were asked last; None where that is not known.
+            looked_at: when the brokers were asked last; None if that is not known.
         """
         if not self._denied:
             return frozenset()

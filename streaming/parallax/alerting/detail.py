@@ -1,9 +1,9 @@
 """Which partitions have Prometheus series of their own, if there are too many partitions (``alerting.series``).
 
-A job has some forty series for each partition. With ``differing`` only partitions with something to report have them. A
-fact is reported immediately. What comes and goes in a healthy job, such as offsets still to be read, is reported once
-it has lasted. The series stay for another hour. An alert with a ``for`` begins to wait when the series appears. Pure:
-no clock.
+A job has some forty series for each partition. With ``alerting.series: differing`` only partitions with something to
+report have them. A finding or another lasting fact is reported immediately. A state that comes and goes in a healthy
+job, such as offsets still to be read, is reported only once it has lasted. The series stay for an hour after that. An
+alert with a ``for`` begins to wait when the series appears. Pure: no clock.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ class Series(StrEnum):
 
 @dataclass
 class Lasting:
-    """Remembers since when each of many partitions or things has had something to report."""
+    """Remembers since when each of many partitions, or other keys, has had something to report."""
 
     _since: dict[Hashable, float] = field(default_factory=dict)
     _until: dict[Hashable, float] = field(default_factory=dict)
 
     def shown(self, now: float, present: Collection[Hashable], at_once: Collection[Hashable] = ()) -> set[Hashable]:
-        """The keys to show now: what has lasted long enough, or was shown a short while ago.
+        """The keys to show now: those with something to report for five minutes, or shown within the last hour.
 
         Args:
             now: seconds on any running clock.
-            present: what is true now.
-            at_once: what is shown without having lasted.
+            present: the keys with something to report now.
+            at_once: the keys to show without having to wait.
         """
         self._since = {key: self._since.get(key, now) for key in present}
         lasting = {key for key, since in self._since.items() if now - since >= LASTING_S}
@@ -62,7 +62,7 @@ class Detail:
         """A snapshot reduced to the partitions that are shown.
 
         Args:
-            snapshot: of now.
+            snapshot: the present snapshot.
             undecided: partitions with offsets that have no verdict, or are still to be read.
         """
         unread = {place for place, is_read in snapshot.initially_read.items() if not is_read}

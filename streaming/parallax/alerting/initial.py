@@ -59,9 +59,10 @@ class InitialReading:
             self._done.discard(place)
 
     def read(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[TopicPartition, bool]:
-        """By partition, whether it was read up to where its logs ended at the start.
+        """By partition, whether it was read up to where its logs ended at the start; once true, it stays so.
 
-        Once true, it stays so.
+        Args:
+            positions: by replica and view, the next offset to read.
         """
         for place, marks in self._marks.items():
             if place not in self._done and all(
@@ -73,9 +74,10 @@ class InitialReading:
         return {place: place in self._done for place in self._marks}
 
     def left(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[Replica, int]:
-        """By replica, how many offsets of both views are still to be read.
+        """By replica, how many offsets of both views are still to be read; replicas with none left are left out.
 
-        Replicas with none left are not in it.
+        Args:
+            positions: by replica and view, the next offset to read.
         """
         found = {}
         for place, marks in self._marks.items():
@@ -89,7 +91,7 @@ class InitialReading:
         return found
 
     def forget(self, alive: Collection[TopicPartition]) -> None:
-        """Forget partitions on which nobody reports any more."""
+        """Forget all partitions but the given ones, because nothing reports on them any more."""
         self._drop(place for place in self._marks if place not in alive)
         topics = {topic for topic, _ in alive}
         self._topic_ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic in topics}

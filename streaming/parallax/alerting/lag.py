@@ -20,13 +20,13 @@ class Lags:
         self._ends: dict[View, list[tuple[float, int]]] = {}
 
     def shown(self, view: View, end: int, position: int | None, now: float) -> None:
-        """Take in where the log of a replica ends, as it shows.
+        """Take in up to which offset a replica shows records now.
 
         Args:
-            view: of the replica.
+            view: the replica, and how it is read.
             end: the offset below which it shows records.
-            position: the next offset that the view reads; None where that is not known.
-            now: when it was shown.
+            position: the next offset to read; None if that is not known.
+            now: when the replica reported it.
         """
         if position is not None and end <= position:
             self._ends.pop(view, None)
@@ -38,25 +38,25 @@ class Lags:
         self._ends[view] = ends
 
     def read(self, view: View, position: int) -> None:
-        """Take in how far a view has read: the next offset that it reads."""
+        """Take in how far a replica has been read: the next offset to read."""
         if view in self._ends:
             self._ends[view] = [one for one in self._ends[view] if one[1] > position]
             if not self._ends[view]:
                 del self._ends[view]
 
     def hold_up(self, is_held_up: Callable[[View], bool], now: float) -> None:
-        """Take in which views are not to be read, or cannot be.
+        """Take in which replicas are not to be read now, or cannot be.
 
-        What they have not read counts from when that ends.
+        The lag of offsets that have not been read there counts only from when that ends.
         """
         for view, ends in self._ends.items():
             if is_held_up(view):
                 self._ends[view] = [(now, ends[-1][1])]
 
     def since(self) -> dict[View, float]:
-        """By view that is behind, since when its replica has shown what the view has not read."""
+        """By view that is behind, since when its replica has shown offsets that were not read."""
         return {view: ends[0][0] for view, ends in self._ends.items()}
 
     def forget(self, is_gone: Callable[[View], bool]) -> None:
-        """Forget views of logs that are gone."""
+        """Forget views for which a given function returns true, because their logs are gone."""
         self._ends = {view: ends for view, ends in self._ends.items() if not is_gone(view)}

@@ -1,7 +1,7 @@
 """The open and acknowledged findings one by one, as alerts know them.
 
-Each has one state, and is shown as ended before it is left out. An acknowledged finding keeps its state, so no alert
-says that it is over.
+Each finding has one state. When it is over, it is shown as ended for an hour before it is left out. An acknowledged
+finding keeps its state, so that no alert says that it is over.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Alarm(NamedTuple):
     """The alert about findings in one state.
 
     Attributes:
-        name: of the alert; its section of docs/runbook.md has the same.
-        adds: what the state adds to the headline of the finding's kind.
+        name: the alert's name, which its section of docs/runbook.md has as well.
+        adds: the words that the state adds to the headline of the finding's kind.
     """
 
     name: str
@@ -60,12 +60,12 @@ ALARMS: Mapping[FindingState, Alarm] = {
 
 
 def headline(state: FindingState, kind: FindingKind, broker: str, place: str) -> str:
-    """Say in one line what a finding is: the broker, the kind, the partition, and what its state adds.
+    """One line on what a finding is: the broker, the kind, the partition, and what its state adds.
 
     Args:
-        state: of the finding.
-        kind: of the finding.
-        broker: the accused, as text; empty where nobody is.
+        state: the state of the finding.
+        kind: the kind of the finding.
+        broker: id of the accused broker, as text; empty if none is accused.
         place: the partition, as in ``orders-0``.
     """
     if state is FindingState.UNSETTLED:
@@ -81,17 +81,21 @@ def headline(state: FindingState, kind: FindingKind, broker: str, place: str) ->
 
 
 def over_in_words(place: str, kind: str) -> str:
-    """Say in one line, in the past, what a finding was that is over.
+    """One line in the past tense on what a finding was that is over.
 
     Args:
         place: the partition, as in ``orders-0``.
-        kind: of the finding.
+        kind: the kind of the finding.
     """
     return f"Replicas of {place} differed ({kind}), and that is over"
 
 
 def what_it_was(said: str) -> str:
-    """A sentence in the past about something that is over, if nobody knows how it ended."""
+    """A sentence that says what something was that is over, if nobody knows how it ended.
+
+    Args:
+        said: the headline in the past tense.
+    """
     return f"Over. It was: {said}"
 
 
@@ -102,7 +106,7 @@ def is_worse(before: FindingState, now: FindingState) -> bool:
 
 
 def turn_of(before: FindingState, now: FindingState) -> str:
-    """Words before a headline that say how a finding's state has changed.
+    """Words to put before a headline, which say how a finding's state has changed.
 
     Such a change ends one alert and begins another.
     """
@@ -113,10 +117,10 @@ class Listed(NamedTuple):
     """A finding as alerts and messages report it.
 
     Attributes:
-        finding: its last event that is known.
-        state: None where it is over.
-        turn: `turn_of` the last change of its state; empty before that.
-        is_ended: whether the event says how it ended.
+        finding: the finding's last known event.
+        state: the finding's state; None if it is over.
+        turn: words on the last change of its state (`turn_of`); empty if it has not changed.
+        is_ended: whether the event says how the finding ended.
     """
 
     finding: Finding
@@ -152,7 +156,7 @@ def state_of(finding: Finding) -> FindingState:
 
 
 class Listing:
-    """Remembers for a while which findings were listed and are over."""
+    """Keeps the list of findings, and in it for a while those that are over."""
 
     def __init__(self) -> None:
         self._open: dict[str, Listed] = {}
@@ -163,10 +167,10 @@ class Listing:
     def observe(self, standing: Sequence[Finding], now: float, ended: Iterable[Finding] = ()) -> None:
         """Take in all findings that are not over at a moment; unacknowledged ones come first.
 
-        A listed finding stays listed until it is over: readers take a finding that has left the list to be over.
+        A finding that is listed stays in the list until it is over, since alerts take it for over when it leaves.
 
         Args:
-            standing: these findings.
+            standing: all findings that are not over.
             now: the moment, in seconds.
             ended: the last events of findings that are over, which say how they ended.
         """

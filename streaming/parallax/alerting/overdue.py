@@ -20,9 +20,9 @@ ParallaxVerdictOverdue wait for longer.
 
 
 def behind(coverage: Coverage) -> dict[int, int]:
-    """By broker, how many offsets less of its replica were read than of the furthest replica.
+    """By broker, how many offsets its replica's readers are behind those of the furthest replica.
 
-    The larger number of the two views.
+    Of the two views, the larger number counts.
     """
     furthest = [0, 0]
     for b in coverage.brokers:
@@ -31,9 +31,10 @@ def behind(coverage: Coverage) -> dict[int, int]:
 
 
 def overdue(snapshot: Snapshot) -> Mapping[TopicPartition, float]:
-    """By partition, for how many seconds it has waited at one offset for verdicts that should come by themselves.
+    """By partition that waits too long at one offset for verdicts, for how many seconds it has waited.
 
-    Partitions that are held up (`parallax.alerting.blind`) are left out: they have reasons and alerts of their own.
+    These verdicts should come by themselves. Partitions with a replica that is not read (`parallax.alerting.blind`) are
+    left out, since they have reasons and alerts of their own.
     """
     return snapshot.once(_overdue)
 

@@ -1,4 +1,4 @@
-"""The names, links and commands in every message and alert: cluster, runbook, page."""
+"""The cluster's name, links and commands that messages and alerts contain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parallax.shell import ANYWHERE, Shell
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What alerts need to name the cluster, and to link to the runbook and the page.
+    """What alerts need to name the cluster, and to link to the runbook and the status page.
 
     Attributes:
         cluster: ``alerting.cluster``.
@@ -26,7 +26,7 @@ class Places:
     shell: Shell = ANYWHERE
 
     def named(self, what: str) -> str:
-        """A headline with the cluster's name."""
+        """A headline to which the cluster's name is added, if it has one."""
         return f"{what} (cluster {self.cluster})" if self.cluster else what
 
     def page_of(self, path: str = "") -> str:

@@ -27,8 +27,8 @@ class Refusal:
     """A replica that the job may not read.
 
     Attributes:
-        right: what is missing.
-        log_end_offset: where its log ends; None where that may not be asked either.
+        right: the right that is missing.
+        log_end_offset: where the replica's log ends; None if that may not be asked either.
     """
 
     right: MissingRight
@@ -40,10 +40,10 @@ class Change:
     """A right on a topic went missing, or is there again.
 
     Attributes:
-        began: it went missing.
-        replicas: how many replicas are concerned at this moment; 0 at the end.
-        seconds: for how long it was missing; 0 at the beginning.
-        error: the first broker's words at the beginning; empty at the end.
+        began: whether the right went missing; otherwise it is there again.
+        replicas: how many replicas may not be read for lack of it now; 0 if it is there again.
+        seconds: for how long it was missing; 0 if it has just gone missing.
+        error: what the first broker said that refused; empty if the right is there again.
     """
 
     topic: str
@@ -55,7 +55,7 @@ class Change:
 
 
 class Refusals:
-    """Follows the rows of ``replica_progress``, tick by tick."""
+    """Finds in the rows of ``replica_progress``, tick by tick, which replicas the job may not read."""
 
     def __init__(self) -> None:
         self._standing: dict[Replica, Refusal] = {}
@@ -70,21 +70,24 @@ class Refusals:
 
     @property
     def counts(self) -> Mapping[TopicRight, int]:
-        """How many replicas the job may not read, by topic and missing right; 0 where that is over."""
+        """By topic and missing right, how many replicas the job may not read.
+
+        The number is 0 if the right is there again.
+        """
         counted = Counter((topic, refusal.right) for (topic, _, _), refusal in self._standing.items())
         return {place: counted[place] for place in self._seen}
 
     def take_in(self, rows: Iterable[Mapping[str, Any]], now: float) -> list[Change]:
-        """Follow the refusals in the rows of one tick.
+        """Take in the rows of one tick, with the refusals in them.
 
-        A replica that is unreachable says nothing of rights: what it said last still counts.
+        A replica that does not answer says nothing of rights, so its last answer still counts.
 
         Args:
-            rows: of ``replica_progress``.
+            rows: rows of ``replica_progress``.
             now: seconds since 1970 UTC.
 
         Returns:
-            What began and ended with this tick, by topic and not by replica.
+            Which rights went missing with this tick, or are there again; one change for a topic, not for each replica.
         """
         errors: dict[TopicRight, str] = {}
         for row in rows:
@@ -103,10 +106,15 @@ class Refusals:
         """Take in a refusal that another part of the job met: a reader, or the check at the start.
 
         Args:
-            replicas: which; with `NOBODY` a topic whose partitions cannot be seen.
-            right: what is missing at least; what a row said of a replica before is more precise and stays.
-            error: the broker's words.
+            replicas: the replicas that may not be read; with partition and broker `NOBODY`, a topic whose partitions
+                cannot be seen.
+            right: the missing right. If a row of progress has named another for a replica, that one stays, since it is
+                more precise.
+            error: what the broker said.
             now: seconds since 1970 UTC.
+
+        Returns:
+            The rights that are newly known to be missing, one change for a topic.
         """
         errors: dict[TopicRight, str] = {}
         for replica in replicas:
@@ -118,8 +126,8 @@ class Refusals:
     def forget(self, before: float) -> None:
         """Forget replicas that no row has named since a moment: they were reassigned, or their topic was deleted.
 
-        No right came back there, so this is no `Change`. A topic whose partitions cannot be seen has no rows, and
-        stays.
+        This does not count as a right that is there again. Topics whose partitions cannot be seen never have rows, and
+        are not forgotten.
 
         Args:
             before: seconds since 1970 UTC.

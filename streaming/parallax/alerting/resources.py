@@ -12,10 +12,10 @@ DRIVER, JVM, WORKER = "driver", "jvm", "python_worker"
 
 
 class ResourceCollector(Collector):
-    """Exposes the memory of this process and of all processes that it has started, by kind of process."""
+    """Exposes as metrics how much memory this process and those that it started use, by kind."""
 
     def collect(self) -> Iterator[Metric]:
-        """Both metric families; a process that ends meanwhile is left out."""
+        """The metric families on memory; a process that ends meanwhile is left out."""
         memory = GaugeMetricFamily(
             "parallax_memory_bytes",
             "Memory of the job's processes. What several share counts once (proportional set size), where the "

@@ -1,7 +1,7 @@
 """Serves the status page, ``/metrics`` for Prometheus, and the probes ``/livez`` and ``/readyz``.
 
-The job is live while its process runs. It is ready while offsets come out of the comparison. A probe that restarts a
-job that is only not ready would keep it from ever getting ready. A broker that is down makes neither false.
+``/livez`` says whether the process runs, and ``/readyz`` whether offsets come out of the comparison. A broker that is
+down makes neither fail. Never restart the job because it is not ready: it might then never get ready.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class MetricsServer:
     """An HTTP server in a thread of its own.
 
     Args:
-        state: what is served.
-        settings: address, users, certificate and name of the cluster.
+        state: the state of the job, which is served.
+        settings: the settings with address, users, certificate and name of the cluster.
         storage: ``storage.path``.
-        more: further collectors to serve.
-        on_record: what else is on record about a finding.
-        shell: how commands that the page shows, and alerts, name the cluster and the job.
-        asking: asks the brokers for the records of a finding; None where the page cannot.
+        more: further collectors of metrics to serve.
+        on_record: returns what other tables have on record about a finding.
+        shell: how commands on the page and in alerts name the cluster and the job.
+        asking: asks the brokers for the records of a finding; None if the page offers no such form.
 
     Raises:
         MetricsServerError: the address cannot be bound, or the certificate cannot be loaded.

@@ -1,6 +1,6 @@
 """Everything that a job knows about itself at one moment. Pure.
 
-Page, metrics and status are made from it.
+The status page, the metrics and the status line are made from it.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _IDLE_S = 1.5 * LONGEST_US / 1e6
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """Offsets of one replica, as the replica reported them; None for what is not known.
+    """Offsets of one replica, as the replica reported them; an offset is None if it is not known.
 
     Attributes:
-        stands_since: since when the last stable offset has stood still below the high watermark; None where it moves or
-            has caught up. Seconds since 1970 UTC.
-        frozen_for_s: for how long the comparison has seen its last stable offset behind the others'.
-        reported_at: when anything was last reported of it, by our clock.
-        offsets_at: when it last reported these offsets itself, by our clock.
+        stands_since: since when the last stable offset has stood still below the high watermark, seconds since 1970
+            UTC; None if it moves, or has reached the high watermark.
+        frozen_for_s: for how many seconds the comparison has seen its last stable offset behind the others'.
+        reported_at: when anything was last reported of the replica, by this machine's clock.
+        offsets_at: when the replica last reported these offsets itself, by this machine's clock.
         answers: whether it answered when it was last asked, even if only to refuse.
     """
 
@@ -77,9 +77,9 @@ class AuditState:
     Attributes:
         results: the last result of each partition, with the time of its audit's end in seconds since 1970 UTC.
         runs: by ending (``success`` or ``failure``), how many audits ended so.
-        read_bytes: read from each broker since the job started.
-        ended_at: when the last audit that did not fail ended.
-        spots: by outcome (`parallax.audit.spot.Spot`), how many records of returned brokers were checked.
+        read_bytes: by broker, how many bytes audits have read since the job started.
+        ended_at: when the last audit that did not fail ended, seconds since 1970 UTC.
+        spots: by result of a spot check (`parallax.audit.spot.Spot`), how many records were found so.
     """
 
     results: Mapping[TopicPartition, tuple[PartitionResult, float]] = field(default_factory=dict)
@@ -117,17 +117,17 @@ class Snapshot:
     """Everything that a job knows about itself at one moment; the mappings are copies.
 
     Attributes:
-        assigned: by partition, the brokers that hold it by the last report and are to be read. Missing if nobody has
-            reported.
-        left_out_brokers: brokers that hold partitions and are not to be read (``topics.brokers``).
-        nothing_since: since when there is nothing to watch, seconds since 1970 UTC. None if there is something, or
-            nobody knows yet.
-        caught_up: by partition, whether everything its logs held at some moment has had its verdict since. The moment
-            is when it was first seen, or when something last ceased to hold up its reading or comparison.
-        audits_at: when the job will audit each partition that was read or copied too late, seconds since 1970 UTC.
-            None if it audits none for that reason.
-        waiting_s: by view of a partition, for how long it has waited at one offset for verdicts that come by
-            themselves. Only time in which nothing held it up counts.
+        assigned: by partition, ids of the brokers that hold it by the last report, and are to be read. A partition on
+            which nothing was reported is missing.
+        left_out_brokers: ids of brokers that hold partitions but are not to be read (``topics.brokers``).
+        nothing_since: since when there has been nothing to watch, seconds since 1970 UTC. None if there is something,
+            or if that is not known yet.
+        caught_up: by partition, whether everything that its logs held at a certain moment has had a verdict. The moment
+            is when the partition was first seen, or when the last outage or pause that held it up ended.
+        audits_at: by partition that was read or copied too late, when the job will audit it, seconds since 1970 UTC.
+            None if the job audits none for that reason.
+        waiting_s: by partition and view, for how many seconds it has waited at one offset for verdicts that come by
+            themselves. Time in which a replica was not read does not count.
     """
 
     replicas: Mapping[Replica, ReplicaState]
@@ -195,12 +195,12 @@ class Snapshot:
 
     @property
     def heartbeat(self) -> float | None:
-        """When a read offset last came out of the comparison: end-to-end progress, seconds since 1970 UTC.
+        """When the job last showed that it works from end to end, seconds since 1970 UTC.
 
-        If all that was recorded has been compared, it is when all queries were last seen to look for more. That counts
-        for no longer than the brokers' reports may be held back (`parallax.source.repeats`). By then something has to
-        be recorded and come through, even if only that nothing has changed. Where there is nothing to watch, it counts
-        without limit.
+        Usually that is when an offset that was read last came out of the comparison. If all that was recorded has been
+        compared, it is when all queries were last seen to look for more. That counts only for a few minutes
+        (`parallax.source.repeats`): by then a report of a broker must have come through, even if nothing has changed.
+        If there is nothing to watch, it counts without limit.
         """
         compared = max((c.compared_at / 1000 for c in self.coverage.values()), default=None)
         looked = min((query.last_progress or 0.0 for query in self.queries.values()), default=None)

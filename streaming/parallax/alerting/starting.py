@@ -1,4 +1,4 @@
-"""How far a start of the job is: its steps, and what earlier looks have shown of them. Pure."""
+"""How far the start of the job is: its steps, and what earlier looks have shown of them. Pure."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Step:
     """A part of the start of the job.
 
     Attributes:
-        has_begun: whether something of it has been done. If that cannot be seen, it begins when the steps before it
-            end.
-        detail: how far it is; empty if there is nothing to say.
+        has_begun: whether some of it has been done. If that cannot be seen, the step counts as begun when the steps
+            before it have ended.
+        detail: how far it is, as text; empty if there is nothing to say.
     """
 
     name: str
@@ -44,11 +44,11 @@ class Past:
     """What earlier looks at the start have shown.
 
     Attributes:
-        has_started: the start was over once; what comes later is no start.
-        since: since when the condition has been the same at every look, seconds since 1970 UTC; None before the first.
-        first_left: when offsets were first known to be left to the initial reading, and how many.
-        got_on_at: when the start last got on.
-        reasons: by name, since when each reason why the status is unknown has applied at every look.
+        has_started: whether the start has been over once; nothing later counts as a start.
+        since: since when every look has shown the same condition, seconds since 1970 UTC; None before the first look.
+        first_left: when it was first known how many offsets the initial reading has to read, and how many these were.
+        got_on_at: when the start last made progress.
+        reasons: by name of a reason why the status is unknown, since when it has applied at every look.
     """
 
     has_started: bool = False
@@ -90,7 +90,7 @@ def left_to_read(snapshot: Snapshot) -> int:
 
 
 def _remaining(left: int, past: Past | None, now: float) -> str:
-    """How long the initial reading goes on, by its pace so far; nothing where that cannot be said yet."""
+    """How long the initial reading goes on, by its pace so far; nothing if that cannot be said yet."""
     if not left or past is None or past.first_left is None:
         return ""
     at, first = past.first_left

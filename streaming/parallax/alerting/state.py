@@ -1,7 +1,7 @@
-"""What the job knows about itself, for the collector: committed state only, behind one lock.
+"""Keeps what the job knows about itself, for metrics and the status page: committed state only, behind one lock.
 
-The job, the sinks, the comparison and the findings manager hand in what they have committed. A scrape computes nothing
-from a socket or a table.
+The job, the sinks, the comparison and the findings manager hand in what they have committed. So a scrape needs neither
+a broker nor a table.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class MonitorState:
             self._hanging = tuple(hanging)
 
     def standstills(self) -> dict[TopicPartition, Standstill]:
-        """The foremost last stable offset of each partition, and since when no replica there has moved."""
+        """By partition, its foremost last stable offset, and since when no replica's last stable offset has moved."""
         found: dict[TopicPartition, list[ReplicaState]] = {}
         with self._lock:
             for (topic, partition, _), state in self._replicas.items():
@@ -156,10 +156,10 @@ class MonitorState:
             self._paused = dict(paused)
 
     def update_progress(self, rows: Sequence[Mapping[str, Any]]) -> list[Change]:
-        """Take in rows of ``replica_progress``, once their micro-batch is committed (docs/reference/tables.md).
+        """Take in rows of the table ``replica_progress``; call it once their micro-batch is committed.
 
         Returns:
-            Which rights went missing, or came back, with this tick.
+            Which rights went missing, or are there again, by these rows.
         """
         answered: dict[int, bool] = {}
         with self._lock:
@@ -189,7 +189,11 @@ class MonitorState:
             return self._refusals.take_in(rows, self._clock())
 
     def update_refusals(self, replicas: Iterable[Replica], right: MissingRight, error: str) -> list[Change]:
-        """Take in replicas that another part of the job may not read (`Refusals.refused`)."""
+        """Take in that another part of the job was refused replicas (`Refusals.refused`).
+
+        Returns:
+            The rights that are newly known to be missing.
+        """
         with self._lock:
             return self._refusals.refused(replicas, right, error, self._clock())
 
@@ -204,10 +208,10 @@ class MonitorState:
                 self._touch(replica)
 
     def update_coverage(self, coverages: Iterable[Coverage]) -> None:
-        """Take in how far the comparison has come, once its micro-batch is committed.
+        """Take in how far the comparison has come; call it once its micro-batch is committed.
 
-        Its offsets and positions count only if ``update_progress`` and ``update_positions``, which are fresher, are not
-        used.
+        The offsets and positions in the coverages count only if nothing fresher comes by `update_progress` and
+        `update_positions`.
         """
         now = self._clock()
         with self._lock:
@@ -222,12 +226,12 @@ class MonitorState:
                     self._cover(coverage, broker)
 
     def settle(self, settled: Callable[[Coverage], Coverage]) -> None:
-        """Remove from the unknown offsets a range that an audit has compared.
+        """Remove ranges that an audit has compared from the unknown offsets of all partitions.
 
-        Nobody compares an idle partition again.
+        Otherwise those of an idle partition would stay, since its coverage does not come again.
 
         Args:
-            settled: returns the coverage of a partition without these offsets.
+            settled: returns a partition's coverage without the ranges that an audit has compared.
         """
         with self._lock:
             self._coverage = {place: settled(coverage) for place, coverage in self._coverage.items()}
@@ -258,8 +262,8 @@ class MonitorState:
         """Note the state of this job's lease on the storage.
 
         Args:
-            epoch: its number.
-            renewed_at: returns when it was last renewed, seconds since 1970 UTC.
+            epoch: the lease's number.
+            renewed_at: returns when the lease was last renewed, seconds since 1970 UTC.
         """
         with self._lock:
             self._lease = epoch, renewed_at
@@ -278,8 +282,8 @@ class MonitorState:
         """Count a run of a table's upkeep, by its result.
 
         Args:
-            table: its name.
-            size: of its files afterwards; None where the upkeep failed.
+            table: the table's name.
+            size: the size of its files afterwards; None if the upkeep failed.
         """
         with self._lock:
             self._maintenance = _counted(self._maintenance, "failure" if size is None else "success")
@@ -288,12 +292,12 @@ class MonitorState:
                 self._maintained_at = self._clock()
 
     def update_absences(self, absences: Absences) -> None:
-        """Take in which replicas are absent, and from when on what they lack may be gone."""
+        """Take in which replicas are absent or late, with the bounds of the absent ones."""
         with self._lock:
             self._absences = absences
 
     def update_audits_at(self, audits_at: Mapping[TopicPartition, float] | None) -> None:
-        """Take in when the job will audit each partition that was read or copied too late (`Snapshot.audits_at`)."""
+        """Take in when the job will audit partitions that were read or copied too late (`Snapshot.audits_at`)."""
         with self._lock:
             self._audits_at = audits_at
 
@@ -316,7 +320,7 @@ class MonitorState:
             )
 
     def spot_checked(self, counts: Mapping[str, int]) -> None:
-        """Take in the results of a spot check: by outcome, how many records of returned brokers."""
+        """Take in the results of a spot check: by result, how many records were found so."""
         with self._lock:
             spots = dict(self._audits.spots)
             for result, count in counts.items():
@@ -329,7 +333,7 @@ class MonitorState:
             self._audits = replace(self._audits, runs=_counted(self._audits.runs, "failure"))
 
     def snapshot(self) -> Snapshot:
-        """Everything known at this moment, without what nobody has reported on for a while."""
+        """Everything known at this moment, without partitions on which nothing was reported for ten minutes."""
         now = self._clock()
         with self._lock:
             self._forget(now)

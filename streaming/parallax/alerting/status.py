@@ -1,7 +1,7 @@
 """The cluster's status in one line: all replicas agree, agree in part, findings, starting, or unknown.
 
-The page, the browser's title and ``/readyz`` all take it from here. `status_of` is pure. `Watch` remembers between
-looks what one look alone cannot show.
+The status page, the browser's title and ``/readyz`` all take it from here. `status_of` is pure. `Watch` remembers what
+a single look cannot show, such as since when something is true.
 """
 
 from __future__ import annotations
@@ -57,14 +57,15 @@ class Status:
     """The cluster's status, for people.
 
     Attributes:
-        condition: the one that counts.
-        text: it in one line.
-        is_known: with `Condition.FINDINGS`, that somebody has acknowledged all of them.
-        since: seconds since 1970 UTC; if the status is unknown, since when the first reason applies. None if not known.
-        reasons: why the status is unknown or, with findings, why the rest is; a phrase for each.
-        notes: what else there is to know; a phrase for each.
-        steps: of the start; empty once that is over.
-        problems: what keeps the job from doing its work; with any, it is not ready.
+        condition: the cluster's condition.
+        text: the condition in one line.
+        is_known: with `Condition.FINDINGS`, whether all findings are acknowledged.
+        since: since when it has this condition, seconds since 1970 UTC; if the status is unknown, since when the first
+            reason applies. None if that is not known.
+        reasons: phrases why the status is unknown; with findings, why the status of the rest is.
+        notes: phrases on what else there is to know.
+        steps: the steps of the start; empty once the start is over.
+        problems: what keeps the job from doing its work; if there is any, the job is not ready.
     """
 
     condition: Condition
@@ -96,9 +97,9 @@ class Reason(NamedTuple):
     """Why the status is unknown.
 
     Attributes:
-        phrase: for people; its numbers move.
-        name: identifies the reason; it stays the same while the numbers in ``phrase`` change.
-        since: since when, seconds since 1970 UTC; None where only earlier looks say that.
+        phrase: the reason in words for people, with numbers that may change.
+        name: identifies the reason, while the numbers in ``phrase`` change.
+        since: since when it applies, seconds since 1970 UTC; None if only earlier looks can say that.
     """
 
     phrase: str
@@ -147,14 +148,13 @@ class Watch:
 def status_of(snapshot: Snapshot, past: Past) -> Status:
     """The cluster's status.
 
-    Args:
-        snapshot: of now.
-        past: what earlier looks have shown.
+    Findings that nobody has acknowledged decide it first, then a start that makes progress. Acknowledged findings are
+    reported together with what is unknown of the rest. The status is that all replicas agree only if nothing speaks
+    against it, and every partition has been compared as a whole.
 
-    Returns:
-        Findings that nobody has acknowledged go first, then a start that gets on. Acknowledged findings are reported
-        together with what is unknown of the rest. All replicas agree only if nothing speaks against it, and every
-        partition is known to agree whole now.
+    Args:
+        snapshot: the present snapshot.
+        past: what earlier looks have shown.
     """
     problems = tuple(health(snapshot))
     is_idle = snapshot.nothing_since is not None

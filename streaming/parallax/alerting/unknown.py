@@ -1,4 +1,4 @@
-"""Which offsets have no verdict, and how they are reported: the same for the status line and the page. Pure."""
+"""Which offsets have no verdict, and how the status line and the page report them. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parallax.model import PASSING, IsolationLevel, TopicPartition, UnknownReaso
 
 
 class Part(StrEnum):
-    """Why a partition is not known to agree whole now; the reason that lasts longest comes first."""
+    """Why not all of a partition is known to agree; the reason that lasts longest comes first."""
 
     LACKING = "lacking"
     """Offsets of it have no verdict, and will have none by themselves."""
@@ -41,14 +41,15 @@ _CANNOT_TELL = frozenset({UnknownReason.DEFERRED, UnknownReason.SKIPPED, Unknown
 
 
 def telling(reason: UnknownReason, coverage: Coverage) -> Telling:
-    """How offsets without verdict are reported.
+    """How offsets without a verdict are reported.
 
-    Logs may begin at different offsets though nothing is known to delete records. Then one may lack what consumers of
-    the others still get. If all begin alike, the loss is complete, and no look brings it back.
+    That depends on the reason, and for one reason on the logs. They may begin at different offsets though nothing is
+    known to delete records: then one replica may lack records that consumers of the others still get. If all begin at
+    the same offset by now, no replica has such records any more, and nobody can find out.
 
     Args:
-        reason: why they have no verdict.
-        coverage: of their partition.
+        reason: why the offsets have no verdict.
+        coverage: the coverage of their partition.
     """
     if reason in PASSING:
         return Telling.ON_ITS_WAY
@@ -58,14 +59,14 @@ def telling(reason: UnknownReason, coverage: Coverage) -> Telling:
 
 
 def begin_apart(coverage: Coverage) -> bool:
-    """Whether the logs of a partition begin at different offsets now; an empty log begins nowhere."""
+    """Whether the logs of a partition begin at different offsets now; empty logs do not count."""
     return len({b.log_start_offset for b in coverage.brokers if 0 <= b.log_start_offset < b.log_end_offset}) > 1
 
 
 def unknown_offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[UnknownReason, int]]:
     """By partition and reason, how many offsets have no verdict; only numbers above 0.
 
-    The number is the larger of the two views': most offsets lack it in both, and count once.
+    Of the two views, the larger number counts, since most offsets lack a verdict in both.
     """
     return snapshot.once(_unknown_offsets)
 
@@ -84,8 +85,8 @@ def unknown_by(
     """By reason, how many offsets without verdict are reported in one way.
 
     Args:
-        snapshot: of now.
-        how: the way.
+        snapshot: the present snapshot.
+        how: the way in which they are reported.
         places: the partitions that count; None for all.
     """
     found: Counter[UnknownReason] = Counter()
@@ -97,9 +98,10 @@ def unknown_by(
 
 
 def to_be_read(snapshot: Snapshot) -> int:
-    """How many offsets have no verdict only because not every replica has been read yet: that ends by itself.
+    """How many offsets have no verdict only because not every replica has been read yet.
 
-    Offsets that need an audit are among the ranges of the coverage.
+    This ends by itself.
+    Offsets that were in a log before it was first read, and so need an audit, do not count.
     """
     reason = UnknownReason.BEFORE_FIRST_READING
     return sum(
@@ -110,10 +112,7 @@ def to_be_read(snapshot: Snapshot) -> int:
 
 
 def in_part(snapshot: Snapshot) -> Mapping[TopicPartition, Part]:
-    """The partitions that are not known to agree whole now.
-
-    Each has the first reason of `Part` that applies.
-    """
+    """By partition of which not all is known to agree, the first reason in the order of `Part`."""
     return snapshot.once(_in_part)
 
 
@@ -130,10 +129,7 @@ def _in_part(snapshot: Snapshot) -> Mapping[TopicPartition, Part]:
 
 
 def parts_in_words(parts: Collection[Part]) -> str:
-    """How many partitions are not known to agree whole, by reason.
-
-    As in ``2 are catching up, 1 is known in part``.
-    """
+    """How many partitions are not known to agree, by reason: ``2 are catching up, 1 is known in part``."""
     counts = Counter(parts)
     return ", ".join(
         f"{counts[part]:,} {agreed(counts[part], *words)}"
@@ -147,10 +143,7 @@ def parts_in_words(parts: Collection[Part]) -> str:
 
 
 def catching_up(snapshot: Snapshot) -> list[TopicPartition]:
-    """The partitions that are not yet compared up to where their logs ended when they were last held up.
-
-    Freed means that nothing held up their reading or comparison any more.
-    """
+    """The partitions that have not caught up since they were first seen, or since something held them up."""
     return [place for place, is_done in snapshot.caught_up.items() if not is_done]
 
 
@@ -162,14 +155,14 @@ _WORDS = {
 
 
 def words(reason: UnknownReason) -> str:
-    """A reason as text that follows a number of offsets."""
+    """A reason why offsets have no verdict, as text to put after their number."""
     return _WORDS.get(reason, reason.replace("_", " "))
 
 
 def without_verdict(coverage: Coverage, reasons: Iterable[UnknownReason]) -> str:
-    """Words for how many offsets of a partition have no verdict for some reasons; empty if all have one.
+    """How many offsets of a partition have no verdict for some reasons, in words; empty if all have one.
 
-    If they lack it in only one view, the text names that view. It does not say how far the other was read.
+    If they lack it in one view only, the text names that view.
     """
     found = ((reason, coverage.unknown_for(reason)) for reason in reasons)
     return ", ".join(

@@ -1,6 +1,7 @@
 """How long partitions have waited at one offset for verdicts that should come by themselves.
 
-Under traffic some offsets always wait, but then `Coverage.waits_from` moves on. Pure, no clock.
+Under traffic some offsets always wait for a verdict, but the first of them (`Coverage.waits_from`) moves on. Pure, no
+clock.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Waiting:
     def reported(self, place: TopicPartition, now: float) -> None:
         """Take in a report on a replica of a partition.
 
-        A partition without anything compared waits from its first report.
+        A partition of which nothing has been compared waits since its first report.
         """
         if place not in self._reported_at:
             for view in IsolationLevel:
@@ -41,18 +42,21 @@ class Waiting:
                 self._since[key] = offset, now
 
     def hold_up(self, is_held_up: Callable[[TopicPartition], bool], now: float) -> None:
-        """Take in which partitions get no verdict by themselves now: they wait from when that ends."""
+        """Take in which partitions have a replica that is not read now.
+
+        They wait only from when that ends.
+        """
         self._since = {key: (offset, now if is_held_up(key[0]) else at) for key, (offset, at) in self._since.items()}
 
     def seconds(self) -> dict[tuple[TopicPartition, IsolationLevel], float]:
-        """By view of a partition, for how many seconds it had waited at its last report, while nothing held it up.
+        """By partition and view, for how many seconds it had waited at its last report.
 
-        Nobody reports on a deleted topic, so it waits for nothing.
+        Nothing reports on a deleted topic, so its partitions do not seem to wait longer and longer.
         """
         return {key: max(0.0, self._reported_at[key[0]] - since) for key, (_, since) in self._since.items()}
 
     def forget(self, is_gone: Callable[[TopicPartition], bool]) -> None:
-        """Forget partitions on which nobody reports any more."""
+        """Forget partitions for which a given function returns true, because nothing reports on them any more."""
         self._since = {key: one for key, one in self._since.items() if not is_gone(key[0])}
         self._reported_at = {place: at for place, at in self._reported_at.items() if not is_gone(place)}
 

@@ -1,6 +1,7 @@
 """Finds the ranges that an audit of the tables need not read, because all replicas showed the same.
 
-Where the sums cannot be had or compared, the audit reads the rows.
+The views record what each reader's rows add up to, block by block. Replicas whose sums are equal showed the same. Of a
+partition whose sums cannot be read or compared, the audit reads all rows.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ Recorded = Mapping[IsolationLevel, Mapping[int, Blocks]]
 
 
 def recorded_blocks(storage: str) -> Recorded:
-    """By isolation level and broker, the sums of recorded rows, block by block; empty if unreadable.
+    """The recorded sums of each broker's rows, block by block, for each isolation level.
+
+    Empty if the tables cannot be read: the audit then compares rows.
 
     Args:
         storage: ``storage.path``.
@@ -40,7 +43,8 @@ def agreeing(blocks: Recorded, plans: Iterable[PartitionPlan]) -> dict[TopicPart
     A partition without such a range is left out.
 
     Args:
-        blocks: sums that were read before the plans were made. So none reaches beyond the end of its partition's plan.
+        blocks: the sums, by isolation level and broker. They must be read before the plans are made, so that none
+            reaches beyond the end of its partition's plan.
         plans: one plan for each partition.
     """
     made = {}

@@ -1,4 +1,4 @@
-"""Asks the cluster before an audit reads: for partitions, topics' settings, and looks."""
+"""Asks the cluster, before an audit reads, for partitions, topics' settings, and how far each replica's log goes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def select(
 def topic_traits(client: ReplicaClient, topics: Sequence[str]) -> dict[str, TopicTraits]:
     """By topic, the settings that decide how an audit compares its partitions.
 
-    A topic whose settings cannot be had is unknown.
+    If a topic's settings cannot be read, its traits say why; its partitions are then unknown.
     """
     try:
         found: Mapping[str, Any] = client.topic_configs(sorted(set(topics)), _TRAITS)
@@ -126,11 +126,11 @@ class Looker:
     ) -> tuple[dict[TopicPartition, PartitionPlan], Look | None]:
         """Wait until each replica can be read as far as its partition is to be compared.
 
-        It gives up after ``patience_s``.
+        It gives up after ``patience_s`` seconds.
 
         Returns:
-            The plans with the replicas' marks as of the last look.
-            That look; None where none was needed.
+            The plans, in which the marks say how far each replica could be read at the last look.
+            That look; None if no replica had to be waited for.
         """
         deadline = time.monotonic() + patience_s
         made, last = dict(plans), None

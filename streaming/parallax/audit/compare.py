@@ -1,7 +1,8 @@
-"""The comparison of an audit, in Spark's tasks.
+"""Compares partitions for an audit, in Spark's tasks.
 
-Chunk after chunk of a partition goes through the same step as in the stream. The chunks of all readers of a partition
-come merged by their first offset. So the unmatched state, and with it the memory, stays as small as in the stream.
+The rows of a partition go through the same step as in the stream, one chunk after the other. The chunks of all readers
+of a partition are merged by their first offset, so that all readers are at about the same offset at any time. So the
+state, and with it the memory, stays as small as in the stream.
 """
 
 from __future__ import annotations
@@ -75,11 +76,10 @@ class PartitionInput:
     Attributes:
         opening: packed observations, taken in one by one before the rows.
         closing: packed observations, taken in one by one after the rows.
-        ends: by view, the offset up to which it is compared.
-        doubted: see `PartitionPlan`.
-        left_out: see `PartitionPlan`.
-        agreed: a range in which all replicas agreed. It takes the place of its own rows and of all below, which are not
-            read.
+        ends: by view, the offset up to which the partition is compared.
+        doubted: whether a record that one replica lacks may be lost rather than cleaned (`PartitionPlan.doubted`).
+        left_out: ids of the brokers that ``topics.brokers`` leaves out of the comparison.
+        agreed: a range of offsets in which all replicas agreed. No rows come from this range, nor from below it.
     """
 
     opening: tuple[bytes, ...]
@@ -97,12 +97,13 @@ class Comparer:
     Rows sorted by (topic, partition, at) go in, and one row for each partition comes out.
 
     Attributes:
-        inputs: by partition, all that may come.
+        inputs: by partition, what its comparison must know; each partition whose rows may come is in it.
         settings: settings of the comparison.
         read_at: ms since 1970 UTC, between the look before this round's reading and the look after it.
-        last: whether no round follows, so that what would wait for a later round is judged now.
-        from_log_start: see `step`; recorded rows may begin anywhere.
-        one_order: whether offsets only ever grow; a partition that breaks this becomes unknown.
+        last: whether this is the last round; all that could wait for a later one is judged then.
+        from_log_start: whether each reader begins at its log start; recorded rows may begin anywhere instead.
+        one_order: whether each reader's rows must have rising offsets. If they do not (after a truncation, say), the
+            partition becomes unknown.
     """
 
     inputs: Mapping[TopicPartition, PartitionInput]
@@ -113,7 +114,7 @@ class Comparer:
     one_order: bool = True
 
     def compare(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Compare chunks of rows; a partition's result comes out after its last chunk."""
+        """Compare chunks of rows; yields a partition's result after its last chunk."""
         current: _Comparison | None = None
         for batch in batches:
             columns = [batch.column(name) for name in ("topic", "partition", "at", "packed")]
@@ -129,14 +130,16 @@ class Comparer:
 
 
 def dated(suspect: Suspect, raised_at: int, shown_from: int) -> Suspect:
-    """Return a suspect with its times: when it is raised, and since when its rows may have been shown.
+    """A copy of a suspect that says when it was raised, and since when its rows may have been shown.
 
-    An audit takes long. A verdict that is given while it reads says nothing of what is still to be read.
+    A suspect of an audit counts as raised only when the audit has read everything. So a verdict on the same thing that
+    was given while the audit was still reading does not settle it.
 
     Args:
         suspect: a suspect of an audit.
-        raised_at: ms since 1970 UTC, after everything was read.
-        shown_from: ms since 1970 UTC, before anything was read; 1 for what the tables hold, which may be of any time.
+        raised_at: a time after everything was read, ms since 1970 UTC.
+        shown_from: a time before anything was read, ms since 1970 UTC; 1 for rows of the tables, which may be of any
+            time.
     """
     found = suspect.accusation
     told = replace(found, observations={**found.observations, "shown_from": shown_from})

@@ -42,7 +42,7 @@ def confirm(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Confirmed:
-    """Have a findings manager decide an audit's suspects, and wait for that or for the timeout.
+    """Have a findings manager decide an audit's suspects; returns its verdicts once all are decided, or at the timeout.
 
     Args:
         manager: a manager that has been started.
@@ -60,10 +60,10 @@ def confirm(
 
 
 class MemoryStore:
-    """Keeps a findings manager's events in memory, because only the always-on job writes the findings table.
+    """Keeps a findings manager's events in memory instead of the findings table, which only the always-on job writes.
 
     Args:
-        recorded: events of that table, oldest first; the manager continues from them, as the job's manager would.
+        recorded: events of the findings table, oldest first; the manager continues from them, as the job's would.
     """
 
     skipped = 0
@@ -91,7 +91,7 @@ class MemoryStore:
         return numbered
 
     def ended(self) -> tuple[Finding, ...]:
-        """The last events of findings that are open in the table, and over by this audit."""
+        """The last events of findings that are open in the findings table, and that this audit has ended."""
         now = current(self._events)
         return tuple(now[name] for name, one in self.on_record.items() if one.stands and not now[name].stands)
 
@@ -100,14 +100,14 @@ class MemoryStore:
 def standalone(
     settings: Settings, client: ReplicaClient, hash_key: str, places: Collection[TopicPartition]
 ) -> Iterator[Confirm]:
-    """A `Confirm` that continues from the job's recorded findings, and writes nothing to the job's tables.
+    """In a ``with`` block, a function that gives verdicts on an audit's suspects; it writes none of the job's tables.
 
-    Findings have the ids that the job gives them, and are reported to nobody else. Recorded findings that are open are
-    asked about again once everything has been read.
+    It continues from the findings that the job has recorded, so a finding has the id that the job gave it. It sends
+    no alerts. Recorded findings that are open are probed again once the audit has read everything.
 
     Args:
         settings: the job's settings.
-        client: pinned client.
+        client: asks the brokers.
         hash_key: 32 hexadecimal digits.
         places: the partitions; recorded findings of other partitions are left out.
     """

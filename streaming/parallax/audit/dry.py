@@ -30,11 +30,11 @@ class BrokerShare:
     """How much would be read from one broker.
 
     Attributes:
-        partitions: replicas that would be read, each at both isolation levels.
-        offsets: offsets of both levels together.
-        estimated_bytes: estimated by the density of samples from the beginning of the logs.
+        partitions: how many of the broker's replicas would be read, each at both isolation levels.
+        offsets: how many offsets would be read, of both levels together.
+        estimated_bytes: how many bytes these offsets have, estimated from samples at the beginnings of the logs.
         sampled: how many replicas were sampled.
-        seconds: how long that takes at the limit; None without one.
+        seconds: how long reading takes at the limit of bytes per second; None without a limit.
     """
 
     broker: int
@@ -53,8 +53,8 @@ class DryRun:
         brokers: a share for each broker that would be read.
         partitions: how many partitions there are.
         readable: how many partitions have a replica that can be read.
-        unknown: partitions that would be unknown in part or as a whole, and why.
-        seconds: how long all brokers take in parallel, at the limit; None without one.
+        unknown: by partition that would be unknown in part or as a whole, the reasons.
+        seconds: how long it takes to read all brokers in parallel at the limit; None without a limit.
     """
 
     brokers: tuple[BrokerShare, ...]
@@ -65,17 +65,14 @@ class DryRun:
 
     @property
     def exit_code(self) -> int:
-        """The code for unknown where an audit could read nothing at all, otherwise 0.
-
-        What an audit would find in the rest, nobody can say before it reads.
-        """
+        """The exit code of ``parallax audit --dry-run``: 3 (unknown) if an audit could read nothing, otherwise 0."""
         return 0 if self.readable else EXIT_CODES[Result.UNKNOWN]
 
 
 def dry_run(
     settings: Settings, client: ReplicaClient, places: Sequence[TopicPartition], max_bytes_per_second: int | None
 ) -> DryRun:
-    """Ask the brokers how far their replicas go, and how dense their logs are; no Spark is started.
+    """Estimate what an audit would read, from what brokers say of their logs and from samples; Spark is not started.
 
     Raises:
         ReplicaError: no broker answers.
@@ -122,8 +119,8 @@ def summarise(
 
     Args:
         plans: one plan for each partition.
-        wanted: what each reader would read.
-        densities: bytes per offset of the replicas that were sampled.
+        wanted: by reader, the offsets that it would read.
+        densities: by broker and partition, bytes per offset of the replicas that were sampled.
         max_bytes_per_second: limit per broker; None without one.
     """
     shares = []
@@ -146,7 +143,13 @@ def _row(share: BrokerShare) -> list[str]:
 
 
 def write(found: DryRun, output: str, to: TextIO) -> None:
-    """Write what would be read, as ``table`` or ``json``."""
+    """Write what would be read.
+
+    Args:
+        found: what would be read.
+        output: ``json`` for one JSON document, otherwise a table for people.
+        to: where to write.
+    """
     if output == "json":
         json.dump(asdict(found), to, indent=2)
         to.write("\n")

@@ -1,6 +1,7 @@
 """Reads and compares the rows of an audit by Spark.
 
-Rows go in, are packed by reader and compared partition by partition; one row for each partition comes out.
+Each reader's rows are packed into chunks, and the chunks are compared partition by partition. The result has one row
+for each partition.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ _CHUNKS = "topic string, partition int, at bigint, packed binary"
 
 
 def session_of(spark: Any, parallelism: int) -> Any:
-    """A Spark session of the audit's own, so that its settings do not reach the job's session.
+    """A Spark session for an audit; settings that the audit changes there do not reach the job's session.
 
-    It is a clone, as streaming queries have one. Only a clone knows the data sources that were registered from Python.
-    Spark offers this to the JVM alone.
+    It is a clone of the given session, because only a clone knows the data sources that were registered from Python.
+    PySpark has no call for that, so this calls the JVM.
     """
     session = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001
     for name, value in _CONF.items():
@@ -64,13 +65,13 @@ def broker_chunks(
     """Read replicas in some ranges of offsets; returns packed rows as a DataFrame.
 
     Args:
-        session: see `session_of`.
+        session: the Spark session of the audit (`session_of`).
         settings: how brokers are reached.
         ranges: what each reader reads; not empty.
         hash_key: 32 hexadecimal digits.
         max_bytes_per_second: limit per broker; None without one.
         meter: folder of the meter; None where tasks cannot write there.
-        slots: tasks at a time; None for as many as Spark has room for.
+        slots: how many of Spark's tasks may read at a time; None for as many as Spark has room for.
     """
     options = source_options(settings)
     options.pop("topics.pattern", None)
@@ -99,14 +100,12 @@ def table_chunks(
     ends: Mapping[TopicPartition, tuple[int, int]],
     agreed: Mapping[TopicPartition, Agreed],
 ) -> Any:
-    """Read the tables' rows of some partitions below their ends; returns packed rows as a DataFrame.
-
-    They are in the order of offsets.
+    """Read the recorded rows of some partitions up to their ends; returns packed rows as a DataFrame, by rising offset.
 
     Args:
-        session: see `session_of`.
+        session: the Spark session of the audit (`session_of`).
         storage: ``storage.path``.
-        ends: end offset by partition and view.
+        ends: by partition, the end offset in each view.
         agreed: by partition, a range in which all replicas agreed. In it and below it, only positions are read.
     """
     from pyspark.sql import functions as sf
@@ -138,10 +137,10 @@ def table_chunks(
 def progress_chunks(session: Any, storage: str, places: Iterable[TopicPartition]) -> Any:
     """Read all recorded rows of progress of some partitions; returns packed rows as a DataFrame.
 
-    Their ``at`` is 0, so that they come before the rest.
+    Their ``at`` is 0, so that the comparison gets them before all rows of the views.
 
     Args:
-        session: see `session_of`.
+        session: the Spark session of the audit (`session_of`).
         storage: ``storage.path``.
         places: the partitions.
     """
@@ -178,7 +177,7 @@ def narrowed(rows: Any, view: Any) -> Any:
 
 
 def openings(session: Any, places: Iterable[TopicPartition]) -> Any:
-    """One row for each partition, with an empty state, from which its comparison starts."""
+    """A DataFrame with one row for each partition: the empty state from which its comparison starts."""
     return session.createDataFrame([(*place, STATE, b"") for place in places], _CHUNKS)
 
 
@@ -187,8 +186,8 @@ def compared(opening: Any, chunks: Any | None, comparer: Comparer) -> Any:
 
     Args:
         opening: a row for each partition, whose ``at`` is `STATE`.
-        chunks: packed rows; None where there are none.
-        comparer: what compares them.
+        chunks: packed rows; None if there are none.
+        comparer: compares the chunks.
     """
     rows = opening if chunks is None else opening.union(chunks)
     return (

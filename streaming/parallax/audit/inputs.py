@@ -1,6 +1,6 @@
 """What Spark's tasks in an audit need to know of each partition, apart from its rows.
 
-It is looks and positions, packed as the comparison takes them in.
+These are looks at replicas and positions of readers, packed as the comparison takes them in.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def from_brokers(
     """By partition, what a comparison of the brokers must know apart from the rows.
 
     Args:
-        plans: the partitions that are read.
+        plans: the plans of the partitions that are read.
         looks: looks since the round before, in order; they are taken in before the rows.
-        read_at: see `Comparer`.
-        begin: whether this is the first round, so that nothing lies below where its readers begin.
+        read_at: a time between the look before this round's reading and the look after it, ms since 1970 UTC.
+        begin: whether this is the first round. Readers then begin at the log start, so nothing lies below.
     """
     rows = [by_place(look) for look in looks]
     made = {}
@@ -47,14 +47,14 @@ def from_tables(
 ) -> dict[TopicPartition, PartitionInput]:
     """By partition, what a comparison of the tables must know apart from the rows.
 
-    Every replica has been recorded up to the ends, so the ends are the horizon of all absences. What the replicas
-    reported last is taken in after that, for their last stable offsets.
+    All replicas have been recorded up to the plans' ends, so all absences below can be judged. The last rows of
+    progress are taken in after the rows of the views, because they hold the last stable offsets.
 
     Args:
-        plans: the partitions; their replicas have been recorded up to ``ends``.
+        plans: the plans of the partitions; their replicas have been recorded up to ``ends``.
         last_ticks: rows of progress of about the last minute, of any partition.
-        read_at: see `Comparer`.
-        agreed: by partition, what need not be read.
+        read_at: the time at which all recorded rows count as read, ms since 1970 UTC.
+        agreed: by partition, a range in which all replicas agreed, whose rows are not read.
     """
     rows = by_place(last_ticks)
     made = {}
@@ -92,9 +92,13 @@ def _start(one: PartitionPlan, broker: int) -> int:
 def known_before(one: PartitionPlan, at: int) -> bytes:
     """Pack what is known of a partition before its rows come, for the comparison.
 
-    That is its replicas, and from which offset on it was never compacted. It takes the place of a look at the policy
-    when the log ended at that offset. Nothing that comes later changes it. The policy need not be seen again either:
-    the audit asks for it once more when all has been read.
+    It is one row of progress. It names the partition's replicas, and from which offset on the log was never compacted.
+    The comparison takes it as a look at the cleanup policy from when the log ended at that offset, and needs no later
+    one: the audit itself asks for the policy again when all has been read.
+
+    Args:
+        one: the partition's plan.
+        at: ``observed_at`` of the row, in ms since 1970 UTC.
     """
     row: dict[str, Any] = {"observed_at": at, "broker": -1, "reachable": False, "replicas": one.replicas}
     if one.strict_from != NEVER:

@@ -1,8 +1,8 @@
 """The Delta table ``audits``: the last audit of each partition that had a verdict.
 
-The comparison notes ranges that nobody read in time (`parallax.compare.unread`), or that it left behind without a
-verdict. Its state knows of no audit, so it never forgets them by itself. They are removed here, where coverage becomes
-metrics, so that they wait for no other audit.
+The job's comparison lists ranges as unknown that nobody read in time (`parallax.compare.unread`), or that it passed
+without a verdict. It does not know of audits, so it never removes a range from that list. This module removes those
+that an audit has compared, before coverage becomes metrics.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _SCHEMA = TABLE.schema
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The last audit of a partition that had a verdict; times in ms since 1970 UTC.
+    """The last audit of a partition that decided whether its replicas agree; times in ms since 1970 UTC.
 
     Attributes:
         result: consistent or diverged.
         compared_from: the lowest offset that was compared.
-        compared_up_to: by view, the offset up to which was compared.
+        compared_up_to: by view, the offset up to which the audit compared.
     """
 
     started_at: int
@@ -66,7 +66,7 @@ class Ended:
     compared_up_to: tuple[int, int]
 
     def covers(self, span: UnreadRange) -> bool:
-        """Whether the audit has compared a whole range, and began after that range had been read past."""
+        """Whether the audit has compared the whole of an unread range, and began after the range was noticed."""
         return (
             self.started_at > span.since
             and self.compared_from <= span.start
@@ -82,8 +82,8 @@ def create_audits(storage: str) -> None:
 class Ledger:
     """Remembers each partition's last audit with a verdict; may be used from any thread.
 
-    An audit counts once it is written. So after a kill it is either in the table, or it is run again. The table has one
-    row for each partition and is replaced as a whole, in one commit.
+    An audit counts once it is in the table. If the process is killed before, the audit is run again. The table has one
+    row for each partition, and one commit replaces it as a whole.
 
     Args:
         storage: ``storage.path``.
@@ -98,7 +98,7 @@ class Ledger:
         """Record an audit of the brokers, for those partitions on which it had a verdict.
 
         Raises:
-            deltalake.exceptions.DeltaError: it could not be written, and does not count.
+            deltalake.exceptions.DeltaError: the table could not be written, so the audit does not count.
         """
         if report.source != "brokers":
             return
@@ -153,7 +153,7 @@ def _write(uri: str, ended: dict[TopicPartition, Ended]) -> None:
 
 
 def _load(uri: str) -> dict[TopicPartition, Ended]:
-    """Return what is on record; nothing where the table is not there, or cannot be read: audits are run again then."""
+    """Return what is on record; nothing if the table is not there, or cannot be read: audits are run again then."""
     try:
         if not DeltaTable.is_deltatable(uri):
             return {}

@@ -1,7 +1,7 @@
-"""Plans what an audit reads before it reads, from what the brokers answered. Pure.
+"""Plans what an audit reads, from what the brokers answered before it reads. Pure.
 
 A *look* is what every replica said of its log at one moment, as rows of progress. An audit compares up to the highest
-watermark and the highest last stable offset of its first look. It waits for replicas that are not there yet.
+watermark and the highest last stable offset of its first look. It waits for replicas that cannot be read so far yet.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TopicTraits:
 
     Attributes:
         compacted: whether its cleanup policy contains ``compact``.
-        unknown: why reading its replicas cannot show whether they differ; None where it can.
+        unknown: why reading its replicas cannot show whether they differ; None if it can.
     """
 
     compacted: bool = True
@@ -40,8 +40,8 @@ class PolicyHistory:
     """What was recorded of a topic's cleanup policy, for one of its partitions.
 
     Attributes:
-        uncompacted_from: where the log ended when the policy was first seen not to compact, if it was never seen to
-            compact since; None where that is not on record.
+        uncompacted_from: the log end when the policy was first seen not to compact; None if that is not on record, or
+            if the policy was seen to compact since.
         was_compacted: whether the policy was seen to compact before that.
     """
 
@@ -54,19 +54,19 @@ class PartitionPlan:
     """The plan of one partition: what an audit compares of it.
 
     Attributes:
-        replicas: ids of the brokers that host it, without those that ``topics.brokers`` leaves out.
-        ends: by view, the offset up to which it is compared; -1 where no replica said how far it goes.
+        replicas: ids of the brokers that host the partition, without those that ``topics.brokers`` leaves out.
+        ends: by view, the offset up to which the partition is compared; -1 if no replica said how far its log goes.
         starts: log start offset by broker, for those that answered.
         marks: by broker that answered, how far it could be read in each view when the audit began.
-        reasons: what is unknown before anything was read.
-        readable: whether its records are read; otherwise it is unknown as a whole.
-        beyond: what is left out without making the verdict on the rest unknown, and why. It names what lies beyond an
-            offset that more time will not move (`held_for_too_long`), and replicas that are left out.
-        left_out: ids of the brokers that host it and that ``topics.brokers`` leaves out.
-        strict_from: nothing was ever compacted from this offset on, so every record is compared. The present policy
-            says nothing of what lies below: it may have been another, and each replica compacts at its own time.
-        doubted: whether nobody knows that what lies below ``strict_from`` was compacted; what one replica lacks there
-            may be lost.
+        reasons: why something of it will stay unknown, as far as that is known before anything is read.
+        readable: whether its records are read; otherwise the partition is unknown as a whole.
+        beyond: what is left out without making the verdict on the rest unknown, and why. That is what lies beyond a
+            last stable offset that waiting will not move (`held_for_too_long`), and replicas that are left out.
+        left_out: ids of the brokers that host the partition and that ``topics.brokers`` leaves out.
+        strict_from: nothing was ever compacted from this offset on, so each record must be on all replicas. Below it
+            another policy may have been in force, and replicas compact at different times.
+        doubted: whether it is not known that the log below ``strict_from`` was ever compacted. A record that one
+            replica lacks there may be cleaned or lost.
     """
 
     topic: str
@@ -91,10 +91,10 @@ class PartitionPlan:
 
 
 def traits(configs: Mapping[str, str] | Exception) -> TopicTraits:
-    """What a topic's settings, as Kafka gives them, mean for the audit.
+    """The traits of a topic: what its settings mean for an audit.
 
     Args:
-        configs: settings by name, or why they could not be had.
+        configs: the topic's settings by name, as Kafka gives them, or why they could not be read.
     """
     if isinstance(configs, Exception):
         return TopicTraits(unknown=f"the topic's settings cannot be read (DESCRIBE_CONFIGS is needed): {configs}")
@@ -113,11 +113,11 @@ def plan(
     chosen: Collection[int] | None = None,
     histories: Mapping[tuple[TopicPartition, str], PolicyHistory] | None = None,
 ) -> dict[TopicPartition, PartitionPlan]:
-    """Pin the offset up to which each partition is compared.
+    """By partition, its plan, which fixes the offset up to which it is compared.
 
     Args:
         places: the partitions.
-        topic_traits: by topic.
+        topic_traits: the traits of each topic.
         look: the first look.
         chosen: setting ``topics.brokers``; None for all.
         histories: by partition and topic id, what was recorded of the topics' policies.
@@ -185,17 +185,18 @@ def _marks(row: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def held_for_too_long(rows: Iterable[Mapping[str, Any]], before: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Why nothing is compared in read_committed from an offset on, where that lasts unusually long; otherwise empty.
+    """The transaction that has kept read_committed from being compared for unusually long, as a reason for people.
 
-    No replica shows anything from the highest last stable offset on. So an open transaction keeps an audit from
-    comparing what lies there. That is no fault and ends by itself: a coordinator aborts what is open for longer than
-    its timeout, which ``transaction.max.timeout.ms`` bounds.
+    Empty if there is no such transaction.
 
-    A transaction is late if its last write is older than Kafka's default of that plus five minutes
-    (``ProducerStateManager.hasLateTransaction``). It may hang, on all replicas alike. But timestamps are the producer's
-    own, unless the topic takes them from the broker. A producer that keeps the time of events (Kafka Streams) has only
-    late transactions. So the same transaction must have held all replicas at an earlier look, and written nothing
-    since.
+    No replica shows anything to read_committed from its last stable offset on. So an open transaction keeps an audit
+    from comparing what lies there. Usually that ends by itself: a coordinator aborts a transaction that is open for
+    longer than its timeout, which ``transaction.max.timeout.ms`` bounds.
+
+    Kafka calls a transaction late whose last write is older than that timeout plus five minutes
+    (``ProducerStateManager.hasLateTransaction``). It may hang on all replicas alike. But producers may set timestamps
+    themselves: those of Kafka Streams are the times of events, so that all its transactions look late. So a late
+    transaction is named only if it held all replicas at an earlier look too, and has written nothing since.
 
     Args:
         rows: rows of progress of one partition at one moment.
@@ -230,7 +231,13 @@ def held_for_too_long(rows: Iterable[Mapping[str, Any]], before: Iterable[Mappin
 def bounded(
     plans: Mapping[TopicPartition, PartitionPlan], look: Look, before: Look
 ) -> dict[TopicPartition, PartitionPlan]:
-    """The plans, with a note where a transaction holds back the comparison for too long."""
+    """Plans that also name each transaction that has held back the comparison for too long (`held_for_too_long`).
+
+    Args:
+        plans: by partition.
+        look: the newest look.
+        before: an earlier look.
+    """
     now, then = by_place(look), by_place(before)
     return {
         p: replace(one, beyond=(*one.beyond, *held_for_too_long(now.get(p, ()), then.get(p, ()))))
@@ -243,7 +250,7 @@ _LATE_MS = (15 + 5) * 60_000
 
 
 def _holding(row: Mapping[str, Any], stable: int) -> Mapping[str, Any] | None:
-    """The transaction that holds a replica's last stable offset; None where the replica does not say."""
+    """The transaction that holds a replica's last stable offset; None if the replica does not say."""
     opened = [one for one in row.get("open_transactions") or () if one["start_offset"] <= stable]
     return min(opened, key=lambda one: one["start_offset"], default=None)
 
@@ -260,9 +267,9 @@ def _is_late(transaction: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
 
 
 def updated(plans: Mapping[TopicPartition, PartitionPlan], look: Look) -> dict[TopicPartition, PartitionPlan]:
-    """The plans with how far each replica can be read, by a newer look.
+    """Plans that know, by a newer look, how far each replica can be read.
 
-    Where a plan ends is pinned, and stays.
+    The offsets up to which partitions are compared stay the same.
     """
     rows = by_place(look)
     made = {}
@@ -289,11 +296,11 @@ def behind(plans: Iterable[PartitionPlan]) -> list[tuple[TopicPartition, int]]:
 def ranges(
     plans: Iterable[PartitionPlan], positions: Mapping[tuple[TopicPartition, int], tuple[int, int]] | None = None
 ) -> dict[Reader, Range]:
-    """By partition and reader, the offsets to read; readers that need to read nothing are left out.
+    """By reader, the offsets to read; readers that need to read nothing are left out.
 
     Args:
         plans: one plan for each partition.
-        positions: how far each replica has been read, by view; from its log start by default.
+        positions: by partition and broker, the offset in each view from which to read; the log start by default.
     """
     found: dict[Reader, Range] = {}
     for one in plans:

@@ -1,8 +1,8 @@
-"""What the job has recorded of the topics' cleanup policies: from where on a log was never compacted.
+"""What the job has recorded of the topics' cleanup policies: from which offset on a log was never compacted.
 
 The present policy says nothing of what was written under another one. *Example.* A broker was away while the others
-compacted, and is back after the policy was set to ``delete``. It holds what the others have cleaned, and keeps it until
-retention.
+compacted. It comes back after the policy was set to ``delete``. So it holds records that the others have cleaned, until
+retention deletes them, and nothing is wrong.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _QUERY = """WITH known AS (SELECT * FROM progress WHERE topic IN ({topics})),
 def policy_histories(storage: str, topics: Collection[str]) -> dict[tuple[TopicPartition, str], PolicyHistory]:
     """By partition and topic id, what the table ``progress`` says of the topics' cleanup policies.
 
-    Empty where there is no such table, or it cannot be read: nothing is then taken for granted.
+    Empty if the table does not exist or cannot be read: any record may then have been compacted away.
 
     Args:
         storage: ``storage.path``.
@@ -76,9 +76,13 @@ def policy_histories(storage: str, topics: Collection[str]) -> dict[tuple[TopicP
 
 
 def compact_by_now(before: Mapping[str, TopicTraits], after: Mapping[str, TopicTraits]) -> set[str]:
-    """The topics that were not compacted when an audit began, and are or may be now.
+    """The topics that were not compacted when an audit began, and are compacted now, or may be.
 
     A record that one replica lacks may then have been compacted away during the audit.
+
+    Args:
+        before: by topic, its traits when the audit began.
+        after: by topic, its traits now.
     """
     return {
         topic
@@ -88,9 +92,9 @@ def compact_by_now(before: Mapping[str, TopicTraits], after: Mapping[str, TopicT
 
 
 def needs_no_cleaner(suspect: Suspect) -> bool:
-    """Whether a suspect is true only if its topic was never compacted.
+    """Whether a suspect proves nothing if its topic was ever compacted.
 
-    It then names no key, or its observations say so.
+    That is so of a missing record without a key, and of suspects whose observations say so.
     """
     accusation = suspect.accusation
     lost = suspect.kind is FindingKind.RECORD_MISSING and not (accusation.key_hash_hi or accusation.key_hash_lo)

@@ -1,6 +1,6 @@
-"""How far an audit is, for the person who started it.
+"""Shows the person who started an audit how far it is.
 
-It is a bar on a terminal, and lines anywhere else.
+A terminal shows a bar. Anything else gets lines.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LINE_EVERY_S = 10.0
 
 
 class Shown:
-    """Shows the progress of an audit on a terminal; a `parallax.audit.run.Watcher` and a context manager.
+    """Shows the progress of an audit, as a `parallax.audit.run.Watcher`; a context manager.
 
     Args:
         console: where to print; a bar is drawn where it is a terminal.
@@ -61,7 +61,12 @@ class Shown:
         self._task = self._bar.add_task(text, total=None, read="")
 
     def reading(self, done: Metered, of: Metered) -> None:
-        """Show how much of a round has been read, unless that is already shown."""
+        """Show how much of a round has been read.
+
+        Args:
+            done: what has been read.
+            of: what there is to read in the round; its bytes are not known.
+        """
         read = f"{done.ranges} of {of.ranges} logs, {size_text(done.read_bytes)}"
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=done.offsets, total=max(of.offsets, 1), read=read)

@@ -34,14 +34,18 @@ def recorded_plan(
     kinds: Mapping[str, TopicTraits],
     histories: Mapping[tuple[TopicPartition, str], PolicyHistory],
 ) -> tuple[dict[TopicPartition, PartitionPlan], Look]:
-    """Plans that end where every replica has been recorded, and the latest rows of progress.
+    """Plan an audit of the tables: each partition ends where all its replicas have been recorded.
 
     Args:
         session: a Spark session with Delta.
         settings: settings of the job that recorded.
         places: the partitions.
         kinds: by topic, its traits.
-        histories: see `plan`.
+        histories: by partition and topic id, what was recorded of the topics' cleanup policies.
+
+    Returns:
+        By partition, its plan.
+        The latest rows of progress.
     """
     ticks = _last_ticks(session, settings, places)
     oldest: dict[tuple[TopicPartition, int], Mapping[str, Any]] = {}
@@ -64,13 +68,13 @@ def _doubted(one: PartitionPlan, ticks: Look, grace_ms: int) -> PartitionPlan:
 
 
 def not_watched_long_enough(ticks: Look, grace_ms: int) -> tuple[str, ...]:
-    """Why a replica's last stable offset cannot be judged, though others are further; a pure function.
+    """Which replicas were watched too shortly to say whether they are frozen, as reasons for people; a pure function.
 
-    A replica is frozen when its last stable offset has not moved for the grace period. A replica that was not watched
-    for that long, and was not seen to move, may be frozen or not.
+    A replica is frozen if others' last stable offsets are higher and its own has not moved for the grace period. If it
+    was watched for less than that and did not move, it may be frozen or not.
 
     Args:
-        ticks: rows of progress of one partition, in order of time; ``observed_at`` in microseconds.
+        ticks: recorded rows of progress of one partition, in order of time; ``observed_at`` in microseconds.
         grace_ms: setting ``compare.grace_ms``.
     """
     reported: dict[int, list[Mapping[str, Any]]] = {}

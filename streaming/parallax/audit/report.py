@@ -22,9 +22,9 @@ _STYLES: Mapping[Result, str] = {Result.DIVERGED: "bold red", Result.UNKNOWN: "y
 
 
 def document(report: AuditReport) -> dict[str, Any]:
-    """Return an audit's report as a JSON-able document.
+    """An audit's report as values that JSON can hold.
 
-    Times are in ISO 8601 UTC, offsets are by isolation level, and findings come with their evidence.
+    Times are in ISO 8601 UTC, offsets are listed by isolation level, and each finding has its evidence.
     """
     return {
         "result": str(report.result),

@@ -59,7 +59,7 @@ class Stopped:
 
     Attributes:
         view: an `IsolationLevel`.
-        read_to: the next offset that it would have read; -1 where it read nothing.
+        read_to: the next offset that it would have read; -1 if it read nothing.
         wanted: the offset that it should have reached.
         event: what ended it (a `parallax.model.ReadEvent`), or `NO_MORE`.
     """
@@ -84,26 +84,27 @@ class Compared:
     """What the comparison of one partition covered and left open.
 
     Attributes:
-        compared_from: the lowest offset that was compared; what lies below was deleted on a replica, or never recorded.
-        compared_up_to: by view, the offset below which every replica has been read and judged; -1 where none. In
-            read_committed, that includes the end markers of what lies below.
+        compared_from: the lowest offset that was compared. Offsets below were deleted on a replica, or never recorded.
+        compared_up_to: by view, the offset below which every replica has been read and judged; -1 if there is none. In
+            read_committed, the end markers of transactions below it have been read as well.
         stopped: readers that did not come as far as was planned.
-        waiting: how many differences below the end could not be judged, because a replica that lacks them is behind.
-        disputes: offsets of records whose outcome differs and was not judged, as markers that may decide it were not
-            read.
-        deferred: how many offsets ``compare.state_cap_bytes`` kept from being compared.
-        skipped: how many offsets were left behind without a verdict: a reader jumped over them, or nothing that the
-            replicas show decides them.
-        broken: why the recorded rows cannot be put in one order; empty where they can.
+        waiting: how many differences could not be judged, because a replica that lacks the record is behind.
+        disputes: offsets of records that have different outcomes, and were not judged because markers that may decide
+            it were not read.
+        deferred: how many offsets were not compared because of ``compare.state_cap_bytes``.
+        skipped: how many offsets were passed without a verdict: a reader jumped over them, or nothing that the replicas
+            show decides about them.
+        broken: why the recorded rows cannot be put in one order; empty if they can.
         overflow: whether more suspects were raised than one audit looks into.
         rows: how many rows were compared.
-        missing_head: above how many offsets one log begins, where no cleanup policy deletes records and no suspect says
-            so.
-        retained_unlike: above how many offsets of a compacted topic one log begins, where the policy deletes as well.
-        undecided: how many offsets are of transactions that are open on all replicas, and not on every replica.
-        unlike: offsets that some replicas hold and others do not, in a topic that is not compacted, where nothing says
-            whether it ever was; the highest thousand.
-        unread: ranges that the tables hold and that nobody read in time; only in an audit of the tables.
+        missing_head: how many offsets others hold below the beginning of one log, though no cleanup policy deletes
+            records, and no suspect reports it.
+        retained_unlike: how many offsets others hold below the beginning of one log of a compacted topic, whose policy
+            deletes records as well.
+        undecided: how many offsets belong to transactions that are open on all replicas, and are not held by all.
+        unlike: the highest thousand offsets that some replicas hold and others do not, in a topic that is not compacted
+            now, and of which nobody knows whether it ever was.
+        unread: ranges that are in the tables but were not read in time; only in an audit of the tables.
     """
 
     compared_from: int = 0
@@ -123,7 +124,7 @@ class Compared:
     unread: tuple[UnreadRange, ...] = ()
 
     def reasons(self) -> list[str]:
-        """Why the partition may differ more, or less, than was seen; empty where all was compared."""
+        """Why the partition may differ more, or less, than was seen; empty if everything was compared."""
         found = [str(stop) for stop in self.stopped]
         if self.broken:
             found.append(self.broken)
@@ -184,9 +185,9 @@ class Compared:
 
 
 def merged(before: Compared, after: Compared) -> Compared:
-    """Join the results of two rounds that compared one partition.
+    """The joint result of two rounds that compared one partition.
 
-    Where the second round has nothing new to say of a reader, the first round's word stays.
+    What the first round says of a reader stays if the second has nothing new to say of it.
     """
     known = {(s.broker, s.view): s for s in before.stopped}
     stopped = []
@@ -210,9 +211,9 @@ class Confirmed:
     Attributes:
         findings: all open findings, of any partition.
         undecided: by suspect id, why the suspect has no verdict yet.
-        on_record: by id, the last event of each finding in the job's table; empty inside the job, which writes the
-            table.
-        ended: findings that are open in the job's table, and are over by now.
+        on_record: by id, the last event of each finding in the job's table. Inside the job, which writes that table, it
+            is empty.
+        ended: findings that are open in the job's table, and are over according to this audit.
         not_seen: by finding id, why an open finding was not decided again, or how much of an incident was not.
     """
 
@@ -232,10 +233,10 @@ class PartitionResult:
         findings: the open divergences, whether or not the audit raised them.
         replicas: ids of the brokers that host it, without those that ``topics.brokers`` leaves out.
         compared_from: the lowest offset that was compared.
-        compared_up_to: by view (read_uncommitted, read_committed), the offset up to which was compared; -1 where
-            nothing was.
-        beyond: those of the reasons that are about what lies beyond that; they leave nothing open of what was compared.
-        on_record: by id, the last event in the job's table of those findings that it holds.
+        compared_up_to: by view (read_uncommitted, read_committed), the offset up to which was compared; -1 if nothing
+            was.
+        beyond: the reasons that concern only offsets beyond that, so that the verdict on what was compared is certain.
+        on_record: by id of a finding that is in the job's table, its last event there.
         ended: findings that are open in the job's table, and are over by what the replicas answer now.
         not_seen: by finding id, why the finding was not decided again, or how much of an incident was not.
     """
@@ -279,7 +280,7 @@ class AuditReport:
 
     @property
     def result(self) -> Result:
-        """The worst result of the partitions; unknown where there is no partition.
+        """The worst result of the partitions; unknown if there is no partition.
 
         Diverged is the worst, then unknown, then consistent.
         """
@@ -301,13 +302,13 @@ def judge(
     undecided: Mapping[str, str],
     findings: Sequence[Finding],
 ) -> PartitionResult:
-    """Put together the verdict on one partition, from comparison and probes.
+    """The verdict on one partition, from comparison and probes.
 
     Args:
-        plan: what was to be read of it.
-        compared: the comparison's result; None where it was not compared.
-        suspects: suspects that the audit raised about it.
-        undecided: by suspect id, why a suspect has no verdict; of any partition.
+        plan: the partition's plan.
+        compared: the comparison's result; None if the partition was not compared.
+        suspects: suspects that the audit raised about the partition.
+        undecided: by suspect id, why a suspect has no verdict; suspects of any partition.
         findings: open findings of any partition.
     """
     mine = tuple(f for f in findings if f.place == plan.place)
@@ -334,7 +335,7 @@ def judge(
 
 
 def with_record(one: PartitionResult, verdicts: Confirmed) -> PartitionResult:
-    """Add to a partition's result which of its findings are on record, and which are over."""
+    """A partition's result that also says which of its findings are on record, and which are over."""
     mine = {finding.finding_id for finding in one.findings}
     return replace(
         one,

@@ -1,4 +1,4 @@
-"""Which brokers are back, so that what they showed before they were away is read once more."""
+"""Which brokers are back after being away, and so are due for a spot check."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ TRIES = 6
 
 
 class Returned:
-    """Notices brokers whose replicas answer again; a job that starts knows none that was away.
+    """Notices brokers whose replicas answer again, and says when the spot check of each is due.
+
+    After a start, all brokers that answer count as having come back, because nobody knows which were away before.
 
     Args:
         clock: monotonic seconds.
@@ -66,7 +68,7 @@ class Returned:
     def due(self) -> dict[int, list[TopicPartition]]:
         """The brokers whose spot check is due, each with its partitions.
 
-        They are given once: after that they are not due any more.
+        The next call does not name them again.
         """
         now = self._clock()
         ripe = {broker: list(places) for broker, (at, places) in self._due.items() if at <= now}

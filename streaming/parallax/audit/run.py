@@ -1,7 +1,7 @@
 """Runs one audit from beginning to end.
 
-It pins what is compared, reads and compares, and reads and compares what was added meanwhile. Then it probes the
-suspects and judges.
+It first fixes the offset up to which each partition is compared. Then it reads and compares, and once more for what was
+written meanwhile. At the end it has the suspects probed, and gives a verdict on each partition.
 """
 
 from __future__ import annotations
@@ -49,9 +49,11 @@ class Watcher(Protocol):
         """Show in a few words which part of the audit begins now."""
 
     def reading(self, done: Metered, of: Metered) -> None:
-        """Show how much of a round was read, of how much.
+        """Show how much of a round was read.
 
-        ``of`` counts no bytes, since nobody knows them before.
+        Args:
+            done: what was read.
+            of: all that the round reads; its bytes are 0, since nobody knows them before.
         """
 
 
@@ -104,14 +106,14 @@ class Audit:
 
     Args:
         settings: the job's settings.
-        client: pinned client.
-        spark: the session whose Spark context the audit uses, in a session of its own.
+        client: asks the brokers.
+        spark: a Spark session; the audit uses its Spark context, in a session of the audit's own.
         places: the partitions.
-        hash_key: 32 hexadecimal digits, those of the views.
-        confirm: gives verdicts on suspects.
+        hash_key: the hash key of the views, 32 hexadecimal digits.
+        confirm: a function that has suspects probed and returns the verdicts.
         max_bytes_per_second: limit per broker; None without one.
-        slots: tasks at a time, so that others have room; None for all.
-        watcher: is shown how far the audit is.
+        slots: how many of Spark's tasks the audit runs at a time, so that other jobs have room; None for all.
+        watcher: is called to show how far the audit is.
     """
 
     def __init__(

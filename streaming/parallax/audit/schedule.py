@@ -1,7 +1,8 @@
 """Runs audits and spot checks inside the always-on job.
 
-They run at an interval, and for what the stream left out or what was read or copied late. A broker that is back is
-first checked in spots. An audit then follows for partitions where that has found something.
+An audit of all partitions runs at an interval. A partition gets one of its own if the stream deferred a range, if
+offsets were not read in time, or if a replica copied something late. A broker that is back is first spot-checked. An
+audit follows for partitions in which the spot check has found something.
 
 An audit shares the job's Spark session and takes one of its task slots. An audit that fails is counted and logged, and
 the job goes on.
@@ -62,14 +63,14 @@ class AuditSchedule:
     """Runs the job's audits and spot checks one after the other, in a thread.
 
     Args:
-        interval_s: seconds from the end of one audit of the brokers to the beginning of the next; 0: none.
+        interval_s: seconds from the end of one audit of all partitions to the beginning of the next; 0: none.
         run: runs an audit.
         on_report: called with each report.
         on_failure: called when an audit has failed.
-        unread_delay_s: seconds from when it was noticed that a partition was not read, or copied, in time until its
-            audit; 0: never.
+        unread_delay_s: when it is noticed that offsets were not read in time, or that a replica copied something late,
+            the partition's audit begins after so many seconds; 0: it has none.
         clock: monotonic seconds, for tests.
-        is_held: whether no audit is to begin at present.
+        is_held: whether no audit may begin at present.
         spot_checks: checks brokers that are back; None: they are not checked.
     """
 
@@ -134,10 +135,11 @@ class AuditSchedule:
             self._wake.set()
 
     def observe_copies(self, copied: Mapping[TopicPartition, int]) -> None:
-        """Take in the partitions with late copies that an audit can compare now.
+        """Queue audits of partitions where a replica has copied something late, and an audit can compare it now.
 
         Args:
-            copied: all of them, each with when the newest of its copies was seen, milliseconds since 1970 UTC.
+            copied: for all such partitions, when the newest late copy was seen, milliseconds since 1970 UTC. Any other
+                partition leaves the queue.
         """
         with self._lock:
             waited_for = self._next_at()
@@ -147,7 +149,10 @@ class AuditSchedule:
             self._wake.set()
 
     def due_in(self) -> dict[TopicPartition, float]:
-        """By partition, seconds until its audit, where offsets were not read, or not copied, in time."""
+        """By partition that waits for an audit, the seconds until then.
+
+        Only audits count that are due because something was not read in time, or was copied late.
+        """
         found: dict[TopicPartition, float] = {}
         with self._lock:
             now = self._clock()
@@ -258,12 +263,12 @@ def _diverged(report: AuditReport) -> list[PartitionResult]:
 
 
 def log_diverged(report: AuditReport) -> dict[TopicPartition, list[Finding]]:
-    """Log the partitions whose replicas differ by an audit, with new findings; at most `_NAMED` lines.
+    """Log the partitions in which an audit has new findings, at most 20 of them one by one.
 
-    Of what stood before it there is a line already, and it may be over while its end is not on record yet.
+    Findings that were suspected before the audit began are in the log already, and are left out.
 
     Returns:
-        The new findings, of each partition that has any.
+        By partition that has any, its new findings.
     """
     found = {one.place: [f for f in one.findings if _is_new(f, report)] for one in _diverged(report)}
     news = {place: findings for place, findings in found.items() if findings}
@@ -286,7 +291,7 @@ def _is_new(finding: Finding, report: AuditReport) -> bool:
 def log_unknown(report: AuditReport) -> None:
     """Log the partitions where an audit could not decide whether replicas agree, and why.
 
-    At most `_NAMED` partitions are named.
+    At most 20 partitions are named, and the others are counted.
     """
     unknown = [one for one in report.partitions if one.result is Result.UNKNOWN]
     for one in unknown[:_NAMED]:
@@ -301,12 +306,12 @@ def log_unknown(report: AuditReport) -> None:
 def job_audits(
     settings: Settings, client: ReplicaClient, session: Callable[[], Any], manager: FindingsManager, key: str
 ) -> RunAudit:
-    """Return the function by which the job runs an audit, with its session and findings manager.
+    """The function with which the job runs an audit, in its own Spark session and with its findings manager.
 
     Args:
         settings: the job's settings.
-        client: pinned client.
-        session: gives the job's session, which may have been replaced by then.
+        client: asks the brokers.
+        session: returns the job's Spark session; it is called for each audit, since the job may have replaced it.
         manager: the job's findings manager.
         key: the views' hash key, 32 hexadecimal digits.
     """
@@ -331,13 +336,14 @@ def job_audits(
 def job_spot_checks(
     settings: Settings, client: ReplicaClient, key: str, on_checked: Callable[[Mapping[str, int]], None]
 ) -> RunSpotChecks | None:
-    """Return the function by which the job makes spot checks; None where the settings turn that off.
+    """The function with which the job makes spot checks; None if the settings turn them off.
 
     Args:
         settings: the job's settings.
-        client: pinned client.
+        client: asks the brokers.
         key: the views' hash key, 32 hexadecimal digits.
-        on_checked: called with the number of records by what was found (`parallax.audit.spot.Spot`).
+        on_checked: called after each spot check with the number of records by what became of them
+            (`parallax.audit.spot.Spot`).
     """
     if not settings.audit.spot_checks:
         return None

@@ -1,8 +1,8 @@
-"""Clears suspects that the cleaning of tombstones explains: one reading of a log instead of a probe for each.
+"""Dismisses suspects that the cleaning of tombstones explains, by one reading of a log instead of a probe for each.
 
-Replicas clean on their own. So at any time some hold tombstones that others have cleaned, together with what they
-delete. An audit that begins at the log start meets all of these. Where they are many, one reading looks them up
-together.
+Each replica is cleaned at its own time. So some hold tombstones that others have removed together with the records that
+they delete. An audit that begins at the log start raises a suspect for each. If one replica has many of them, its log
+is read once, and all their keys are looked up together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ Replica = tuple[TopicPartition, int]
 
 
 def many(suspects: Sequence[Suspect]) -> dict[Replica, list[Suspect]]:
-    """By accused replica, the suspects that one reading may clear, if there are more than `MANY`."""
+    """By accused replica, the suspects that one reading of its log may dismiss.
+
+    Replicas with 256 (`MANY`) or fewer are left out, since probes do for those.
+    """
     found: dict[Replica, list[Suspect]] = {}
     for suspect in suspects:
         if suspect.kind is FindingKind.DELETED_RECORD_RESURRECTED:
@@ -34,11 +37,12 @@ def many(suspects: Sequence[Suspect]) -> dict[Replica, list[Suspect]]:
 
 
 def cleared(suspects: Sequence[Suspect], live: Mapping[Key, RecordShown | None]) -> set[str]:
-    """The ids of suspects that a probe would dismiss: their replica shows no value that the tombstone deletes.
+    """The ids of suspects that a probe would dismiss: the accused replica shows no deleted value.
 
     Args:
         suspects: suspects of one replica.
-        live: by key, what the whole log of that replica shows, read after the suspects were raised.
+        live: by key, the record that the whole log of that replica shows at the end, read after the suspects were
+            raised; None for none.
     """
     found = set()
     for suspect in suspects:
@@ -61,7 +65,7 @@ def shown_live(
     deadline_ms: float,
     pace: Pacing | None,
 ) -> dict[Key, RecordShown | None]:
-    """By key, the record that a read_committed consumer of one replica's log ends up with; None: nothing.
+    """By key, the record that a read_committed consumer ends up with after reading one replica's log; None for none.
 
     Raises:
         ReplicaError: the log cannot be read to its last stable offset.

@@ -1,11 +1,11 @@
 """Spot checks of a broker that is back: does it still keep aborted records from read_committed consumers?
 
-A reader reads each offset once. A `.txnindex` that is lost while its broker is down changes what consumers of that
-replica get from then on. Kafka loads the segment without complaint. So some of the replica's aborted records in the
-table ``read_committed`` are read once more.
+A reader reads each offset only once. If a broker's `.txnindex` (its index of aborted transactions) is lost while it is
+down, its consumers get aborted records from then on, and Kafka loads the segment without complaint. So Parallax takes
+some records that the replica has shown as aborted, by the table ``read_committed``, and reads them again.
 
-A partition where one of them is committed now is in doubt. An audit of it says what is wrong, and how far. The old
-record in the table proves nothing by itself.
+If one of them is committed now, the partition is in doubt. An audit then says what is wrong. The spot check alone
+proves nothing.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ _WORDS: Mapping[Spot, str] = {
 
 
 class Aborted(NamedTuple):
-    """An aborted record, as a replica was read to show it before; times in ms since 1970 UTC.
+    """A record that a replica once showed as aborted, by the table ``read_committed``.
 
-    Time and leader epoch distinguish it from another record that may lie at its offset by now.
+    Its timestamp (ms since 1970 UTC) and leader epoch tell it from another record that may be at its offset by now.
     """
 
     place: TopicPartition
@@ -89,9 +89,9 @@ class Checked:
     """The result of a spot check.
 
     Attributes:
-        counts: number of records by what was found.
-        doubted: partitions in which a record is committed now.
-        unanswered: by broker, the partitions in which the state of some records is not known.
+        counts: how many records there were, by what became of them.
+        doubted: partitions in which one of the records is committed now.
+        unanswered: by broker, the partitions in which some records could not be read again.
     """
 
     counts: Counter[Spot] = field(default_factory=Counter)
@@ -108,13 +108,13 @@ class Checked:
 def thinned(rows: pa.Table, most: int, salt: int) -> pa.Table:
     """Choose some aborted records of each partition, in the order in which to read them; a pure function.
 
-    Half of them are the newest rows, which the cleaner has not reached yet. The other half are those whose offsets hash
-    lowest.
+    Half of the chosen records are the newest, because the cleaner has not reached those yet. The other half are chosen
+    by a hash of their offsets, from the whole log.
 
     Args:
-        rows: a table with ``topic``, ``partition`` and ``offset``.
-        most: rows of each partition, for either half.
-        salt: another salt makes another choice; the same rows and salt make the same choice.
+        rows: the records to choose from, with ``topic``, ``partition`` and ``offset``.
+        most: how many records of each partition either half may have.
+        salt: goes into the hash. The same rows and salt make the same choice; another salt makes another.
     """
     offsets = rows["offset"].to_numpy().astype(np.uint64)
     mixed = (offsets ^ np.uint64(salt)) * np.uint64(0x9E3779B97F4A7C15)
@@ -145,10 +145,10 @@ class SpotChecks:
 
     Args:
         storage: ``storage.path``.
-        client: pinned client.
-        hasher: the views' hasher.
-        most: how many records of each partition are read again; records that are gone do not count.
-        pace: gives what limits the Fetches of one check; None: no limit.
+        client: asks the brokers.
+        hasher: hashes keys and values as in the views.
+        most: how many records of each partition are read again; records that the replica no longer has do not count.
+        pace: makes, for each check, the object that limits bytes per second; None: no limit.
         timeout_ms: timeout of one Fetch.
         salt: decides which records are chosen.
     """
@@ -176,7 +176,8 @@ class SpotChecks:
 
         Args:
             replicas: partitions by broker.
-            is_over: whether to end early; records that were not read again by then are unanswered.
+            is_over: asked again and again whether to end early. Records that were not read again by then are
+                unanswered.
 
         Raises:
             DeltaError: the table cannot be read. Errors of Arrow and of the operating system are raised as they are.

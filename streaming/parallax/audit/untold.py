@@ -1,7 +1,7 @@
-"""Why an audit of the tables cannot decide: offsets that nobody read, or replicas that copied, too late.
+"""Why an audit of the tables cannot decide: some offsets were read too late, or a replica copied some too late.
 
-The tables hold what was shown when it was read. What had been cleaned by then is not in them, even if the replicas
-agree. An audit of the brokers that ended later has compared what they hold themselves.
+The tables hold what replicas showed when they were read. What a cleaner had removed by then is not in them, so the
+tables may show no difference though the replicas differ. An audit of the brokers compares what the replicas hold.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WHY = {
 
 
 def late_replicas(storage: str) -> dict[TopicPartition, list[int]] | None:
-    """By partition, the brokers that are on record as late; None where that cannot be read."""
+    """By partition, the brokers whose replicas are on record as late; None if the record cannot be read."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
@@ -50,8 +50,8 @@ def reasons(unread: Iterable[UnreadRange], late: Iterable[int] | None) -> tuple[
     """Why the tables cannot say whether a partition is consistent; a pure function.
 
     Args:
-        unread: ranges that no audit of the brokers has compared since.
-        late: brokers on record as late; None where that cannot be read.
+        unread: ranges of the partition that nobody read in time, and that no audit of the brokers has compared since.
+        late: brokers whose replica is on record as late; None if the record cannot be read.
     """
     found = [
         f"broker {broker} was away for longer than what it lacked was kept: it may have missed tombstones or end "

@@ -29,9 +29,9 @@ _FIRST_PAUSE_S = 60.0
 
 
 class CaughtUp:
-    """Notices when a deferred range can be audited, because every replica has been read past it.
+    """Notices when the deferred ranges of a partition can be audited.
 
-    It can once all replicas have been read past it.
+    That is once all replicas have been read past them.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class _Known:
     """What is known of a partition; times are seconds of the clock, events milliseconds since 1970 UTC.
 
     Attributes:
-        due: when its audit may begin; None where it waits for none.
+        due: when its audit may begin; None if it waits for none.
         pause_s: how long it was left alone after the last audit that had no verdict.
         not_before: until when it is left alone.
         audited_at: when its last audit ended.
@@ -77,9 +77,10 @@ class AuditQueue:
     """The partitions that wait for an audit for one reason, and when each audit is due.
 
     Args:
-        delay_s: seconds from when a partition was noticed until its audit; 0: never.
+        delay_s: seconds from when a partition is first noticed until its audit is due; 0: it never is.
         clock: monotonic seconds.
-        rest_s: seconds for which a partition that had a verdict is left alone; after an event, at most that long.
+        rest_s: after an audit with a verdict, a partition has no other for so many seconds. An event, that is a new
+            reason for an audit, can only shorten that.
     """
 
     def __init__(self, delay_s: float, clock: Callable[[], float], rest_s: float = AGAIN_S) -> None:
@@ -123,28 +124,34 @@ class AuditQueue:
         return [place for _, place in sorted(ripe)[:MAX_TOGETHER]]
 
     def begin(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Take in that an audit of some partitions begins; returns those of them that waited here."""
+        """Take in that an audit of some partitions begins; returns those of them that waited in this queue."""
         for place, one in self._known.items():
             one.begun = one.event if place in places else UNKNOWN
         return [place for place in places if place in self._known and self._known[place].due is not None]
 
     def next_at(self) -> float | None:
-        """When the next audit is due, in monotonic seconds; None where none is."""
+        """When the next audit is due, in monotonic seconds; None if none is."""
         return min(self.times().values(), default=None)
 
     def times(self) -> dict[TopicPartition, float]:
-        """By partition that waits, when its audit is due, in seconds of the clock."""
+        """By partition that waits, when its audit is due, in monotonic seconds."""
         return {place: max(one.due, one.not_before) for place, one in self._known.items() if one.due is not None}
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """Take in that partitions were audited; the report is None where the audit broke off.
+        """Take in that partitions were audited, and set when each may be audited again.
 
-        A partition that had a verdict is left alone for `rest_s`; one that had none is audited again after a pause that
-        doubles up to `AGAIN_S`. An event makes either `SOON_S` at most, one that was seen while the audit ran as well.
-        One of which no broker names a replica any more is forgotten.
+        - A partition that had a verdict is left alone for ``rest_s``.
+        - One that had none is audited again after a pause, which doubles each time up to an hour (`AGAIN_S`).
+        - A new event, such as a range that was not read in time, shortens either pause. The first such audit comes
+          after five minutes (`SOON_S`); each further one in short order waits twice as long.
+        - A partition of which no broker has a replica any more is forgotten.
+
+        Args:
+            places: the partitions.
+            report: the audit's report; None if the audit broke off.
 
         Returns:
-            The partitions that are still there and had no verdict.
+            The partitions that still exist and had no verdict.
         """
         settled = {p.place for p in report.partitions if has_verdict(p)} if report else set()
         gone = {p.place for p in report.partitions if not p.replicas} if report else set()
@@ -172,7 +179,7 @@ class Unread(AuditQueue):
     def observe(self, coverages: Iterable[Coverage]) -> None:
         """Take in the comparison's coverages, and queue the partitions where offsets were not read in time.
 
-        A partition is not queued while one of its replicas cannot be reached.
+        A partition is not queued while one of its replicas cannot be reached, since no audit could have a verdict.
         """
         if not self._delay_s:
             return
@@ -188,12 +195,12 @@ class Unread(AuditQueue):
 class Copied(AuditQueue):
     """Queues the audits of partitions in which some replica has copied something late.
 
-    Each late copy is an event, and does not happen again by itself. So each has its audit within `SOON_S`, however many
-    there were.
+    A late copy happens once and does not repeat itself. So each has its audit within five minutes (`SOON_S`), however
+    many there were before.
 
     Args:
-        delay_s: see `AuditQueue`.
-        clock: see `AuditQueue`.
+        delay_s: seconds from when a partition is first noticed until its audit is due; 0: it never is.
+        clock: monotonic seconds.
     """
 
     def __init__(self, delay_s: float, clock: Callable[[], float]) -> None:
@@ -201,9 +208,10 @@ class Copied(AuditQueue):
         self._copied: dict[TopicPartition, int] = {}
 
     def observe(self, copied: Mapping[TopicPartition, int]) -> None:
-        """Take in all partitions with late copies that can be audited now.
+        """Take in all partitions with late copies that can be audited now; any other leaves the queue.
 
-        Each comes with the time of its newest late copy, in ms since 1970 UTC.
+        Args:
+            copied: by partition, when its newest late copy was seen, in ms since 1970 UTC.
         """
         if not self._delay_s:
             return
@@ -214,7 +222,11 @@ class Copied(AuditQueue):
             self._wait(place, at_ms)
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """Take in that partitions were audited; those whose copies are still late wait for the next."""
+        """Take in that partitions were audited; those that still have late copies wait for another audit.
+
+        Returns:
+            The partitions that still exist and had no verdict.
+        """
         undecided = super().audited(places, report)
         self._copied = {place: at_ms for place, at_ms in self._copied.items() if place in self._known}
         self.observe(self._copied)
@@ -224,8 +236,8 @@ class Copied(AuditQueue):
 class Doubted(AuditQueue):
     """Queues the audits of partitions where a spot check has found something.
 
-    A partition that has had a verdict is not audited again within `AGAIN_S`: what is wrong stays wrong until somebody
-    repairs it.
+    A partition that has had a verdict is not audited again within an hour (`AGAIN_S`). What is wrong stays wrong until
+    somebody repairs it.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -238,7 +250,11 @@ class Doubted(AuditQueue):
             one.due = self._clock() if one.due is None else one.due
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """Take in that partitions were audited; those without a verdict wait for the next audit."""
+        """Take in that partitions were audited; those without a verdict wait for another audit.
+
+        Returns:
+            The partitions that still exist and had no verdict.
+        """
         undecided = super().audited(places, report)
         self.add(undecided)
         return undecided

@@ -12,7 +12,7 @@ from parallax.commands.shared import Config, Format, OutputFormat, one_line_erro
 
 
 class AuditSource(StrEnum):
-    """The records that an audit compares."""
+    """Where an audit gets what it compares: from the brokers, or from the job's tables."""
 
     brokers = "brokers"
     tables = "tables"

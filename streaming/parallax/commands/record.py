@@ -68,9 +68,9 @@ class Found:
 
     Attributes:
         place: the partition.
-        offset: asked about.
-        where: who hosts and leads the partition.
-        answers: by broker, in the order of their ids.
+        offset: the offset that was asked about.
+        where: the partition's leader and replicas.
+        answers: by broker id, in rising order, what its replica has there.
     """
 
     place: TopicPartition
@@ -83,10 +83,10 @@ def look(settings: Settings, place: TopicPartition, offset: int, brokers: Sequen
     """Ask the replicas of a partition what they have at an offset.
 
     Args:
-        settings: name the cluster.
+        settings: settings that name the cluster.
         place: the partition.
-        offset: in it.
-        brokers: those to ask; all that host the partition when empty.
+        offset: the offset.
+        brokers: ids of the brokers to ask; all that host the partition when empty.
 
     Raises:
         ConfigError: there is no such topic or partition, or a broker hosts no replica of it.
@@ -130,7 +130,7 @@ def _where(found: Mapping[str, TopicMetadata], place: TopicPartition, brokers: S
 def document(found: Found) -> dict[str, Any]:
     """What the replicas have at an offset, as a JSON document.
 
-    Bytes are ``{"text": ...}`` where they are UTF-8, else ``{"hex": ...}``.
+    Keys, values and headers are ``{"text": ...}`` if they are UTF-8, else ``{"hex": ...}``.
     """
     where = found.where
     return {
@@ -187,11 +187,11 @@ def _bytes(raw: bytes | None) -> dict[str, str] | None:
 
 
 def bytes_in_words(raw: bytes | None, size: int) -> str:
-    """Bytes as text where they are UTF-8, with escapes for what cannot be printed; else hexadecimal.
+    """A key or value for people: its text if it is UTF-8, with escapes for what cannot be printed; else hexadecimal.
 
     Args:
-        raw: the bytes; None where there are none, or they are too many to be read.
-        size: how many there are; -1 if the value is null.
+        raw: its bytes; None if it is null, or too long to be read.
+        size: how many bytes it has; -1 if it is null.
     """
     if raw is None:
         return "null" if size < 0 else f"not shown: {size:,} bytes"
@@ -240,7 +240,7 @@ _PARTS: Mapping[str, Callable[[Record], str]] = {
 def write(found: Found, to: TextIO) -> None:
     """Print what the replicas have at an offset, for people.
 
-    A column for each broker, and below it what the records hold.
+    It is a table with a column for each broker, followed by what the records hold.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table

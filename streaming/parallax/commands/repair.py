@@ -95,7 +95,7 @@ def in_words(made: Plan, file: Path | None, shell: Shell) -> str:
 
     Args:
         made: the plan.
-        file: the file that it was written to; None where it was not.
+        file: the file that it was written to; None if it was not.
         shell: how the command that runs it names the job.
     """
     lines = [f"{made.place.name}, led by broker {made.leader}, replicas {', '.join(map(str, made.replicas))}"]

@@ -55,9 +55,9 @@ def say(text: str) -> None:
 
 
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn every error that a person can mend into one line on standard error, and exit code 2.
+    """A command that prints every error that a person can mend as one line on standard error, with exit code 2.
 
-    The line is JSON if that was asked for.
+    The line is JSON if that output was asked for.
     """
 
     @functools.wraps(command)
@@ -113,7 +113,7 @@ def storage_of(config: Path | None, data: str | None) -> str:
     """The storage path that a command's options name.
 
     Raises:
-        ConfigError: neither option is given, or both are, or what is given cannot be used.
+        ConfigError: neither option is given, or both are, or the one that is given cannot be used.
     """
     from parallax.config import ConfigError, load, storage_path
     from parallax.stores import set_environment
@@ -138,7 +138,10 @@ def is_written(context: typer.Context, parameter: str) -> bool:
 
 
 def format_of(context: typer.Context, output: Format) -> str:
-    """The format that a command under ``findings`` prints in; the option may also come before the command's name."""
+    """The format in which a command under ``findings`` prints.
+
+    The option may also come before the command's name.
+    """
     before = context.parent.params.get("output") if context.parent is not None else None
     return str((output if is_written(context, "output") else before or output).value)
 
@@ -148,8 +151,8 @@ class Target:
     """The job that a command is about.
 
     Attributes:
-        config: its settings file as it was given; None where its storage path was given.
-        data: its storage path as it was given.
+        config: the job's settings file, as it was given; None if the storage path was given instead.
+        data: the job's storage path, as it was given.
     """
 
     config: Path | None
@@ -168,7 +171,7 @@ class Target:
 
     @cached_property
     def settings(self) -> Settings | None:
-        """The job's settings; None where only its storage path is known."""
+        """The job's settings; None if only its storage path is known."""
         from parallax.config import load
 
         return None if self.config is None else load(self.config)
@@ -180,14 +183,14 @@ class Target:
 
     @property
     def runbook(self) -> str:
-        """The address of the runbook, by the job's settings where they are known."""
+        """The address of the runbook, by the job's settings if they are known."""
         from parallax.runbook import RUNBOOK
 
         return RUNBOOK if self.settings is None else self.settings.alerting.runbook_url
 
     @property
     def on_record(self) -> OnRecord:
-        """What is on record about a finding in other tables, by the job's settings if they are known."""
+        """A function that says what other tables have on record about a finding: absences and repairs."""
         from parallax.config import GuardSettings, ReadSettings
         from parallax.repair.account import beside
 

@@ -1,4 +1,5 @@
-"""Acts before replicas diverge: the clock computes bounds, and the guard holds topics.
+"""Acts before replicas diverge, while one of them is away.
 
-The clock says until when an absent replica misses nothing.
+The clock computes until when each absent replica can come back without missing anything. The guard changes topics'
+settings, so that there is more time.
 """

@@ -15,11 +15,11 @@ class Absences:
     """The replicas that are absent, or copied something too late, as the clock knows them at one moment.
 
     Attributes:
-        absent: replicas that lack something, or may.
-        late: those that copied something too late, and that no audit has compared since.
-        outages: of brokers, both lasting ones and those that ended a moment ago, the oldest first.
-        unwatched: topics whose retention is too short for any look to say whether a replica was back in time, with
-            their ``delete.retention.ms``.
+        absent: replicas that lack something that the others hold, or may lack it.
+        late: replicas that copied something too late, and that no audit has compared since.
+        outages: outages of brokers that last, or ended a moment ago, the oldest first.
+        unwatched: by topic, its ``delete.retention.ms``, if that is too short for any look to say whether a replica
+            was back in time.
     """
 
     absent: tuple[Absence, ...] = ()
@@ -31,7 +31,7 @@ class Absences:
     def copied(self) -> dict[TopicPartition, int]:
         """By partition, when its newest late copy was seen, milliseconds since 1970 UTC.
 
-        Without copies that no audit can compare whole yet: a replica is away, or still copies.
+        Partitions of which a replica is away or still copies are left out, since no audit can compare them whole.
         """
         replicas = {one.replica for one in self.late}
         missing = {one.place for one in self.absent if one.presence is not Presence.BEHIND or one.replica in replicas}
@@ -42,7 +42,7 @@ class Absences:
         return found
 
     def of(self, places: Collection[TopicPartition]) -> Absences:
-        """Only the absent and late replicas of some partitions."""
+        """A copy with only the absent and late replicas of some partitions."""
         absent = tuple(one for one in self.absent if one.place in places)
         late = tuple(one for one in self.late if one.place in places)
         topics = {place.topic for place in places}

@@ -44,10 +44,11 @@ class Past:
     """A time for which a replica was absent; milliseconds since 1970 UTC.
 
     Attributes:
-        absence: as the clock had it last.
-        ended_ms: the first look at which it was back; None where there is none.
-        is_late: whether it copied something after its bound, or while none was known.
-        seen: how it was absent, in the order in which the looks found it so.
+        absence: the absence as the clock knew it last.
+        began_ms: when it began.
+        ended_ms: the first look at which the replica was back; None if there is none.
+        is_late: whether the replica copied something after its bound, or while no bound was known.
+        seen: in which ways it was absent, in the order in which looks saw them.
     """
 
     absence: Absence
@@ -60,14 +61,14 @@ class Past:
 def on_record(
     storage: str, place: TopicPartition, suspected_at: datetime, read: ReadSettings, guard: GuardSettings
 ) -> list[str]:
-    """What the clock and the guard have recorded of a partition, one fact after the other, for people.
+    """What is recorded about absences of a partition's replicas and the guard's holds, one fact a sentence, for people.
 
     Args:
         storage: ``storage.path``.
         place: the partition.
-        suspected_at: when a finding about it was suspected first: what came later explains nothing.
-        read: of the job, for how old a look may be.
-        guard: of the job, for its clock.
+        suspected_at: when a finding about the partition was first suspected. Later facts explain nothing of it.
+        read: the job's settings for reading, which say how long a look may take.
+        guard: the job's settings for the guard, which its clock needs.
     """
     now_ms = time.time() * 1000
     clock = Clock(guard.clock_skew_ms, read.request_timeout_ms, read.metadata_refresh_ms + 2 * read.request_timeout_ms)
@@ -96,12 +97,10 @@ def on_record(
 def history(looks: Sequence[Look], clock: Clock, holds: Sequence[Hold] = ()) -> list[Past]:
     """The absences of replicas that looks at one partition show, in the order in which they began.
 
-    A clock of its own works them out.
-
     Args:
-        looks: in the order of time.
-        clock: one that has observed nothing yet.
-        holds: of the topic, by what is on record.
+        looks: the looks, in the order of time.
+        clock: a clock that has observed nothing yet; it works out the absences.
+        holds: the guard's holds of the topic, as recorded.
     """
     first = next((look.at_ms for look in looks if set(look.isr) < set(look.replicas)), None)
     if first is None:

@@ -1,15 +1,15 @@
 """From when on may the first tombstone or end marker that an absent replica lacks be gone from the others?
 
-The cleaner keeps a tombstone and an end marker for ``delete.retention.ms`` at least. The time counts from a pass that
-met it (KIP-534). Before Kafka 3.1, and for old message formats, it counts from when its segment was last written.
+That time is the replica's *bound*. The cleaner keeps a tombstone and an end marker for ``delete.retention.ms`` at
+least. The time counts from the first pass that met it (KIP-534). Before Kafka 3.1, and for old message formats, it
+counts from when its segment was last written.
 
-What an absent replica lacks was written by a leader, and so cleaned, after a certain look. That is the last look at
-which the leader's log ended at or below what the absent replica has. The bound is the time of that look plus the
-smallest retention in force since. Where the logs themselves were read, the first of what can go counts instead
-(`parallax.guard.horizons`).
+All that an absent replica lacks was written after the last look at which the leader's log did not go beyond what that
+replica has. So the bound is the time of that look plus the smallest ``delete.retention.ms`` in force since. If the
+logs themselves were read, the first tombstone or marker that can be removed counts instead (`parallax.guard.horizons`).
 
-Pure: looks and readings in, absences out. Leaving out a look makes a bound earlier, never later. So the looks that are
-recorded (`parallax.source.repeats`) are enough, and those that are kept may be thinned. What can break a bound:
+Pure: looks and readings in, absences out. Leaving out a look makes a bound earlier, never later. So the clock needs
+only those looks that are recorded (`parallax.source.repeats`), and may forget some of them. What can break a bound:
 docs/contribute/theory.md.
 """
 
@@ -74,11 +74,11 @@ class Look(NamedTuple):
     """What one look showed of one replica, from a row of ``replica_progress``.
 
     Attributes:
-        at_ms: when the answer came, milliseconds since 1970 UTC; so is ``policy_at_ms``.
-        high_watermark: that the replica reported of itself; None where it did not answer.
-        log_end_offset: of the replica.
-        policy: the topic's ``cleanup.policy``; None where it is not known.
-        policy_at_ms: when the settings were asked for; None where they are not known.
+        at_ms: when the answer came, milliseconds since 1970 UTC.
+        high_watermark: the replica's own high watermark; None if it did not answer.
+        log_end_offset: the replica's log end offset; None if it did not answer.
+        policy: the topic's ``cleanup.policy``; None if it is not known.
+        policy_at_ms: when the topic's settings were asked for, milliseconds since 1970 UTC; None if they are not known.
     """
 
     place: TopicPartition
@@ -97,10 +97,10 @@ class Look(NamedTuple):
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any], not_after_ms: int) -> Look:
-        """Make a look from a row of ``replica_progress``; a date later than possible is replaced by the arrival.
+        """Make a look from a row of ``replica_progress``; if the row's time is later than its arrival, that counts.
 
         Args:
-            row: of ``replica_progress``.
+            row: a row of ``replica_progress``.
             not_after_ms: when the row arrived, milliseconds since 1970 UTC.
         """
         has_answered = bool(row["reachable"])
@@ -126,7 +126,7 @@ UNLED = -1
 
 
 class Ended(NamedTuple):
-    """An offset that the log of a leader did not exceed at a time."""
+    """A log end offset of a partition's leader, with the time at which it was seen."""
 
     place: TopicPartition
     topic_id: str
@@ -144,16 +144,17 @@ class Absence:
     """An absent replica and its bound; times in milliseconds since 1970 UTC.
 
     Attributes:
-        lacks_from: offset below which it has everything, by what it reported last; None where it never did.
+        lacks_from: the offset below which it has everything, by its last answer; None if it never answered.
         since_ms: the last look at which it lacked nothing, or else the first at which it was absent.
-        retention_ms: the smallest ``delete.retention.ms`` in force since; None where it is not known.
-        bound_ms: from when on the first tombstone or end marker that it lacks may be gone; None where not known.
+        retention_ms: the smallest ``delete.retention.ms`` in force since then; None if it is not known.
+        bound_ms: from when on the first tombstone or end marker that it lacks may be gone; None if that is not known.
         unclear: why no bound is known, or why the known one says nothing of this replica (`Unclear.NO_TIME`).
-        horizon_ms: the earliest horizon that was read of what it lacks, less how far clocks may be apart; None without
-            one.
-        read_ms: when the stamped batches of all replicas that it may copy were last read; None if they were not.
-        is_held: whether nothing that it may copy is cleaned, since before the bound and up to the last look. So the
-            bound is not before that look.
+        horizon_ms: the earliest horizon of what it lacks, as read from other replicas' logs, less how far clocks may be
+            apart; None if none was read.
+        read_ms: when all batches with horizons were last read, on all replicas that it may copy from; None if they were
+            not.
+        is_held: whether all replicas that it may copy from have cleaned nothing since before the bound, up to the last
+            look. So the bound is not before that look.
     """
 
     place: TopicPartition
@@ -176,13 +177,13 @@ class Absence:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """A late replica: it copied something later than its bound, or while no bound was known.
+    """A late replica: it copied something after its bound, or while no bound was known.
 
     Only an audit can say whether it misses anything.
 
     Attributes:
-        at_ms: when it was last seen to have done so, milliseconds since 1970 UTC.
-        absence: as it was before that look.
+        at_ms: the last look at which it was seen to have copied late, milliseconds since 1970 UTC.
+        absence: the replica's absence as it was known before that look.
     """
 
     place: TopicPartition
@@ -199,8 +200,8 @@ class Late:
     def is_of_an_outage(self) -> bool:
         """Whether the replica is late because its broker was away for too long, or may have been.
 
-        False for a copy that somebody ordered. False, too, for a topic that cannot be watched: it is late after each
-        restart.
+        False if somebody ordered the copy, as in a reassignment. False, too, for topics whose ``delete.retention.ms``
+        is too short to be watched, since their replicas count as late after each restart.
         """
         return self.absence.unclear not in (Unclear.REASSIGNED, Unclear.NO_TIME)
 
@@ -220,13 +221,10 @@ class _Kept(NamedTuple):
 
 
 class Retentions:
-    """The values of ``delete.retention.ms`` of one topic: which was the smallest in force since a time.
-
-    It keeps the values that were the smallest from some time on. They are in rising order, each with when it was last
-    in force.
+    """Knows, for one topic, the smallest ``delete.retention.ms`` that was in force since a given time.
 
     Args:
-        settings_ms: for how long a value counts as known after a look, and for how long before it.
+        settings_ms: a value that was seen counts as in force for so long before, and as known for so long after.
     """
 
     def __init__(self, settings_ms: int = SETTINGS_MS) -> None:
@@ -236,18 +234,18 @@ class Retentions:
 
     @property
     def newest(self) -> int | None:
-        """The value of the setting that was seen last; None where none was."""
+        """The value of the setting that was seen last; None if none was."""
         return self._known[-1][0] if self._known else None
 
     def see(self, at_ms: int, retention_ms: int) -> int | None:
-        """Take in that the setting had a value at a time; a late report counts as of the newest look.
+        """Take in a value that the setting had at a time.
 
         Args:
-            at_ms: the time, milliseconds since 1970 UTC.
+            at_ms: the time, milliseconds since 1970 UTC. If a later value is already known, its time counts instead.
             retention_ms: the value.
 
         Returns:
-            If the value is lower than the last one, since when it may have been in force; else None.
+            If the value is lower than the last one: the time since when it may have been in force. Otherwise None.
         """
         lowered = None
         if self._known:
@@ -267,7 +265,12 @@ class Retentions:
     def smallest_since(self, at_ms: int, now_ms: int) -> int | None:
         """The smallest value of the setting that was in force at a time or later.
 
-        None if no value was seen since that time, or none was seen lately.
+        Args:
+            at_ms: the time, milliseconds since 1970 UTC.
+            now_ms: the present, milliseconds since 1970 UTC.
+
+        Returns:
+            The value; None if the first value was seen after that time, or if none was seen lately.
         """
         if not self._known or self._first_ms > at_ms + _FIRST_MS or self._known[-1][1] < now_ms - self._settings_ms:
             return None
@@ -297,10 +300,10 @@ class _Replica:
 
 
 class Ends:
-    """When the leader's log was seen to end at which offset, for one partition.
+    """Knows when the log of a partition's leader was seen to end at which offset.
 
-    Metadata says who leads, and may be old: a broker that was deposed answers as before. So its answer counts for good
-    only once the leader epoch shows that it led on for as long as the metadata may be old.
+    Metadata names the leader and may be old, and a broker that no longer leads answers as if it did. So a log end
+    counts for good only once the leader epoch has stayed the same for as long as metadata may be old.
 
     Args:
         metadata_ms: how old the metadata of a look may be.
@@ -315,9 +318,9 @@ class Ends:
         self._epoch_seen_ms = 0
 
     def see(self, look: Look) -> None:
-        """Take in a look at any replica of the partition; it says who leads.
+        """Take in a look at any replica of the partition.
 
-        If the leader itself was looked at, also where its log ends.
+        It says which broker leads. A look at the leader also says where its log ends.
         """
         epoch = look.leader_epoch, look.leader
         if epoch != self._epoch:
@@ -331,16 +334,21 @@ class Ends:
             self._recent.append((look.at_ms, look.log_end_offset))
 
     def add(self, at_ms: int, end: int) -> None:
-        """Take in an end of the leader's log that no later metadata can put in doubt."""
+        """Take in a log end of the leader that counts for good.
+
+        Args:
+            at_ms: when it was seen, milliseconds since 1970 UTC.
+            end: the log end offset.
+        """
         while self._sure and self._sure[-1][1] >= end:
             self._sure.pop()
         if not self._sure or self._sure[-1][0] < at_ms:
             self._sure.append((at_ms, end))
 
     def thin(self, offsets: Iterable[int]) -> None:
-        """If there are many remembered looks, forget every second one of the older ones.
+        """If many log ends are remembered, forget every second one of the older ones.
 
-        The looks that answer for the given offsets are kept.
+        Those that `last_without` needs for the given offsets are kept.
         """
         if len(self._sure) <= _MOST_LOOKS:
             return
@@ -349,7 +357,10 @@ class Ends:
         self._sure = [one for i, one in enumerate(self._sure) if i == 0 or i >= half or i % 2 == 0 or one[0] in kept]
 
     def last_without(self, offset: int) -> int | None:
-        """When the leader's log was last seen to end at or below an offset, milliseconds since 1970 UTC."""
+        """When the leader's log was last seen to end at or below an offset, milliseconds since 1970 UTC.
+
+        None if it never was.
+        """
         recent = _last_without(self._recent, offset)
         return _last_without(self._sure, offset) if recent is None else recent
 
@@ -420,17 +431,17 @@ class _Partition:
         return leader is not None and leader.has_answered
 
     def log_ends(self, replicas: Collection[int]) -> dict[int, int | None]:
-        """Where the logs of replicas end; None where one does not answer."""
+        """Where the logs of replicas end; None if one does not answer."""
         known = {broker: self.replicas.get(broker) for broker in replicas}
         return {b: one.log_end_offset if one is not None and one.has_answered else None for b, one in known.items()}
 
 
 class Clock:
-    """Computes the bound of each absent replica from looks at all replicas; one clock for each job.
+    """Computes the bound of each absent replica from looks at all replicas; a job has one clock.
 
     Args:
-        clock_skew_ms: how far the brokers' clocks may be apart from this one.
-        look_ms: how long a look may take: what an answer says was true at most this long before it came.
+        clock_skew_ms: how far a broker's clock may be from the clock of this machine.
+        look_ms: how long a look may take; what an answer says was true at most this long before it came.
         metadata_ms: how old the metadata of a look may be.
     """
 
@@ -454,12 +465,13 @@ class Clock:
         self._now_ms = 0
 
     def recall(self, retentions: Iterable[tuple[str, int, int]], ends: Iterable[Ended], looks: Iterable[Look]) -> None:
-        """Take in what a job before this one recorded, as far as it is needed (`parallax.guard.recall`).
+        """Take in what an earlier process recorded and this clock needs (`parallax.guard.recall`).
 
         Args:
-            retentions: topic, when it was in force (milliseconds since 1970 UTC), and ``delete.retention.ms``.
-            ends: ends of leaders' logs, of leaders that led on for as long as metadata may be old.
-            looks: of any replicas, in any order.
+            retentions: triples of a topic, a time in milliseconds since 1970 UTC, and the ``delete.retention.ms`` that
+                the topic had then.
+            ends: log ends of leaders that led on for as long as metadata may be old.
+            looks: looks at any replicas, in any order.
         """
         for one in sorted(ends, key=lambda one: one.at_ms):
             self._of_place(one.place, one.topic_id).ends.add(one.at_ms, one.log_end_offset)
@@ -472,10 +484,10 @@ class Clock:
         self._late, self._unsettled = {}, []
 
     def observe(self, looks: Collection[Look]) -> list[Late]:
-        """Take in the rows of progress of one tick, or of several.
+        """Take in the looks of one tick, or of several.
 
         Returns:
-            The replicas that are newly seen to have copied something too late.
+            The replicas that these looks show, for the first time, to have copied something too late.
         """
         found: list[Late] = []
         in_turn = sorted(looks, key=lambda look: (look.place, look.at_ms))
@@ -491,7 +503,7 @@ class Clock:
         """Take in which brokers were seen not to clean certain topics, so that nothing is removed there.
 
         Returns:
-            As `observe` does.
+            The replicas that are now known to have copied something too late.
         """
         for look in looks:
             self._pauses.setdefault(look.topic, Pauses()).see(look)
@@ -590,7 +602,10 @@ class Clock:
         return replace(absence, bound_ms=max(absence.bound_ms, reach.until_ms), is_held=self._goes_on(reach))
 
     def read(self, readings: Iterable[Reading]) -> None:
-        """Take in pointed reads of replicas; a read that ended after something could be cleaned is ignored."""
+        """Take in what was read of replicas' logs; a read that ended after some bound is ignored.
+
+        Something that it would have shown may have been cleaned by then.
+        """
         for one in readings:
             known = self._partitions.get(one.place)
             if known is None or known.topic_id != one.topic_id:
@@ -614,9 +629,9 @@ class Clock:
         return None if replica is None else replica.has_answered
 
     def unwatched(self) -> dict[str, int]:
-        """The topics whose ``delete.retention.ms`` is too short to watch their replicas, each with that value.
+        """By topic whose ``delete.retention.ms`` is too short to be watched, that value in milliseconds.
 
-        No look can say of these whether a replica was back in time.
+        No look can say whether a replica of such a topic was back in time.
         """
         names = {place.topic for place, known in self._partitions.items() if known.is_cleaned}
         kept = {name: self._of_topic(name).newest for name in names}
@@ -626,24 +641,26 @@ class Clock:
         return leaves_no_time(retention_ms, self._skew_ms, self._look_ms)
 
     def remember(self, late: Iterable[Late]) -> None:
-        """Take in the replicas that the record (``late_replicas``) says are late."""
+        """Take in the replicas that are late by the table ``late_replicas``."""
         self._late |= {(one.place, one.broker): one for one in late}
 
     def late(self) -> list[Late]:
-        """The replicas that copied something too late, until an audit has compared them (`audited`)."""
+        """The replicas that copied something too late, and that no audit has compared since (`audited`)."""
         return list(self._late.values())
 
     def unsettled(self) -> list[Late]:
-        """The replicas that may have copied something too late, where that is not decided yet.
+        """The replicas of which it is not decided yet whether they copied something too late.
 
-        They stay so until a look has shown whether the others still cleaned nothing at the time.
+        A look must first show whether the other replicas were still not cleaned at the time.
         """
         return [one for one, _ in self._unsettled]
 
     def audited(self, place: TopicPartition, began_ms: int) -> None:
-        """Take in that an audit that began at a time had a verdict on a partition.
+        """Take in that an audit had a verdict on a partition: what was copied late before it began no longer counts.
 
-        So what had been copied before that time has been compared.
+        Args:
+            place: the partition.
+            began_ms: when the audit began, milliseconds since 1970 UTC.
         """
         self._late = {key: one for key, one in self._late.items() if key[0] != place or one.at_ms >= began_ms}
 
@@ -810,8 +827,8 @@ def leaves_no_time(retention_ms: int, skew_ms: int, look_ms: int) -> bool:
 
     Args:
         retention_ms: ``delete.retention.ms``.
-        skew_ms: how far clocks may be apart.
-        look_ms: how long a look may take.
+        skew_ms: how far clocks may be apart, in milliseconds.
+        look_ms: how long a look may take, in milliseconds.
     """
     return retention_ms <= skew_ms + look_ms
 

@@ -29,11 +29,11 @@ PATIENCE_S = 90.0
 
 
 class GuardCommandError(Exception):
-    """The command cannot be carried out; one line that says what to do."""
+    """A command of ``parallax guard`` cannot be carried out; the text is one line that says what to do."""
 
 
 def read_record(storage: str) -> tuple[Record, list[Event]]:
-    """The holds that are on record, and the events that they come from.
+    """The state of all holds that are on record, and all events of the guard's table.
 
     Raises:
         EventLogError: there is no such table, or it cannot be read.
@@ -45,7 +45,12 @@ def read_record(storage: str) -> tuple[Record, list[Event]]:
 
 
 def document(hold: Hold, kafka: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """A hold as JSON-able values. Given the settings' options, its commands name the brokers."""
+    """A hold as values that JSON can hold.
+
+    Args:
+        hold: the hold.
+        kafka: the settings' options for Kafka, so that the commands in it name the brokers; None: a placeholder does.
+    """
     return {
         "topic": hold.topic,
         "phase": str(hold.phase),
@@ -90,9 +95,9 @@ def _over_in_words(hold: Hold) -> str:
 
 
 def refused_in_words(event: Event, kafka: Mapping[str, str] | None = None) -> str:
-    """Why the guard holds no topic, or what it would do, for people.
+    """Why the guard does not hold a topic, or what it would do if it might act, for people.
 
-    Commands to run by hand follow on lines of their own.
+    The commands to do it by hand follow on lines of their own.
     """
     first, *more = event.reason.splitlines() or [""]
     if event.kind is EventKind.ADVISED:
@@ -106,15 +111,15 @@ def refused_in_words(event: Event, kafka: Mapping[str, str] | None = None) -> st
 
 
 def addressed(text: str, kafka: Mapping[str, str] | None) -> str:
-    """Commands in which the brokers of the job's settings replace a placeholder.
+    """A text of commands, in which the brokers of the job's settings replace the placeholder for them.
 
-    If a login is needed, the commands also name a file of client properties.
+    If the brokers need a login, the commands also name a file of client properties.
     """
     return text.replace(BROKERS, Shell.of(kafka).brokers()) if kafka else text
 
 
 def undo(hold: Hold) -> str:
-    """The commands by which a person puts the settings of a held topic back."""
+    """The commands with which a person puts the settings of a held topic back."""
     return commands(hold.topic, {change.name: change.before for change in hold.own})
 
 
@@ -122,16 +127,16 @@ def ask(settings: Settings, topics: Collection[str], *, hold: bool, is_run_by_jo
     """Ask the guard to hold topics, or to end their holds, and wait until that is done.
 
     Args:
-        settings: of the job.
-        topics: their names.
-        hold: True to hold them, False to let go of them.
-        is_run_by_job: whether a job acts on this storage; else this process acts itself.
+        settings: the job's settings.
+        topics: the names of the topics.
+        hold: True to hold them, False to end their holds.
+        is_run_by_job: whether a running job has this storage and acts; otherwise this process acts itself.
 
     Returns:
-        The holds as they are then.
+        The holds of these topics as they are then.
 
     Raises:
-        GuardCommandError: it was not done in time, or may not be done; there is no such topic, or it is not held.
+        GuardCommandError: it was not done within 90 seconds, or may not be done; a topic does not exist or is not held.
         EventLogError: the events cannot be read or written.
         ConfigError: the settings name another cluster than that of the storage, or several.
         ReplicaError: no broker answers, or none of the storage's cluster.

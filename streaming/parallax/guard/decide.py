@@ -1,8 +1,9 @@
 """Decides what the guard does, from bounds, topics' settings, space and time. Pure.
 
-In every round it looks at each topic again, and takes one step at most. Nothing is changed before it is on record. A
-guard that comes later carries on what is on record. Kafka has no compare-and-set. So each step goes by what every
-broker that hosts the topic shows now. A value that is neither the one before nor the guard's own is somebody else's.
+In every round it looks at each topic again, and takes one step for it at most. It records each change before it asks
+for it, so a guard that starts later can carry on. Kafka has no compare-and-set. So each step goes by the settings that
+every broker of the topic shows now. A value that is neither the earlier one nor the guard's own was set by somebody
+else.
 """
 
 from __future__ import annotations
@@ -50,11 +51,12 @@ class Rules:
 
     Attributes:
         may_act: True to act, False only to advise.
-        lead_ms: the guard acts when a bound is nearer than this. When half of that time is left, it pauses cleaning,
-            unless nothing that a replica lacks has a near horizon. When a quarter is left, it always pauses cleaning.
-        topics: the topics that the guard looks after; empty: all.
-        may_shorten: topics whose finite ``max.compaction.lag.ms`` may be put off.
-        mark: odd, below a million; identifies the guard.
+        lead_ms: the guard acts when a bound is nearer than this. With half of that time left, it also pauses cleaning
+            if something that a replica lacks has a near horizon. With a quarter left, it pauses cleaning in any case.
+        max_hold_ms: how long a hold may last.
+        topics: the topics that the guard may hold; empty: all.
+        may_shorten: topics that may be compacted later than their finite ``max.compaction.lag.ms`` demands.
+        mark: an odd number below a million in the values that the guard sets, by which it knows them as its own.
     """
 
     may_act: bool
@@ -99,11 +101,11 @@ class _Asked:
 
 @dataclass(slots=True)
 class Guard:
-    """Decides the next step for each topic; `take_in` must give it all events on record first.
+    """Decides the next step for each topic; give it all recorded events by `take_in` first.
 
     Attributes:
         rules: its settings.
-        record: what is on record.
+        record: the state of all holds, by the events that were taken in.
     """
 
     rules: Rules
@@ -127,9 +129,11 @@ class Guard:
         self._asked[alter.hold_id] = _Asked(now_ms)
 
     def answered(self, alter: Alter, refusal: str = "") -> None:
-        """Take in that the cluster has made a change of settings, or refused it.
+        """Take in the cluster's answer to a change of settings; without an answer, do not call it.
 
-        Call it only after an answer.
+        Args:
+            alter: the change.
+            refusal: why the cluster refused it; empty if it made the change.
         """
         known = self._asked.setdefault(alter.hold_id, _Asked(0))
         known.was_taken, known.refusal = not refusal, refusal
@@ -146,8 +150,8 @@ class Guard:
 
         Args:
             now_ms: milliseconds since 1970 UTC.
-            seen: the looks, by topic.
-            absences: all that the clock knows of.
+            seen: by topic, what its brokers showed at the look of this round.
+            absences: the absences of all replicas, as the clock knows them.
         """
         by_topic: dict[str, list[Absence]] = {}
         for one in absences:
@@ -277,7 +281,7 @@ class Guard:
             yield Append(Event(kind, "", topic, seen.topic_id, now_ms, level, (), found, reason))
 
     def _refusal(self, topic: str, seen: TopicSeen, changes: Collection[Change] | None) -> str:
-        """Why nothing may be held; empty where it may."""
+        """Why nothing may be held; empty if it may."""
         if seen.unreadable:
             return seen.unreadable
         if topic in INTERNAL and not self.rules.internal_topics:
@@ -293,7 +297,7 @@ class Guard:
         return self._promise(topic, seen) if any(change.name == LAG for change in changes or ()) else ""
 
     def _changes(self, now_ms: int, topic: str, seen: TopicSeen, level: int) -> tuple[Change, ...] | None:
-        """The settings of a level as they would be changed; None where it is not known what they are."""
+        """The settings of a level as they would be changed; None if it is not known what they are."""
         made = []
         for name in SETTINGS if level == 2 else (RETENTION,):
             shown = seen.agreed(name)
@@ -308,7 +312,7 @@ class Guard:
         return tuple(made)
 
     def _ours(self, name: str, now: str) -> str | None:
-        """The value that the guard gives a setting; None where it need not."""
+        """The value that the guard gives a setting; None if it need not."""
         if name == RATIO:
             return None if is_same(now, _PAUSED) else _PAUSED
         if name == LAG:
@@ -416,7 +420,7 @@ class Guard:
         return self._wanted(now_ms, hold.topic, absent)[0] == 0
 
     def _end(self, now_ms: int, hold: Hold, seen: TopicSeen, absent: Collection[Absence]) -> str:
-        """Why a hold is over; empty where it is not."""
+        """Why a hold is over; empty if it is not."""
         if hold.left:
             return "overruled"
         if self.record.asked.get(hold.topic) is False:
@@ -466,7 +470,7 @@ class Guard:
         return name == RETENTION and value.isdecimal() and int(value) % _UNIT_MS == self.rules.mark
 
     def _too_little_space(self, seen: TopicSeen) -> str:
-        """Why nothing may be held for want of space; empty where there is enough, or nobody asks."""
+        """Why nothing may be held for want of space; empty if there is enough, or nobody asks."""
         if seen.free_percent is None and self.rules.min_free_percent > 0:
             return f"space is not known: {seen.spaceless or 'a broker does not answer'}"
         if seen.free_percent is not None and seen.free_percent < self.rules.min_free_percent:
@@ -474,7 +478,7 @@ class Guard:
         return ""
 
     def _promise(self, topic: str, seen: TopicSeen) -> str:
-        """Why cleaning may not be paused; empty where it may."""
+        """Why cleaning may not be paused; empty if it may."""
         lag = seen.agreed(LAG)
         if lag is not None and int(lag.value) < 2**62 and topic not in self.rules.may_shorten:
             return f"{LAG}={lag.value} may be a promise to delete: guard.compaction_lag_topics allows it"

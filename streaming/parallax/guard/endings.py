@@ -18,7 +18,7 @@ OVER = "No watched replica of it is absent or waits for an audit. Findings have 
 
 
 class Ending(StrEnum):
-    """How an outage ended, or that a broker did not answer."""
+    """In which way an outage ended, or the time in which a broker did not answer."""
 
     IN_TIME = "in_time"
     """All of which anybody can tell were back in time."""
@@ -48,16 +48,17 @@ class Outage:
 
     Attributes:
         since_ms: when the first absent replica was last known to lack nothing, milliseconds since 1970 UTC.
-        away_ms: the earliest time since when any of the replicas has not answered; None while all answer.
+        away_ms: since when the first of the replicas has not answered, milliseconds since 1970 UTC; None if all answer.
         absent: the broker's replicas that were absent at some time of the outage.
         late: the broker's replicas that copied something too late.
-        doubtful: late replicas of which nobody can say whether they were back in time.
-        untold: replicas of which no look can say whether they were back in time (`Unclear.NO_TIME`).
+        doubtful: late replicas whose bound was not known, so that nobody can say whether they were back in time.
+        untold: replicas of topics whose ``delete.retention.ms`` is so short that no look can say whether they were back
+            in time (`Unclear.NO_TIME`).
         gone: replicas that no longer exist, or are no longer watched.
         differ: partitions of any of these replicas with a finding that is not over.
-        verdicts: results of audits of the partitions of replicas that are late no longer.
-        is_recalled: whether the outage had begun before the job was started; earlier results of audits are not known
-            then.
+        verdicts: by partition, the result of the audit after which its replica was no longer late.
+        is_recalled: whether the outage had begun before the job was started. Results of audits before the start are not
+            known then.
         ended_ms: when all replicas were back or gone, and the late ones audited; None while the outage lasts.
     """
 
@@ -181,7 +182,7 @@ def _partitions(places: Iterable[TopicPartition]) -> str:
 
 
 def of_it(places: Collection[TopicPartition], it: str = "it") -> str:
-    """Words for how many replicas of a broker something is true of, and of which topics they are."""
+    """A phrase that counts some replicas of a broker and names their topics."""
     return f"{counted(len(places), 'replica')} of {it} ({named(place.topic for place in places)})"
 
 

@@ -62,7 +62,7 @@ class Change:
     """The change that a hold makes to one setting of a topic.
 
     Attributes:
-        before: the topic's own value before; None where it had none.
+        before: the topic's own value before the hold; None if it had none and a default applied.
         ours: the value that the guard gives it.
     """
 
@@ -76,11 +76,12 @@ class Event:
     """One event of a hold; ``at_ms`` in milliseconds since 1970 UTC, ``sequence`` 0 until it is recorded.
 
     Attributes:
-        level: 1: tombstones and end markers are kept for longer; 2: nothing is cleaned either.
-        changes: all settings of the hold. If somebody overruled it: the settings that are theirs, as they are now.
-        absent: the replicas that it is for.
-        reason: in a few words.
-        shown: if the event reports that brokers show the settings, these brokers.
+        level: 1: tombstones and end markers are kept for longer; 2: cleaning is paused as well.
+        changes: the changes of all settings of the hold. If somebody overruled the hold: the settings that they have
+            changed, as they are now.
+        absent: the absent replicas for whose sake the topic is held.
+        reason: why the event happened, in a few words.
+        shown: ids of the brokers that show the hold's settings; empty unless the event is that they do.
     """
 
     kind: EventKind
@@ -125,10 +126,10 @@ class Hold:
     """The state of one hold, built from its events.
 
     Attributes:
-        began_ms: when it was intended first.
-        at_ms: when its phase began.
-        left: settings that somebody else has changed.
-        held: settings that every broker has shown as the guard set them.
+        began_ms: when the guard first decided on it, milliseconds since 1970 UTC.
+        at_ms: when its present phase began, milliseconds since 1970 UTC.
+        left: names of settings that somebody else has changed since, so that the guard leaves them as they are.
+        held: names of settings that every broker has shown as the guard set them.
     """
 
     hold_id: str
@@ -164,8 +165,9 @@ class Record:
         spent: by topic, absent replicas for whose sake the topic is not held again until they are in sync.
         asked: by topic, whether a person wants it held (true) or wants its hold to end (false).
         refused: by topic, the last reason why the guard does not hold it.
-        ever: by topic, each setting that was ever changed, as it was intended last: a request may come late.
-        last: by topic and setting, the newest event of a hold that changes it.
+        ever: by topic and setting that a hold ever changed, the last change that was intended. So a request that takes
+            effect late is recognised.
+        last: by topic and setting, the newest event of a hold that changes the setting.
     """
 
     holds: dict[str, Hold] = field(default_factory=dict)
@@ -282,7 +284,10 @@ def is_marked(name: str, value: str) -> bool:
 
 
 def is_same(mine: str | None, other: str | None) -> bool:
-    """Whether two values of a setting are equal; Kafka shows a number as it parsed it."""
+    """Whether two values of a setting are equal, as 0.5 and 0.50 are.
+
+    Kafka writes numbers in its own way.
+    """
     if mine is None or other is None:
         return mine is other
     try:
@@ -299,7 +304,7 @@ def commands(topic: str, settings: Mapping[str, str | None]) -> str:
     """Commands that change a topic's settings by hand: one line of kafka-configs.sh sets values, one deletes them.
 
     Args:
-        topic: its name.
+        topic: the topic's name.
         settings: values by name; None deletes the topic's own value.
     """
     base = f"kafka-configs.sh {BROKERS} --alter --entity-type topics --entity-name {topic}"
@@ -314,9 +319,11 @@ def open_holds(record: Record) -> list[Hold]:
 
 
 def stranded(topic: str, mode: str) -> str:
-    """A warning about a hold that no guard will end, with what does end it.
+    """A warning that no guard will end a topic's hold, and what ends it; empty if ``guard.mode`` is ``act``.
 
-    Empty if ``guard.mode`` is ``act``.
+    Args:
+        topic: the topic's name.
+        mode: setting ``guard.mode``.
     """
     if mode == "act":
         return ""

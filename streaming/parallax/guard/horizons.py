@@ -1,11 +1,11 @@
-"""When tombstones and end markers that an absent replica lacks may go, by the horizons in the batches. Pure.
+"""When tombstones and end markers that an absent replica lacks may be removed, by the horizons in batches. Pure.
 
 From Kafka 3.1 on the cleaner stamps some batches of format 2 (KIP-534): those that keep a tombstone, or an end marker
 whose data are gone. Such a batch has bit 6 of its attributes set. Its base timestamp is then the *horizon*: the time
-from when on a later pass may remove the tombstone or marker. Each replica is cleaned by itself, so each has horizons of
-its own.
+from when on a later pass may remove the tombstone or marker. Each replica is cleaned at its own time, so each has
+horizons of its own.
 
-Pure: readings in, and what follows from them out. When that is right: docs/contribute/theory.md.
+Under which conditions this is right: docs/contribute/theory.md.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ class Reading(NamedTuple):
     """The tombstones, end markers and horizons that were read of one replica at and above an offset.
 
     Attributes:
-        at_ms: when the last of it was answered, milliseconds since 1970 UTC.
-        topic_id: of the topic that was read.
-        leader_epoch: of the partition, by metadata from before it was read.
+        at_ms: when the last answer came, milliseconds since 1970 UTC.
+        topic_id: Kafka's id of the topic that was read.
+        leader_epoch: the partition's leader epoch, by metadata from before the reading.
         start: the first offset that was read.
         reached: the offset below which everything was read that this replica shows.
-        first: the lowest offset of a tombstone or end marker; None where there is none below `reached`.
-        unstamped: the lowest offset of one in a batch without a horizon; None where there is none.
+        first: the lowest offset of a tombstone or end marker; None if none was read.
+        unstamped: the lowest offset of a tombstone or end marker in a batch without a horizon; None if none was read.
         horizon_ms: the earliest horizon, by the broker's clock; None if no batch has one.
-        whole_ms: the time since which every batch that may have been stamped was read, up to the high watermark; None
-            if not all were.
-        stamps: whether the broker uses horizons; otherwise it removes by the age of its segments.
+        whole_ms: when the last lap began that read, up to the high watermark, each batch that could have a horizon by
+            then; None if no lap came so far.
+        stamps: whether the broker uses horizons; otherwise it removes tombstones and markers by the age of segments.
     """
 
     place: TopicPartition
@@ -68,7 +68,9 @@ class Part(NamedTuple):
 
     Attributes:
         up_to: the offset below which everything was read.
-        first, unstamped, horizon_ms: as in `Reading`, of this part.
+        first: the lowest offset of a tombstone or end marker; None if there is none.
+        unstamped: the lowest offset of a tombstone or end marker in a batch without a horizon; None if there is none.
+        horizon_ms: the earliest horizon, by the broker's clock; None if no batch has one.
     """
 
     up_to: int
@@ -79,15 +81,19 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class Lap:
-    """Reads one log again and again: each lap from the first batch without a horizon to the high watermark.
+    """Where the repeated reading of one replica's log has come to, and what it has shown.
+
+    Each lap reads from the first tombstone or end marker without a horizon to the high watermark. A cleaner may have
+    given it a horizon since the lap before.
 
     Attributes:
-        started: the first offset that was read, including earlier laps.
-        position: where to go on.
-        reached: the offset below which everything was read, including earlier laps.
-        began_ms: when this lap began; None between two.
-        due_ms: when to go on, or to begin the next one.
-        left: bytes that may be read until it has to rest.
+        topic_id: Kafka's id of the topic that is read.
+        started: the first offset that any lap has read.
+        position: the offset to read next.
+        reached: the offset below which everything was read, by this lap or an earlier one.
+        began_ms: when this lap began, milliseconds since 1970 UTC; None between two laps.
+        due_ms: when to read on, or to begin the next lap, milliseconds since 1970 UTC.
+        left: how many bytes may be read before a pause.
     """
 
     topic_id: str
@@ -104,7 +110,12 @@ class Lap:
     whole_ms: int | None = None
 
     def go_on(self, now_ms: int, budget: int) -> None:
-        """Go on with a lap, or begin one: more batches may have a horizon by now."""
+        """Go on with a lap, or begin the next one.
+
+        Args:
+            now_ms: the present, milliseconds since 1970 UTC.
+            budget: how many bytes may be read before the next pause.
+        """
         if self.left <= 0:
             self.left = budget
         if self.began_ms is None:
@@ -121,16 +132,23 @@ class Lap:
         self.reached = max(self.reached, self.position)
 
     def rest(self, due_ms: int) -> None:
-        """Make the next read wait until a time."""
+        """Read nothing more until a time, in milliseconds since 1970 UTC."""
         self.left, self.due_ms = 0, due_ms
 
     def end(self, due_ms: int) -> None:
-        """Note that the lap has reached the high watermark."""
+        """Note that the lap has reached the high watermark, and when the next one is to begin.
+
+        Args:
+            due_ms: milliseconds since 1970 UTC.
+        """
         self.whole_ms, self.began_ms = self.began_ms, None
         self.rest(due_ms)
 
     def reading(self, place: TopicPartition, broker: int, now_ms: int, *, stamps: bool) -> Reading:
-        """What all laps have read by now. Where this lap has not come to yet, batches may lack a horizon."""
+        """All that the laps have read by now, as a reading.
+
+        Beyond the present lap's position, tombstones and markers count as without a horizon.
+        """
         unstamped = self.unstamped
         if unstamped is None and self.position < self.reached:
             unstamped = self.position
@@ -155,12 +173,12 @@ def _least(one: int | None, other: int | None) -> int | None:
 
 
 class Stand(NamedTuple):
-    """What the readings of all replicas say of what an absent replica lacks.
+    """What the readings of all replicas say of the tombstones and end markers that an absent replica lacks.
 
     Attributes:
-        unstamped_from: below this offset, on every replica, each tombstone and end marker that it lacks has a horizon.
-        horizon_ms: the earliest of these horizons, by the brokers' clocks; None where there is none.
-        whole_ms: when the stamped batches of all replicas were last read; None if they were not.
+        unstamped_from: below this offset, on every replica, each of them has a horizon.
+        horizon_ms: the earliest of these horizons, by the brokers' clocks; None if there is none.
+        whole_ms: when the batches with horizons were last read on all replicas; None if not all were.
     """
 
     unstamped_from: int
@@ -169,11 +187,11 @@ class Stand(NamedTuple):
 
 
 class Readings:
-    """What was read of the logs of one partition's replicas, as long as it can be relied on.
+    """Keeps what was read of the logs of one partition's replicas, as long as it can be relied on.
 
     Args:
-        metadata_ms: how old metadata may be. A replica that was added may have been cleaned before anybody knew of it.
-            So a reading counts only once newer metadata are known.
+        metadata_ms: how old metadata may be. A replica may have been added, and cleaned, before the metadata name it.
+            So a reading counts only once there are metadata from after it.
     """
 
     def __init__(self, metadata_ms: int) -> None:
@@ -187,8 +205,8 @@ class Readings:
         """Take in a reading of one replica; it must have ended before anything in it could be removed.
 
         Args:
-            reading: of one replica.
-            retention_ms: the smallest ``delete.retention.ms`` by which this was judged.
+            reading: a reading of one replica.
+            retention_ms: the smallest ``delete.retention.ms``, by which the caller knows that nothing could be removed.
         """
         if reading.leader_epoch != self._leader_epoch:
             return
@@ -200,9 +218,9 @@ class Readings:
         """Take in a look at the partition, which says whether earlier readings still count.
 
         Args:
-            at_ms: when, milliseconds since 1970 UTC.
-            leader_epoch: by the metadata of the look.
-            ends: the log end offsets of its replicas; None where one did not answer.
+            at_ms: when the look was, milliseconds since 1970 UTC.
+            leader_epoch: the partition's leader epoch, by the metadata of the look.
+            ends: by broker, the log end offset of its replica; None if it did not answer.
         """
         if leader_epoch != self._leader_epoch:
             # What was read may have been truncated, and written again.
@@ -225,7 +243,7 @@ class Readings:
         return [*self._waiting.get(broker, ()), *([known] if known is not None else ())]
 
     def offsets(self) -> list[int]:
-        """Return the offsets from which a clock must know when the leader's log ended there."""
+        """The offsets of which a clock must remember when the leader's log last ended at or below them."""
         known = self._known.values()
         return [offset for one in known for offset in {one.first_or_reached, one.unstamped_or_reached}]
 
@@ -234,13 +252,13 @@ class Readings:
         self._waiting, self._known, self._retention_ms = {}, {}, None
 
     def stand(self, offset: int, brokers: Collection[int], retention_ms: int) -> Stand | None:
-        """What all readings together say of what a replica lacks; None if they say nothing.
+        """What all readings together say of what an absent replica lacks; None if they say nothing.
 
         Args:
-            offset: the first offset that it lacks.
-            brokers: those that it may copy from, now or later.
-            retention_ms: the smallest ``delete.retention.ms`` since. If it is smaller than the one that a reading was
-                judged by, what was read may have been gone in part.
+            offset: the first offset that the replica lacks.
+            brokers: the brokers that it may copy from, now or later.
+            retention_ms: the smallest ``delete.retention.ms`` by now. If it is smaller than any that was given to
+                `take_in`, some of what a reading should have shown may have been removed before; all are forgotten.
         """
         if self._retention_ms is not None and retention_ms < self._retention_ms:
             self.forget()

@@ -1,6 +1,6 @@
 """The Delta table ``late_replicas``: replicas that copied something too late, until an audit has compared them.
 
-A clock loses this with its process, but a late copy stays late.
+A clock forgets them when its process ends, but they stay late until an audit; so they are recorded.
 """
 
 from __future__ import annotations
@@ -66,10 +66,7 @@ _FAILURES = (DeltaError, OSError, pa.ArrowException)
 
 
 def load(storage: str) -> list[Late] | None:
-    """Return the replicas that are on record as late.
-
-    None, with a line in the log, if it cannot be read.
-    """
+    """The replicas that are on record as late; None if the record cannot be read, which is logged."""
     uri = rust_uri(storage, LATE)
     try:
         if not DeltaTable.is_deltatable(uri):

@@ -20,11 +20,13 @@ _AT_ONCE = 8
 
 
 class Lookout:
-    """Asks brokers about topics. It remembers how much space there was, and since when a topic has been missing.
+    """Asks brokers about topics, for the guard.
+
+    It remembers how much space there was at the last look, and since when a topic has been missing.
 
     Args:
         client: asks the cluster.
-        needs_space: ask for the log directories as well.
+        needs_space: whether to ask for the space on log directories as well.
         clock: monotonic seconds, for tests.
     """
 
@@ -50,11 +52,11 @@ class Lookout:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def look(self, topics: Collection[str], absent: Collection[str]) -> dict[str, TopicSeen]:
-        """Ask the brokers about topics; those that cannot be asked about are left out.
+        """By topic, what its brokers show now; a topic about which no broker can be asked is left out.
 
         Args:
-            topics: their names.
-            absent: the topics with a replica that is known to be absent.
+            topics: the names of the topics.
+            absent: the names of those topics of which a replica is known to be absent.
 
         Raises:
             ReplicaError: no broker answers.

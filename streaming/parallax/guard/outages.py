@@ -3,7 +3,7 @@
 An outage is reported as one story: that it began, that it became worse, and what came of it. This module says which
 outages there are, and words them. The alerts decide when that is worth a message (`parallax.alerting.conditions`).
 
-Pure: what the clock says and the results of audits in, outages and words out.
+Pure: absences and results of audits in, outages and words out.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Change:
     """A step of an outage that the job reports by a line in its log.
 
     Attributes:
-        since_ms: the earliest time since when the broker was away (`Step.AWAY`, `Step.BACK`), or the outage lasted.
+        since_ms: since when the broker was away, or since when the outage lasted if the step is `Step.OVER`;
+            milliseconds since 1970 UTC.
         outage: the outage as it is after the step.
     """
 
@@ -76,16 +77,16 @@ class Outages:
     def see(
         self, absent: Iterable[Absence], late: Iterable[Late], now_ms: int, *, is_recalled: bool = False
     ) -> list[Change]:
-        """Take in which replicas are absent, and which are late, at a moment; returns what the log reports of it.
+        """Take in which replicas are absent, and which are late, at a moment.
 
         Args:
-            absent: replicas of any brokers.
-            late: replicas of any brokers.
+            absent: all absent replicas, of any brokers.
+            late: all late replicas, of any brokers.
             now_ms: the moment, milliseconds since 1970 UTC.
-            is_recalled: whether that was so before the job was started.
+            is_recalled: whether these replicas were absent or late before the job was started.
 
         Returns:
-            What there is to report, in order.
+            The steps of outages that the job's log reports, in order.
         """
         standing: dict[int, list[Absence]] = {}
         for one in absent:
@@ -183,9 +184,9 @@ def headline(outage: Outage, absent: Collection[Absence], late: Collection[Late]
     """The state of an outage, with the first topics: ``Broker 2 is away (orders, payments)``.
 
     Args:
-        outage: one that lasts, or has ended.
-        absent: the replicas of all brokers that are absent.
-        late: those that copied something too late.
+        outage: an outage that lasts, or has ended.
+        absent: all absent replicas, of any brokers.
+        late: all late replicas, of any brokers.
         now: seconds since 1970 UTC.
     """
     stage = _stage(outage, absent, late, now)
@@ -220,9 +221,9 @@ def outage_in_words(outage: Outage, absent: Collection[Absence], late: Collectio
     The text stays the same as long as nothing happens.
 
     Args:
-        outage: one that lasts, or has ended.
-        absent: the replicas of all brokers that are absent.
-        late: those that copied something too late.
+        outage: an outage that lasts, or has ended.
+        absent: all absent replicas, of any brokers.
+        late: all late replicas, of any brokers.
         now: seconds since 1970 UTC.
     """
     if outage.ended_ms is not None:

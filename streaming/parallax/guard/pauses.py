@@ -1,7 +1,8 @@
 """The times in which each broker was seen to clean nothing of a topic. Pure.
 
-No log exceeds a dirty ratio of 1, and no lag reaches the largest number. So a broker that uses both as settings begins
-no pass. Such times may move the bounds of absent replicas (docs/contribute/theory.md).
+No log exceeds a dirty ratio of 1, and no lag reaches the largest number. So a cleaner with these two settings begins no
+pass over a topic. While all cleaners are paused, nothing is removed, so bounds of absent replicas move
+(docs/contribute/theory.md).
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ class Paused(NamedTuple):
     """Which brokers clean nothing of a topic, by one look; times in milliseconds since 1970 UTC.
 
     Attributes:
-        topic_id: of the topic that was looked at.
-        brokers: those that showed that they begin no pass.
+        topic_id: Kafka's id of the topic that was looked at.
+        brokers: ids of the brokers whose settings show that their cleaner begins no pass.
         began_ms: when the look began.
         ended_ms: when the last answer had come.
-        since: by broker, since when it has begun no pass, by the record; a broker that is missing here counts from this
-            look.
+        since: by broker, since when its cleaner has begun no pass, by the guard's table. A broker that is missing here
+            counts as paused since this look.
     """
 
     topic: str
@@ -53,7 +54,7 @@ class Span:
 
 
 class Pauses:
-    """The times in which each broker cleaned nothing of one topic."""
+    """Keeps the times in which each broker cleaned nothing of one topic, as looks showed them."""
 
     def __init__(self) -> None:
         self.topic_id = ""
@@ -91,14 +92,22 @@ class Hold(NamedTuple):
     until_ms: int | None
 
     def shown(self, at_ms: int) -> Paused:
-        """Return whether the guard held the topic at a time. Its event table alone decides."""
+        """What a look would have shown at a given time: while the topic is held, the hold's brokers clean nothing.
+
+        Args:
+            at_ms: the time, milliseconds since 1970 UTC.
+        """
         is_held = self.from_ms <= at_ms and (self.until_ms is None or at_ms < self.until_ms)
         brokers = frozenset(self.brokers) if is_held else frozenset()
         return Paused(self.topic, self.topic_id, brokers, at_ms, at_ms, dict.fromkeys(self.brokers, self.from_ms))
 
 
 def on_record(events: Iterable[Event]) -> list[Hold]:
-    """Return the times of holds at level 2; those that somebody overruled are left out."""
+    """The times of holds at level 2; those that somebody overruled are left out.
+
+    Args:
+        events: all events of the guard's table, in order.
+    """
     found: dict[str, Hold] = {}
     for event in events:
         known = found.get(event.hold_id)
@@ -118,14 +127,21 @@ class PauseWatch:
     A hold that began before this process counts if brokers still show its settings.
 
     Args:
-        events: all that is on record.
+        events: all events of the guard's table.
     """
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._before = {hold.topic: hold for hold in on_record(events) if hold.until_ms is None}
 
     def of(self, topic: str, seen: TopicSeen, began_ms: int, ended_ms: int) -> Paused:
-        """Return which brokers clean nothing of a topic, by one look at it."""
+        """Which brokers clean nothing of a topic, by one look at it.
+
+        Args:
+            topic: the topic's name.
+            seen: what its brokers showed.
+            began_ms: when the look began, milliseconds since 1970 UTC.
+            ended_ms: when the last answer had come, milliseconds since 1970 UTC.
+        """
         paused = frozenset(b for b in seen.settings if is_paused(seen, b))
         before = self._before.pop(topic, None)
         since: dict[int, int] = {}

@@ -1,8 +1,8 @@
-"""Reads of the logs where an absent replica lacks something: where tombstones lie, and when they may go.
+"""Reads those parts of logs that an absent replica lacks: where tombstones lie, and when they may be removed.
 
-They read only where a bound is near, and a little at a time. One Fetch asks a broker for all its partitions that are to
-be read. It comes after all probes, and goes on where the last one stopped. What was read is read again only if
-something in it had no horizon yet. Where nothing is known from reads, the bounds do without.
+These *pointed reads* are made only if a bound is near, and a little at a time. One Fetch asks a broker for all
+partitions that are to be read, and goes on where the last one stopped. Probes come first. Offsets are read again only
+if something there had no horizon yet. Without such reads, a bound goes by ``delete.retention.ms`` alone.
 """
 
 from __future__ import annotations
@@ -46,7 +46,12 @@ Replica = tuple[TopicPartition, int]
 
 
 def part_of(columns: Columns, position: int) -> Part:
-    """What one Fetch has shown of tombstones, end markers and horizons."""
+    """What one Fetch has shown of tombstones, end markers and horizons.
+
+    Args:
+        columns: what the Fetch returned.
+        position: the offset from which it read; rows below are ignored.
+    """
     is_lasting = ((columns.kind == RowKind.RECORD) & (columns.value_size < 0)) | np.isin(
         columns.kind, (RowKind.COMMIT, RowKind.ABORT)
     )
@@ -63,7 +68,12 @@ def _least(values: Any) -> int | None:
 
 
 def span_ms(absence: Absence, lead_ms: int) -> int:
-    """The time before its bound within which an absence may come to need action, in milliseconds."""
+    """How long before its bound an absence may need action, in milliseconds.
+
+    Args:
+        absence: the absence.
+        lead_ms: how near a bound must be for the guard to act. A shorter ``delete.retention.ms`` counts instead.
+    """
     return lead_ms if absence.retention_ms is None else min(lead_ms, absence.retention_ms)
 
 
@@ -72,8 +82,8 @@ class PointedReads:
 
     Args:
         client: asks the brokers.
-        lead_ms: only bounds that are nearer than this are looked at.
-        settings: how fast, and how much of one replica in one lap.
+        lead_ms: reads are made only if a bound is nearer than this.
+        settings: how many bytes a second are read of a broker, and how many of one replica before a pause.
         sleep: waits some seconds; may raise, which ends the round.
         now: seconds since 1970 UTC, for tests.
     """
@@ -98,14 +108,14 @@ class PointedReads:
 
     @property
     def read_bytes(self) -> int:
-        """Bytes that have been read so far."""
+        """How many bytes have been read so far, of all brokers."""
         return sum(self._paces.read_bytes().values())
 
     def round(self, absences: Sequence[Absence]) -> list[Reading]:
-        """Read a little of what absent replicas lack; returns what is newly known.
+        """Read a little of what absent replicas lack.
 
         Returns:
-            What is newly known.
+            For each replica that was read, all that has been read of it by now.
 
         Raises:
             ReplicaError: no broker answers.
@@ -244,7 +254,7 @@ class PointedReads:
         return max(_LEAST_LAP_MS, min(span_ms(one, self._lead_ms) for one in absences) // 24)
 
     def _stamps(self, broker: int) -> bool | None:
-        """Whether a broker goes by horizons; None where it does not answer."""
+        """Whether a broker goes by horizons; None if it does not answer."""
         at, known = self._versions.get(broker, (0.0, False))
         if at and time.monotonic() - at < _VERSION_S:
             return known
@@ -260,10 +270,10 @@ class PointedThread:
     """Makes the pointed reads in a thread of its own until it is stopped; after a failure it tries again.
 
     Args:
-        settings: of the job.
+        settings: the job's settings.
         client: asks the brokers.
-        absences: what the clock says now.
-        on_read: called with what was read.
+        absences: returns the absences of all replicas, as the clock knows them now.
+        on_read: called with what each round has read.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Reads from the tables what a clock needs when it starts: who is absent, and the looks that give the bounds.
+"""Reads from the tables what a clock needs when it starts: which replicas are absent, and the looks that give bounds.
 
-It asks the table ``replica_progress`` a few questions. So it loads only some rows of each replica, however long an
-absence has lasted. It asks for the looks of absent replicas only.
+A few queries of the table ``replica_progress`` return only some rows of each absent replica. So a start is fast however
+long an absence has lasted.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ OF_A_LOOK = (
 
 
 def recall(storage: str, clock: Clock, now_ms: int) -> None:
-    """Set a clock by the recorded progress of replicas; does nothing if none is recorded.
+    """Give a clock what it needs of the recorded progress of replicas; does nothing if none is recorded.
 
     Args:
         storage: ``storage.path``.
         clock: one that has observed nothing yet.
-        now_ms: milliseconds since 1970 UTC; no look counts as later.
+        now_ms: milliseconds since 1970 UTC; a look with a later time counts as of now.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table cannot be read.

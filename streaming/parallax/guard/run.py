@@ -1,4 +1,4 @@
-"""The guard in the job: a thread that looks, decides, puts on record and acts, in rounds."""
+"""The guard in the job: a thread that looks at topics, decides, records and acts, in rounds."""
 
 from __future__ import annotations
 
@@ -32,10 +32,16 @@ _LOUD = frozenset({EventKind.OVERRULED, EventKind.REFUSED, EventKind.ABANDONED})
 
 @dataclass(frozen=True, slots=True)
 class GuardStatus:
-    """What the guard does now, for metrics, page and commands.
+    """What the guard does now, for metrics, the status page and commands.
 
-    ``error`` says why it can do nothing, ``sizes`` how large held topics are, in bytes. With ``is_off`` there is no
-    guard, and the status shows only what is on record of earlier ones.
+    Attributes:
+        holds: the holds that are not over.
+        refused: for topics that the guard does not hold, the event that says why.
+        spent: topics that are not held again until their replicas are in sync.
+        events: how many events there were, by kind.
+        sizes: by topic that is held, its size in bytes.
+        error: why the guard can do nothing; None if it can.
+        is_off: whether there is no guard, so that all of this is about holds of earlier ones.
     """
 
     holds: tuple[Hold, ...] = ()
@@ -48,7 +54,12 @@ class GuardStatus:
 
 
 def rules_of(settings: GuardSettings, mark: int) -> Rules:
-    """Return the rules by which the guard decides, from the settings and its table's mark."""
+    """The rules by which the guard decides.
+
+    Args:
+        settings: the settings of the guard.
+        mark: the mark of the guard's table (`parallax.guard.table.GuardTable.mark`).
+    """
     return Rules(
         may_act=settings.mode == "act",
         lead_ms=int(settings.lead_s * 1000),
@@ -64,18 +75,18 @@ def rules_of(settings: GuardSettings, mark: int) -> Rules:
 
 
 class GuardRounds:
-    """The guard without its thread: each call of ``round`` looks at all topics and acts.
+    """The guard without its thread: each call of `round` looks at topics and acts.
 
     Args:
-        settings: of the guard.
+        settings: the settings of the guard.
         storage: ``storage.path``.
-        client: asks the cluster, and changes settings.
-        absences: what the clock says now.
-        only: the topics that are looked after; all by default.
+        client: asks the cluster, and changes topics' settings.
+        absences: returns the absences of all replicas, as the clock knows them now.
+        only: the topics that the guard may hold; all by default.
         on_paused: called after each look with the cleaners that it showed to be paused.
 
     Raises:
-        EventLogError: the table cannot be read or made.
+        EventLogError: the table ``guard_events`` cannot be read or made.
     """
 
     def __init__(
@@ -107,10 +118,10 @@ class GuardRounds:
         self._lookout.close()
 
     def append(self, event: Event) -> None:
-        """Put an event on record that a person caused, such as a wish for a hold.
+        """Record an event that a person caused, such as the wish for a hold.
 
         Raises:
-            EventLogError: it could not be written.
+            EventLogError: the event could not be written.
         """
         while True:
             self.read()
@@ -121,10 +132,10 @@ class GuardRounds:
             return
 
     def round(self) -> GuardStatus:
-        """Look at the topics, decide, and take one step for each.
+        """Look at the topics, decide, and take one step at most for each; returns the guard's status.
 
         Raises:
-            EventLogError: the table cannot be read or written.
+            EventLogError: the table ``guard_events`` cannot be read or written.
             ReplicaError: no broker answers.
         """
         self.read()
@@ -143,7 +154,7 @@ class GuardRounds:
         return self.status()
 
     def status(self) -> GuardStatus:
-        """The guard's status, by what is on record now."""
+        """The guard's status, by the events that were read last."""
         record = self.guard.record
         holds = tuple(open_holds(record))
         held, sizes = {hold.topic for hold in holds}, dict[str, int]()
@@ -153,10 +164,10 @@ class GuardRounds:
         return GuardStatus(holds, tuple(record.refused.values()), frozenset(record.spent), dict(self._counts), sizes)
 
     def read(self) -> None:
-        """Take in the events that other processes have put on record.
+        """Take in the events that other processes have recorded.
 
         Raises:
-            EventLogError: the table cannot be read.
+            EventLogError: the table ``guard_events`` cannot be read.
         """
         for event in self._table.news():
             self._take(event)
@@ -222,7 +233,7 @@ class OffRounds:
         """Read the table of holds, and return the guard's status.
 
         Raises:
-            EventLogError: it cannot be read.
+            EventLogError: the table cannot be read.
         """
         is_first = self._table is None
         if self._table is None and GuardTable.is_there(self._storage):
@@ -238,9 +249,9 @@ class GuardThread:
     """Runs the guard's rounds in a thread of its own until it is stopped; a failure is logged and tried again.
 
     Args:
-        make: makes the rounds.
-        on_change: called with the status after each round.
-        every_s: how soon the next round begins; the first does after `ROUND_S`.
+        make: makes the object whose ``round`` is called.
+        on_change: called with the guard's status after each round.
+        every_s: seconds until the next round begins; the first begins after `ROUND_S`.
     """
 
     def __init__(

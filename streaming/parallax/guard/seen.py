@@ -21,7 +21,7 @@ class Shown:
 
     @property
     def own(self) -> str | None:
-        """The value that the topic itself has; None where the broker shows a default."""
+        """The value that the topic itself has; None if the broker shows a default."""
         return self.value if self.is_own else None
 
 
@@ -30,14 +30,16 @@ class TopicSeen:
     """What the brokers showed of one topic at one look.
 
     Attributes:
-        topic_id: empty where there is no such topic.
+        topic_id: empty if there is no such topic.
         settings: by broker that hosts it, the settings that it shows; brokers that do not answer are left out.
-        must_show: the brokers that lead or are in sync for one of its partitions.
+        must_show: the brokers that lead or are in sync for one of its partitions, and so must show the guard's values
+            before these count.
         is_in_sync: whether all replicas of all partitions are in sync, and no replica is known to be absent.
-        free_percent: of the fullest log directory that holds one of its replicas; None where it is not known.
-        unreadable: why the brokers do not show the topic's settings; empty where they do.
-        spaceless: why the brokers do not say how much space there is; empty where they do, or nobody asked.
-        in_sync: for each partition, the replicas in sync.
+        free_percent: how much space is free on the fullest log directory that holds one of its replicas; None if that
+            is not known.
+        unreadable: why the brokers do not show the topic's settings; empty if they do.
+        spaceless: why the brokers do not say how much space there is; empty if they do, or nobody asked.
+        in_sync: the topic's replicas that are in sync.
     """
 
     topic_id: str

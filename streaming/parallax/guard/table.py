@@ -1,4 +1,4 @@
-"""The table ``guard_events``: an append-only Delta log of the guard, written before each change."""
+"""The table ``guard_events``, to which the guard appends each step before it changes a topic's settings."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class GuardTable(EventLog[Event]):
 
     @property
     def mark(self) -> int:
-        """The mark that identifies, in the values of settings, the guard that writes to this table.
+        """A number that the guard puts into the values of settings, to know them as its own.
 
-        Odd, below a million, and the same for all its processes.
+        It is odd, below a million, and the same for all processes that use the table.
         """
         drawn = hashlib.sha256(self.table_id.encode()).digest()
         return int.from_bytes(drawn[:8]) % 500_000 * 2 + 1

@@ -1,4 +1,4 @@
-"""Keeps the guard's clock. Feeds it recorded looks and audits, and restores it after a restart."""
+"""Gives the guard's clock the looks and audits of the job, and restores it after a restart."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def clock_of(settings: Settings) -> Clock:
 
 
 class Timekeeper:
-    """The job's clock (`Clock`); it may be used from any thread.
+    """Keeps the job's clock (`parallax.guard.clock.Clock`); may be used from any thread.
 
     Args:
         storage: ``storage.path``.
         clock: one that has observed nothing yet.
-        on_change: called with what the clock says whenever it was asked to take something in.
+        on_change: called, each time the clock has taken something in, with the replicas that are absent or late.
         now: seconds since 1970 UTC, for tests.
         shell: how commands in the log name the job.
         differing: the partitions with findings that are not over.
@@ -79,7 +79,10 @@ class Timekeeper:
         self._shell = shell
 
     def start(self) -> None:
-        """Take in what was recorded. If that cannot be read, bounds are unknown until replicas were watched again."""
+        """Take in what an earlier process recorded.
+
+        If that cannot be read, the bounds of absent replicas are unknown.
+        """
         with self._lock:
             try:
                 recall(self._storage, self._clock, int(self._now() * 1000))
@@ -94,7 +97,7 @@ class Timekeeper:
         return self._said.absent
 
     def take_in(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Take in rows of ``replica_progress``, once they are committed."""
+        """Take in rows of the table ``replica_progress``; call it after they are committed."""
         now_ms = int(self._now() * 1000)
         with self._lock:
             self._warn(self._clock.observe([Look.of_row(row, now_ms) for row in rows]))
@@ -219,7 +222,12 @@ def _tell_of(change: Change, absent: Collection[Absence]) -> None:
 
 
 def recorded(storage: str, clock: Clock, now_ms: int) -> list[Absence]:
-    """Read which replicas were last recorded to be absent, for commands that run outside the job.
+    """The replicas that are absent by what is recorded, for commands that run outside the job.
+
+    Args:
+        storage: ``storage.path``.
+        clock: a clock that has observed nothing yet.
+        now_ms: milliseconds since 1970 UTC.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the tables cannot be read.

@@ -96,9 +96,9 @@ def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, flo
     """Which replicas have copied something too late, and when the job audits them; empty if there are none.
 
     Args:
-        late: the replicas.
-        audits_at: when the job audits each partition that it can audit, seconds since 1970 UTC; None where it audits
-            none for that.
+        late: the late replicas.
+        audits_at: by partition that the job can audit, when it does, seconds since 1970 UTC; None if it audits none for
+            that reason.
         now: seconds since 1970 UTC.
     """
     anew = [one for one in late if one.absence.unclear is Unclear.REASSIGNED]
@@ -124,7 +124,7 @@ def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, flo
 
 
 def late_in_short(late: Late) -> str:
-    """A phrase about one late replica: what it copied too late, or that nobody can say."""
+    """A phrase about one late replica: it copied something too late, or nobody knows whether it did."""
     if late.absence.unclear is Unclear.REASSIGNED:
         return f"copied anew since {time_text(late.absence.since_ms)}: {UNCLEAR[Unclear.REASSIGNED]}"
     if late.absence.unclear is not None:
@@ -142,12 +142,10 @@ def _replicas(late: Collection[Late]) -> str:
 
 
 def unwatched_in_words(topics: Mapping[str, int]) -> str:
-    """Which topics keep deletions too short a time to be watched, and what to set.
-
-    Empty if there are none.
+    """Which topics keep deletions too short a time to be watched, and what to set; empty if there are none.
 
     Args:
-        topics: their ``delete.retention.ms``.
+        topics: by name of such a topic, its ``delete.retention.ms``.
     """
     if not topics:
         return ""

@@ -1,7 +1,7 @@
 """Does to a cluster what an operator does: moves leaders and replicas, changes topics, loses a disk.
 
-It uses confluent_kafka's AdminClient, and kafka-python's for elections and reassignments. Each function returns when
-the brokers' metadata show what was asked for.
+It uses confluent_kafka's AdminClient, and kafka-python's for elections and reassignments. A function that changes
+something returns when the brokers' metadata show the change.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def elect_leaders(
         cluster: the cluster.
         topic: name of the topic.
         partition: the partition.
-        broker: the broker that is to lead. It becomes the preferred leader where it is not; an unclean election cannot
-            choose.
-        unclean: elect a live replica whether or not it is in sync, where none in sync is left.
+        broker: the broker that is to lead; it is made the preferred leader first. It cannot be chosen in an unclean
+            election.
+        unclean: if no replica in sync is left, elect one that is not in sync.
 
     Raises:
         LabError: the brokers refuse, or another broker leads after half a minute.
@@ -103,7 +103,8 @@ def reassign(
 ) -> None:
     """Move a partition to other brokers, the preferred leader first, and wait until all are in sync.
 
-    A replica that is taken away is deleted from its broker's disk. One that is given back begins with an empty log.
+    A broker that no longer holds the partition deletes its replica from disk. If it is given one again, that begins
+    with an empty log.
 
     Raises:
         LabError: the brokers refuse, or the move takes longer than ``timeout`` seconds.
@@ -146,11 +147,11 @@ def lose_head(cluster: Cluster, broker: int, topic: str, partition: int = 0, *, 
     """Delete the first segments of a partition from the disk of a broker that is down.
 
     Args:
-        cluster: the lab.
-        broker: its id.
+        cluster: the cluster.
+        broker: the broker's id.
         topic: the topic's name.
         partition: the partition's number.
-        segments: how many; at least one other must be left.
+        segments: how many segments to delete; at least one other must be left.
 
     Returns:
         The offset at which the log begins now.
@@ -183,9 +184,12 @@ def _strike_out(checkpoint: Path, topic: str, partition: int) -> None:
 
 
 def set_topic_config(cluster: Cluster, topic: str, config: Mapping[str, str | None]) -> None:
-    """Change settings of a topic; None goes back to the brokers' default.
+    """Change settings of a topic, and wait until every running broker knows the change.
 
-    It returns when every broker that runs knows of the change.
+    Args:
+        cluster: the cluster.
+        topic: the topic's name.
+        config: value by name; None goes back to the brokers' default.
 
     Raises:
         LabError: the brokers refuse.
@@ -227,10 +231,14 @@ def _config_of(cluster: Cluster, resource: ConfigResource, what: str) -> dict[st
 
 
 def set_broker_config(cluster: Cluster, config: Mapping[str, str], *, brokers: Collection[int] | None = None) -> None:
-    """Change dynamic settings of brokers (all that run), which override their ``server.properties``.
+    """Change dynamic settings of brokers, which override their ``server.properties``, and wait until these apply.
 
-    Each broker is given its own value. Kafka has an empty resource name for the default of a whole cluster, which
-    librdkafka does not know. It returns when every broker applies the change.
+    Each broker is given its own value, because librdkafka cannot set the default of a whole cluster.
+
+    Args:
+        cluster: the cluster.
+        config: value by name.
+        brokers: ids of the brokers; all that run by default.
 
     Raises:
         LabError: the brokers refuse.
@@ -262,9 +270,9 @@ def broker_config(cluster: Cluster, broker: int) -> dict[str, str]:
 
 
 def delete_records(cluster: Cluster, topic: str, partition: int = 0, *, before: int) -> int:
-    """Delete what lies below an offset (DeleteRecords); returns the leader's new log start.
+    """Delete all records below an offset (DeleteRecords); returns the leader's new log start.
 
-    The followers learn of it with their next fetches.
+    Followers delete them after their next fetches.
 
     Raises:
         LabError: the brokers refuse.
@@ -278,9 +286,14 @@ def delete_records(cluster: Cluster, topic: str, partition: int = 0, *, before: 
 
 
 def add_partitions(cluster: Cluster, topic: str, count: int, *, replicas: Sequence[int] | None = None) -> None:
-    """Give a topic ``count`` partitions in all; the first of ``replicas`` leads the new ones (all brokers by default).
+    """Add partitions to a topic, and wait until brokers have them.
 
-    Kafka wants as many replicas of the new partitions as the old ones have.
+    Args:
+        cluster: the cluster.
+        topic: the topic's name.
+        count: how many partitions the topic has then, the old ones included.
+        replicas: ids of the brokers that hold the new partitions, the leader first; all brokers by default. Kafka wants
+            as many as the old partitions have.
 
     Raises:
         LabError: the brokers refuse, or do not bring them up within half a minute.
@@ -346,9 +359,15 @@ def recreate_topic(
 
 
 def commit_offsets(cluster: Cluster, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-    """Commit a group's offsets by partition, as one of its consumers would.
+    """Commit a consumer group's offsets in a topic, as one of its consumers would.
 
-    The first commit makes Kafka's topic of offsets.
+    The first commit in a cluster creates the topic ``__consumer_offsets``.
+
+    Args:
+        cluster: the cluster.
+        group: the group's id.
+        topic: the topic that the group reads.
+        offsets: by partition, the offset.
 
     Raises:
         LabError: the group's coordinator does not accept them within half a minute.
@@ -365,7 +384,7 @@ def delete_group(cluster: Cluster, group: str) -> None:
     """Delete a consumer group, and with it its offsets.
 
     Raises:
-        LabError: the group's coordinator does not do it within half a minute.
+        LabError: the group's coordinator does not delete it within half a minute.
     """
 
     def delete(admin: KafkaAdminClient) -> bool:
@@ -389,7 +408,7 @@ def _until_done(cluster: Cluster, work: Callable[[KafkaAdminClient], bool], what
 
 
 def _unless_away(ask: Callable[[], _T]) -> _T | None:
-    """Return what the brokers answer; None where the one asked has just gone, or is not the controller any more."""
+    """Return what the brokers answer; None if the one asked has just gone, or is not the controller any more."""
     try:
         return ask()
     except KafkaError as error:

@@ -1,6 +1,6 @@
-"""A class-data archive of the broker, which saves a good third of processor time at the start (JEP 350).
+"""Makes a class-data archive for brokers, which saves a third of the processor time of a start (JEP 350).
 
-Most of a start is loading classes. A lab starts four brokers in a minute, on machines that have other things to do.
+A start spends most of its time on loading classes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from parallax.lab.waiting import until
 
 
 def archive_options(java: Java, jars: Path, version: str, progress: Progress) -> list[str]:
-    """The JVM's options that make it use the archive, which is made where it does not exist yet.
+    """The options with which a JVM uses the archive.
 
-    Making it takes some 10 s, once. The JVM itself checks that an archive fits it and the jars, and ignores one that
-    does not. Where none can be made (a JVM without the feature), an empty file notes that. Brokers then start without
-    one.
+    If there is none yet, it is made, which takes some 10 s.
+
+    The JVM ignores an archive that does not fit it and the jars. If none can be made, as by a JVM without the feature,
+    an empty file notes that, and brokers start without one.
     """
     file = prepared_folder(java, jars, version) / f"classes-{java.release}.jsa"
     with made_once(file) as missing:

@@ -1,4 +1,4 @@
-"""Ask the brokers for something until they do it or refuse it.
+"""Asks the brokers for something again and again until they do it or refuse it.
 
 While a leader is being elected, they do neither.
 """
@@ -36,14 +36,13 @@ _PASSING = frozenset(
 
 
 def answers(ask: Callable[[], Mapping[Any, Future[Any]]], what: str, *, done_before: Collection[int] = ()) -> list[Any]:
-    """What an AdminClient's request gives: a result for each of its futures.
+    """The results of an AdminClient's request, one for each of its futures.
 
     Args:
-        ask: makes the request, for which it allows the brokers `SECONDS`. It is made again where a leader or the
-            controller was moving, so it must be safe to repeat. (librdkafka's AdminClient takes a partition without a
-            leader for a final answer.)
-        what: what is asked for, as the subject of "failed".
-        done_before: error codes by which the brokers say of a repeated request that the first one did it.
+        ask: makes the request with a timeout of 30 s (`SECONDS`). While a leader or the controller is being elected,
+            the request is made again, so it must be safe to repeat.
+        what: what is asked for, as the subject of "failed" in an error.
+        done_before: error codes by which brokers say that an earlier request has done it already.
 
     Raises:
         LabError: the brokers refuse, or are still moving after two minutes.

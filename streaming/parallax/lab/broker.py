@@ -33,11 +33,11 @@ that is collected while its process runs warns of a leak."""
 
 @dataclass(frozen=True)
 class ProxiedListener:
-    """A second listener, whose address for clients is another one: something there must listen and pass on.
+    """A second listener of a broker, behind a proxy.
 
     Attributes:
-        port: where the broker listens.
-        advertised_port: the port that it gives to the clients that reach it there.
+        port: the port on which the broker listens.
+        advertised_port: the port that clients of this listener get from metadata; the proxy must listen there.
     """
 
     port: int
@@ -91,7 +91,7 @@ class Broker:
             options: more options of the JVM.
 
         Raises:
-            LabError: it runs already.
+            LabError: the broker runs already.
         """
         if self.running:
             raise LabError(f"broker {self.id} runs already; stop it before starting it")

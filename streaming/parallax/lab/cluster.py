@@ -36,7 +36,7 @@ from parallax.replica.errors import DeadlineExceeded, ReplicaError, Unreachable
 
 @dataclass(frozen=True)
 class PartitionState:
-    """Leader and replica sets of one partition as the brokers' metadata has them."""
+    """Leader, replicas and replicas in sync of one partition, by the brokers' metadata."""
 
     leader: int
     replicas: frozenset[int]
@@ -99,7 +99,14 @@ class Cluster:
 
     @classmethod
     def attached(cls, version: str, cluster_id: str, folder: Path, brokers: Sequence[Broker]) -> Self:
-        """A detached cluster that runs already, as an object."""
+        """An object for a detached cluster that is running already.
+
+        Args:
+            version: Kafka's version.
+            cluster_id: the cluster's id.
+            folder: the folder that holds its files.
+            brokers: its brokers.
+        """
         cluster = cls(version, brokers=0, folder=folder, detached=True)
         cluster.cluster_id = cluster_id
         cluster.brokers = {broker.id: broker for broker in brokers}
@@ -134,7 +141,7 @@ class Cluster:
         """Resolve the jars, format the storage, start all brokers and wait until they are one cluster.
 
         Raises:
-            LabError: no JDK, no jars, or a broker ended or did not answer within 60 s.
+            LabError: there is no JDK or no jars, or a broker ended or did not answer within 60 s.
         """
         java = find_java(KAFKA_NEEDS)
         jars = kafka_jars(self.version, progress=self._progress)
@@ -203,7 +210,7 @@ class Cluster:
         """Start one more broker, which is no controller; returns its id once it is part of the cluster.
 
         Raises:
-            LabError: it ended, or did not join within 60 s.
+            LabError: the broker ended, or did not join within 60 s.
         """
         number = max(self.brokers) + 1
         port, controller_port = free_ports(2)
@@ -218,7 +225,7 @@ class Cluster:
         """Stop a broker for good and delete what it holds; move its partitions to others first.
 
         Raises:
-            LabError: it is a controller, which the others need.
+            LabError: the broker is a controller, which the others need.
         """
         if self.brokers[broker_id].controller:
             raise LabError(f"broker {broker_id} is a controller; only brokers that were added can be removed")
@@ -274,7 +281,7 @@ class Cluster:
     def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
         """Leader, replicas and ISR of a partition.
 
-        None where the brokers do not know it or do not answer.
+        None if the brokers do not know it or do not answer.
         """
         try:
             found = self.admin.list_topics(topic, timeout=2).topics[topic].partitions.get(partition)
@@ -317,10 +324,10 @@ class Cluster:
         """Create a topic and wait until all replicas are in sync, and every broker that answers knows it.
 
         Args:
-            topic: its name.
-            partitions: how many.
-            replicas: broker ids that hold each partition, the preferred leader first; all brokers by default.
-            config: topic settings.
+            topic: the topic's name.
+            partitions: how many partitions it has.
+            replicas: ids of the brokers that hold each partition, the preferred leader first; all brokers by default.
+            config: settings of the topic.
 
         Raises:
             LabError: the brokers refuse, or do not bring it up within three minutes.
@@ -360,13 +367,12 @@ class Cluster:
         self.await_everywhere(partial(_knows, places, replicas), f"to know {', '.join({p.topic: 0 for p in places})}")
 
     def await_everywhere(self, shows: Callable[[ReplicaClient, int], bool], what: str) -> None:
-        """Wait until every broker that answers shows what was changed.
+        """Wait until every broker that answers shows a change.
 
-        The controller makes a change before a broker has read of it. Until then, that broker answers with the old
-        state.
+        The controller makes a change first, and brokers read of it a moment later.
 
         Args:
-            shows: whether a broker shows the change; a refusal (``ReplicaError``) means not yet.
+            shows: whether the broker with an id shows the change; if it raises ``ReplicaError``, that means not yet.
             what: what is waited for, as words that fit behind "waited for broker 1".
 
         Raises:
@@ -396,10 +402,10 @@ def _knows(places: Sequence[TopicPartition], replicas: Collection[int], client: 
 
 
 def client_settings(bootstrap_servers: str, **more: Any) -> dict[str, Any]:
-    """Settings of a confluent_kafka client that keeps quiet while brokers come and go.
+    """Settings of a confluent_kafka client that logs nothing while brokers come and go.
 
-    It reconnects immediately, and turns to another broker when one does not answer for some seconds. A paused broker
-    keeps its connections open.
+    The client reconnects immediately. It turns to another broker when one does not answer for some seconds, as a paused
+    broker does.
     """
     return {
         "bootstrap.servers": bootstrap_servers,

@@ -55,7 +55,7 @@ def up(
     directory: Path | None = None,
     say: Say = lambda _: None,
 ) -> LabStatus:
-    """Start three brokers that stay when this process ends, until ``down``.
+    """Start three brokers that go on running when this process ends, until ``down``.
 
     Args:
         version: Kafka's version.
@@ -105,9 +105,9 @@ def stop(brokers: Sequence[int], *, name: str = state.DEFAULT_LAB, directory: Pa
     """Stop brokers in good order; what they hold stays.
 
     Args:
-        brokers: their ids.
+        brokers: ids of the brokers.
         name: name of the lab.
-        directory: where its state file is.
+        directory: where the lab's state file is.
 
     Raises:
         LabError: there is no lab of that name, or no such broker.
@@ -122,12 +122,12 @@ def restart(brokers: Sequence[int] = (), *, name: str = state.DEFAULT_LAB, direc
     """Stop brokers in good order and start them again, one after the other; one that is down is only started.
 
     Args:
-        brokers: their ids; all by default.
+        brokers: ids of the brokers; all by default.
         name: name of the lab.
-        directory: where its state file is.
+        directory: where the lab's state file is.
 
     Raises:
-        LabError: there is no lab of that name, or no such broker; or one ended, or did not join in time.
+        LabError: there is no lab of that name, or no such broker; or a broker ended, or did not join in time.
     """
     cluster = _load(name, state.state_file(name, directory))
     for number in _known(cluster, brokers, name) or sorted(cluster.brokers):
@@ -190,15 +190,15 @@ def scenario(
 
     Args:
         scenario_name: a key of ``parallax.lab.scenarios.SCENARIOS``.
-        producer: how transactions are ended.
+        producer: which client writes the transactions: ``legacy`` or ``java`` (`parallax.lab.traffic`).
         topic_prefix: put in front of the topics' names; the scenario's name and the time by default.
         name: name of the lab.
-        directory: where its state file is.
+        directory: where the lab's state file is.
         say: called with what happens, a line at a time.
-        await_observed: see `parallax.lab.scenarios.Scenario.run`.
+        await_observed: waits until a job has recorded an offset; it is called before anything may be cleaned away.
 
     Raises:
-        LabError: there is no such scenario or lab, brokers of it are down, or the scenario failed.
+        LabError: there is no such scenario or lab, brokers of the lab are down, or the scenario failed.
     """
     chosen = find_scenario(scenario_name)
     cluster = _load(name, state.state_file(name, directory))

@@ -17,10 +17,10 @@ the ports of a broker that is down are free for anybody."""
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """Choose ports nobody listens on, below the range from which outgoing connections take theirs.
+    """Choose ports on which nobody listens, below the range from which outgoing connections take theirs.
 
-    A broker that is down for a while must find its port free again. A port of the ephemeral range could belong to any
-    connection by then.
+    A broker that was down must find its port free again. A port of the ephemeral range could belong to any connection
+    by then.
 
     Raises:
         LabError: there are not enough free ports, or ``PARALLAX_PORTS`` is no range.

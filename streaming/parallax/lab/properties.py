@@ -33,7 +33,7 @@ BROKER_SETTINGS: Mapping[str, str] = {
 
 
 def server_properties(broker: Broker, brokers: Collection[Broker], settings: Mapping[str, str]) -> str:
-    """The text of a broker's ``server.properties``: KRaft; controllers are brokers as well, and all of them voters.
+    """The text of a broker's ``server.properties``, for a KRaft cluster whose controllers are brokers as well.
 
     Args:
         broker: the broker.

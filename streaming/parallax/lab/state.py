@@ -36,7 +36,7 @@ def state_file(name: str, directory: Path | None = None) -> Path:
 
 
 def save(cluster: Cluster, file: Path) -> None:
-    """Write what is needed to find the cluster's processes again; the file is replaced as a whole."""
+    """Write into a file what a later command needs to find the cluster's processes."""
     document = {
         "version": cluster.version,
         "cluster_id": cluster.cluster_id,
@@ -64,7 +64,7 @@ def _broker_document(broker: Broker) -> dict[str, Any]:
 
 
 def load(file: Path) -> Cluster | None:
-    """The lab that a state file describes, as a cluster; None where there is no file.
+    """The lab that a state file describes, as a cluster; None if there is no such file.
 
     Raises:
         LabError: the file cannot be read.

@@ -1,6 +1,6 @@
-"""Format the storage of a KRaft broker quickly.
+"""Formats the storage of a KRaft broker quickly.
 
-Kafka's StorageTool runs once per version, and its work is copied.
+Kafka's StorageTool runs once per version, and the files that it made are copied for each broker.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def kafka_uuid() -> str:
 def format_storage(data: Path, *, java: Java, jars: Path, version: str, cluster_id: str, node_id: int) -> None:
     """Make a broker's log folder ready to start.
 
-    One run of StorageTool per version serves every broker of every lab. The feature levels of a new cluster are the
-    same on every node of a cluster with static voters. They lie in a checkpoint next to ``meta.properties``, and from
-    Kafka 4.4 on in one of ``__cluster_metadata-0`` (KAFKA-19648). ``meta.properties`` differs in its three ids only.
+    One run of StorageTool per version serves every broker of every lab, because its files are the same for all. Only
+    three ids in ``meta.properties`` differ, and they are replaced. The feature levels are in a checkpoint next to that
+    file, from Kafka 4.4 on in one of ``__cluster_metadata-0`` (KAFKA-19648).
 
     Raises:
         LabError: StorageTool failed.
@@ -55,7 +55,7 @@ def format_storage(data: Path, *, java: Java, jars: Path, version: str, cluster_
 
 
 def prepared_folder(java: Java, jars: Path, version: str) -> Path:
-    """The cache folder for what is prepared once per version; it holds what StorageTool made.
+    """The cache folder that holds the files that StorageTool made for a version; it is made if it is missing.
 
     Raises:
         LabError: StorageTool failed, or the cache cannot be written.

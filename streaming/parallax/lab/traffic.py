@@ -27,9 +27,10 @@ _TRANSACTION_TIMEOUT_MS = 600_000
 
 
 class TransactionalProducer(Protocol):
-    """A producer with a transactional id; every method returns when the brokers have acknowledged.
+    """A producer with a transactional id.
 
-    All raise LabError when the brokers refuse or do not answer within half a minute.
+    Each method returns when the brokers have acknowledged. It raises LabError if they refuse, or do not answer within
+    half a minute.
     """
 
     def begin(self) -> None:
@@ -58,15 +59,15 @@ class PlainProducer:
         """Write one record; returns its offset. A value of None is a tombstone.
 
         Raises:
-            LabError: it was not acknowledged in time.
+            LabError: the brokers did not acknowledge it within half a minute.
         """
         return _send(self._producer, topic, key, value)
 
     def fill(self, topics: Iterable[str], count: int) -> None:
-        """Write the keys ``filler-0`` to ``filler-<count - 1>`` to each topic, as one batch each where possible.
+        """Write records with the keys ``filler-0`` to ``filler-<count - 1>`` to each topic, in one batch if possible.
 
         Raises:
-            LabError: not all were acknowledged in time.
+            LabError: the brokers did not acknowledge all of them within half a minute.
         """
         for topic in topics:
             for i in range(count):
@@ -114,7 +115,10 @@ class LegacyTransactionalProducer:
         self._call("commit_transaction", _SECONDS)
 
     def abort(self) -> None:
-        """End the transaction with ABORT; ``send`` has flushed, otherwise abort would drop what is still queued."""
+        """End the transaction with ABORT.
+
+        librdkafka drops records that are still queued then; ``send`` leaves none.
+        """
         self._call("abort_transaction", _SECONDS)
 
     def _call(self, method: str, *arguments: float) -> None:
@@ -149,12 +153,12 @@ class JavaProducers:
         """Wait until the JVM's program is ready for commands.
 
         Raises:
-            LabError: it did not start; the text names its log.
+            LabError: the program did not start; the text names its log.
         """
         self._answer("start")
 
     def command(self, *words: str) -> str:
-        """Send one command; returns what follows ``ok`` in the answer.
+        """Send one command to the JVM's program; returns what follows ``ok`` in its answer.
 
         Raises:
             LabError: the producer refused, or the JVM has ended.
@@ -178,13 +182,16 @@ class JavaProducers:
         return rest
 
     def close(self) -> None:
-        """End the JVM; transactions that are open stay open on the brokers until they time out."""
+        """End the JVM; open transactions stay open on the brokers until they time out."""
         self._jvm.kill()
         self._jvm.communicate()
 
 
 class JavaTransactionalProducer:
-    """One producer in the JVM of ``JavaProducers``. It fences an open producer with the same id."""
+    """One producer in the JVM of ``JavaProducers``.
+
+    If another producer with the same transactional id is open, Kafka fences that one.
+    """
 
     def __init__(self, jvm: JavaProducers, transactional_id: str, timeout_ms: int = _TRANSACTION_TIMEOUT_MS) -> None:
         self._jvm = jvm
@@ -216,7 +223,7 @@ def _base64(text: str) -> str:
 def transactional_producers(
     cluster: Cluster, kind: ProducerKind, transactional_ids: Sequence[str]
 ) -> Iterator[dict[str, TransactionalProducer]]:
-    """Open producers of one kind, by transactional id, and close them at the end.
+    """In a ``with`` block, open producers of one kind, by transactional id; they are closed at its end.
 
     Raises:
         LabError: a producer could not be opened.

@@ -1,7 +1,7 @@
 """Reads what one replica shows of a small partition, from its log start to its end.
 
-The scenarios are verified by this reading. Records are decoded by kafka-python, and not by ``parallax.replica``'s
-kernels. So the code that establishes what is to be found is not the code that finds it.
+Scenarios verify with it what they have made. kafka-python decodes the records, not ``parallax.replica``. So the code
+that establishes what is to be found is not the code that finds it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ReplicaView:
         return {key: value for key, value in latest.items() if value is not None}
 
     def holds(self, offset: int) -> bool:
-        """Whether a record or a marker lies at the offset."""
+        """Whether the replica has a record or an end marker at the offset."""
         return offset in self.records or offset in self.markers
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class ReplicaView:
 
 
 def read_replica(client: ReplicaClient, broker: int, topic: str) -> ReplicaView:
-    """Read partition 0 of a topic from one broker: up to its LSO as read_committed, and above as read_uncommitted.
+    """Read partition 0 of a topic from one broker: read_committed up to its LSO, and above read_uncommitted.
 
     Raises:
         ReplicaError: the broker does not answer, or not for this partition.
@@ -134,9 +134,9 @@ def _marker(record: Any, batch: Any, aborting: set[int]) -> RowKind:
 
 
 def key_text(data: bytes) -> str:
-    """A key or value as text, in the form that this module's records have.
+    """A key or value as text, as it is in this module's records.
 
-    What is no text, as in Kafka's own topics, is escaped.
+    Bytes that are no text, as in Kafka's own topics, are escaped.
     """
     return data.decode("utf-8", "backslashreplace")
 

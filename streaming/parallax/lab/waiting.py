@@ -1,4 +1,4 @@
-"""Wait for what can be observed, never for a fixed time."""
+"""Waits for something that can be observed, never for a fixed time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ _SELDOM_S = 0.5
 
 
 def until(condition: Callable[[], T | None], what: str, *, timeout: float = 30.0, interval: float = 0.05) -> T:
-    """Ask again and again until the condition gives a true value; returns that value.
+    """Call a condition again and again until it returns a true value; returns that value.
 
     Args:
-        condition: asked every ``interval`` seconds; false or None means not yet.
-        what: what is waited for, as words that fit behind "waited for".
+        condition: the condition; a false value or None means not yet.
+        what: what is waited for, as words that fit behind "waited for" in an error.
         timeout: seconds before giving up.
-        interval: seconds between the first times it is asked. The longer it has waited the less often it asks, down to
-            once in half a second.
+        interval: seconds between the first calls; the pauses grow to half a second.
 
     Raises:
         LabError: the time is up.

@@ -1,6 +1,6 @@
 """Finds out what a running job has recorded of a lab's replicas.
 
-Scenarios use it where a job is to see them as they happen.
+Scenarios that a job watches use it, to clean nothing before the job has recorded it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _PATIENCE_S = 300.0
 
 
 def recorded_by(storage: str, patience_s: float = _PATIENCE_S) -> AwaitObserved:
-    """A hook for scenarios that waits until a job has recorded all that a replica shows up to an offset.
+    """A function that waits until a job has recorded all that a replica shows up to an offset.
 
     Args:
         storage: ``storage.path`` of the job.
-        patience_s: how long it waits for one offset, in seconds.
+        patience_s: how long to wait for one offset, in seconds.
 
     Returns:
-        The hook; it raises `LabError` where the job has not recorded the offset in time.
+        The function, as scenarios call it; it raises `LabError` if the job has not recorded the offset by then.
     """
 
     def await_observed(topic: str, offset: int, broker: int) -> None:
@@ -51,7 +51,7 @@ def has_recorded(storage: str, topic: str, broker: int, offset: int) -> bool:
 
 
 def last_position(storage: str, isolation: IsolationLevel, topic: str, broker: int) -> dict[str, Any] | None:
-    """The last position row of a replica of partition 0 in a view; None where there is none."""
+    """The last position row of a replica of partition 0 in a view; None if there is none."""
     try:
         dataset = open_table(storage, isolation.option).to_pyarrow_dataset()
     except (DeltaError, OSError):  # the job has not made the table yet

@@ -1,1 +1,4 @@
-"""Repair on demand: a plan of steps that is written down first, run step by step, and proven."""
+"""Repairs divergences when a person asks for it.
+
+It makes a plan, runs it step by step, and proves the result of each step before the next.
+"""

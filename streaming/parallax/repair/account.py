@@ -24,12 +24,12 @@ _ID_CHARACTERS = 8
 
 
 def beside(storage: str, read: ReadSettings, guard: GuardSettings) -> OnRecord:
-    """Return a function that gives what is on record of a finding's repairs and absent replicas.
+    """A function that says what is on record about a finding: its repairs, and absences of its replicas.
 
     Args:
         storage: ``storage.path``.
-        read: of the job.
-        guard: of the job.
+        read: the job's settings for reading.
+        guard: the job's settings for the guard.
     """
     repairs = repairs_of(storage)
 
@@ -41,9 +41,9 @@ def beside(storage: str, read: ReadSettings, guard: GuardSettings) -> OnRecord:
 
 
 def repairs_of(storage: str) -> Callable[[Finding], tuple[str, ...]]:
-    """Return a function that gives one sentence for each repair of a finding.
+    """A function that returns one sentence for each repair of a finding.
 
-    What cannot be read is said in a sentence, too.
+    If the record of repairs cannot be read, it returns a sentence that says so.
 
     Args:
         storage: ``storage.path``.
@@ -59,10 +59,11 @@ def repairs_of(storage: str) -> Callable[[Finding], tuple[str, ...]]:
 
 
 def repaired_by(storage: str) -> Callable[[Finding], str]:
-    """Return a function that says which repairs of a finding proved their step; empty if none did.
+    """A function that says which repairs have mended a finding, with every replica proven; empty if none has.
 
-    For a finding that names no broker it is a copy from the one that a person says is right, proven since the finding's
-    last event: what differed again after a copy, the copy did not repair.
+    A repair is an end marker for the finding's transaction, or a copy of the accused. If the finding accuses no broker,
+    only a copy counts that was made from the replica that a person calls right, and that was proven after the finding's
+    last event. If replicas differed again after a copy, the copy did not repair them.
 
     Args:
         storage: ``storage.path``.

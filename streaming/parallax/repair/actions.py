@@ -15,7 +15,7 @@ TAKES_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """An action: put an event of the repair on record; the event counts only after that."""
+    """An action: record an event of the repair; the event counts only after that."""
 
     event: Event
 
@@ -46,7 +46,7 @@ class Elect:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """An action: look again in a moment; ``why`` says the reason in a phrase."""
+    """An action: do nothing now and look again in a moment; ``why`` says the reason in a phrase."""
 
     why: str
 
@@ -57,12 +57,12 @@ Action = Put | Change | Wait
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The last request to the cluster that this process made; a process that was restarted knows none.
+    """The last change that this process asked the cluster for; a process that has just started knows none.
 
     Attributes:
-        change: the request.
-        at_ms: when it was made, milliseconds since 1970 UTC.
-        refusal: why it was refused; empty where it was not, or nobody answered.
+        change: the change.
+        at_ms: when it was asked for, milliseconds since 1970 UTC.
+        refusal: why it was refused; empty if it was not, or if nobody answered.
     """
 
     change: Change
@@ -72,7 +72,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """Makes the events that one repair puts on record."""
+    """Makes the events of one repair, which are then recorded."""
 
     repair: Repair
     at_ms: int
@@ -81,7 +81,14 @@ class Maker:
     def event(
         self, kind: EventKind, step: int = 0, *, reason: str = "", document: Mapping[str, Any] | None = None
     ) -> Put:
-        """Make an action that puts an event of the repair on record."""
+        """Make an action that records an event of the repair.
+
+        Args:
+            kind: what happened.
+            step: the number of the step that it is about; 0 for none.
+            reason: why, in a sentence.
+            document: further facts, as JSON values.
+        """
         repair = self.repair
         where = repair.place
         return Put(Event(kind, repair.repair_id, *where, self.at_ms, self.owner, step, dict(document or {}), reason))

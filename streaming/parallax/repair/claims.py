@@ -17,14 +17,14 @@ class Claim:
     """What one finding says: which replicas are wrong, and which may be copied.
 
     Attributes:
-        finding: its id.
-        wrong: the replicas that show now what is proven wrong.
-        sources: replicas that the finding proves right, without those whose copy could spoil what another finding may
-            be right about.
-        offsets: the offsets that it is about.
-        transaction: producer and start of the transaction that it is about; -1 where it is about none.
-        missing: why no replica can be copied for it, a phrase with what to do; empty where one can.
-        by_word: if none is proven right, each replica that may be right, with the replicas that are wrong then.
+        finding: the id of the finding.
+        wrong: ids of the brokers whose replicas show now what is proven wrong.
+        sources: ids of the brokers whose replicas the finding proves right. Those that may be wrong by another finding
+            are left out, since a copy of them could spread that.
+        offsets: the offsets that the finding is about.
+        transaction: producer id and first offset of the transaction that the finding is about; -1 if there is none.
+        missing: why no replica can be copied to mend the finding, a phrase with what to do; empty if one can.
+        by_word: if no replica is proven right: by broker that a person may call right, the brokers that are wrong then.
     """
 
     finding: str
@@ -36,14 +36,18 @@ class Claim:
     by_word: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
     def wrong_if(self, right: int | None) -> frozenset[int]:
-        """The replicas that are wrong if a person says that a certain replica is right."""
+        """Ids of the brokers whose replicas are wrong if a person says that one is right.
+
+        Args:
+            right: the broker whose replica a person calls right; None: what the finding proves counts.
+        """
         return self.wrong if right is None else self.by_word.get(right, self.wrong)
 
     def lacks(self, right: int | None) -> str:
-        """Why no replica can be copied to mend the finding, and what to do; empty where one can.
+        """Why no replica can be copied to mend the finding, and what to do; empty if one can.
 
         Args:
-            right: the replica that a person says is right; None where nobody does.
+            right: the broker whose replica a person calls right; None if nobody does.
         """
         if right is None or right in self.sources or right in self.by_word:
             return self.missing if right is None or right not in self.by_word else ""
@@ -54,7 +58,11 @@ class Claim:
 
 
 def claims(findings: Collection[Finding]) -> tuple[Claim, ...]:
-    """Return what each finding of a partition that is not over says, in the order of ids."""
+    """What each of a partition's findings says, in the order of their ids.
+
+    Args:
+        findings: the partition's findings that are not over.
+    """
     return tuple(_claim(one, findings) for one in sorted(findings, key=lambda one: one.finding_id))
 
 
@@ -106,10 +114,10 @@ class Together:
     """Several findings' claims as one: which replicas are copied again, and from which.
 
     Attributes:
-        findings: their ids.
-        wrong: the replicas that are wrong by one of them.
-        sources: those that are right by all of them.
-        offsets: the offsets that the claims are about.
+        findings: the ids of the findings.
+        wrong: ids of the brokers whose replicas are wrong by at least one of the findings.
+        sources: ids of the brokers whose replicas are right by all of the findings.
+        offsets: the offsets that the findings are about.
     """
 
     findings: tuple[str, ...]
@@ -119,11 +127,11 @@ class Together:
 
 
 def together(some: Iterable[Claim], right: int | None = None) -> Together | None:
-    """Join the claims for which a replica can be copied into one; None if there are none.
+    """The claims for which a replica can be copied, as one; None if there are no such claims.
 
     Args:
         some: claims of findings.
-        right: the replica that a person says is right, where findings do not prove it; None where nobody does.
+        right: the broker whose replica a person calls right, as far as findings do not prove it; None if nobody does.
     """
     made = [one for one in some if not one.lacks(right)]
     if not made:

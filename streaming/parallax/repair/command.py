@@ -46,11 +46,11 @@ def place_of(storage: str, finding: str) -> TopicPartition:
 
     Args:
         storage: ``storage.path``.
-        finding: its id, or the beginning of it.
+        finding: the finding's id, or the beginning of it.
 
     Raises:
-        FindingNotNamedError: there is none of that id, or there are several.
-        FindingsTableError: there is no such table, or it cannot be read.
+        FindingNotNamedError: no finding has that id, or several have.
+        FindingsTableError: there is no findings table, or it cannot be read.
     """
     found: Finding = named(current(read_events(storage)), finding)
     return found.place
@@ -59,14 +59,14 @@ def place_of(storage: str, finding: str) -> TopicPartition:
 def plan(
     settings: Settings, place: TopicPartition, said: Mapping[int, str], say: Say, more: Said = NOTHING_SAID
 ) -> Plan:
-    """Look at a partition, and make a plan for its findings and open transactions. Changes nothing.
+    """Look at a partition, and make a plan for its findings and open transactions. This changes nothing.
 
     Args:
-        settings: of the job.
+        settings: the job's settings.
         place: the partition.
-        said: by start offset of a transaction, ``commit`` or ``abort`` where a person says how it ended.
-        say: called with how far a long reading is.
-        more: what else that person says.
+        said: by first offset of a transaction, ``commit`` or ``abort`` if a person says how it ended.
+        say: called with a line about how far a long reading is.
+        more: what else that person states.
 
     Raises:
         ConfigError: the settings name another cluster than that of the storage, or several.
@@ -82,7 +82,7 @@ def plan(
 
 
 def document(made: Plan) -> dict[str, Any]:
-    """Return a plan as a JSON-able document, which `read_plan` takes."""
+    """A plan as values that JSON can hold; `read_plan` reads them from a file."""
     return asdict(made)
 
 
@@ -113,7 +113,7 @@ def _plan_of(text: str, what: str) -> Plan:
 
 
 def check_may_run(settings: Settings) -> None:
-    """Refuse where the settings do not allow repairs.
+    """Raise an error if the settings do not allow repairs.
 
     Raises:
         RepairCommandError: ``repair.mode`` is ``off``.
@@ -128,19 +128,19 @@ def run(settings: Settings, made: Plan, say: Say, ask: Callable[[], None] | None
     """Run a plan, step by step, until all steps are proven or something is not as planned.
 
     Args:
-        settings: of the job; ``repair.mode`` has to be ``on``.
+        settings: the job's settings; ``repair.mode`` has to be ``on``.
         made: the plan.
-        say: called with each thing that happens.
-        ask: asks a person, once nothing else refuses the plan; it raises where that person says no. All is checked
-            again behind it. None: nobody is asked.
+        say: called with a line about each thing that happens.
+        ask: asks a person once nothing else forbids the plan; it must raise if the person says no. Then everything is
+            checked again. None: nobody is asked.
 
     Returns:
-        The repair as it is on record then.
+        The repair's recorded state at the end.
 
     Raises:
-        RepairCommandError: it may not run. The settings forbid it, the plan has no steps, another repair of the
-            partition is open, a replica is away or behind, or the partition is not as it was planned.
-        EventLogError: nothing can be put on record.
+        RepairCommandError: the plan may not run. The settings forbid it, it has no steps, another repair of the
+            partition is open, a replica is away or behind, or the partition is not as it was when the plan was made.
+        EventLogError: nothing can be recorded.
         ConfigError, ReplicaError, FindingsTableError: as of `plan`.
     """
     check_may_run(settings)
@@ -183,9 +183,9 @@ def resume(settings: Settings, wanted: str, say: Say) -> Repair:
     """Go on with a repair that has stopped, or whose process is gone; arguments, results and errors as of `run`.
 
     Args:
-        settings: of the job.
+        settings: the job's settings.
         wanted: the id of the repair, or the beginning of it.
-        say: called with each thing that happens.
+        say: called with a line about each thing that happens.
     """
     check_may_run(settings)
     table, record, known = _known(settings, wanted, "resume")
@@ -201,17 +201,19 @@ def resume(settings: Settings, wanted: str, say: Say) -> Repair:
 
 
 def undo(settings: Settings, wanted: str, say: Say) -> Repair:
-    """Give a repair up: what it has assigned is put back. An end marker that it wrote stays in the log.
+    """Give a repair up: the brokers that held the partition before get it back.
+
+    An end marker that the repair wrote stays in the log.
 
     Args:
-        settings: of the job; ``repair.mode`` has to be ``on`` where anything is to be put back.
+        settings: the job's settings; if anything has to be put back, ``repair.mode`` has to be ``on``.
         wanted: the id of the repair, or the beginning of it.
-        say: called with each thing that happens.
+        say: called with a line about each thing that happens.
 
     Raises:
-        RepairCommandError: there is no such repair, it is over, its process is at work, or it may not be put back.
-        EventLogError: that cannot be put on record.
-        ConfigError, ReplicaError, FindingsTableError: as of `plan`, where anything is to be put back.
+        RepairCommandError: there is no such repair, it is over, its process is at work, or nothing may be put back.
+        EventLogError: nothing can be recorded.
+        ConfigError, ReplicaError, FindingsTableError: as of `plan`, if anything has to be put back.
     """
     table, record, known = _known(settings, wanted, "undo")
     made, owner = _plan_of(json.dumps(known.plan), f"repair undo {wanted}"), myself()

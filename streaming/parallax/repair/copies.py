@@ -1,7 +1,7 @@
-"""The steps that copy wrong replicas again from a right one, or why there are none. Pure.
+"""Makes the steps that copy wrong replicas again from a right one, or says why it cannot. Pure.
 
-Nothing is deleted except what a finding proves wrong. That is done only while a replica leads that every finding of the
-partition proves right. At least two replicas hold the partition meanwhile, and as many as ``min.insync.replicas`` asks
+Only replicas that a finding proves wrong are deleted, and only while the leader is a replica that every finding of the
+partition proves right. Meanwhile at least two replicas hold the partition, and as many as ``min.insync.replicas`` asks
 for. So no replica becomes eligible to lead that was not in sync (KIP-966).
 """
 
@@ -27,8 +27,8 @@ class Said:
     """What a person states when a plan is made, because nothing proves it.
 
     Attributes:
-        is_paused: whether the person says that nothing else moves partitions meanwhile.
-        right: which replica is right, where findings do not prove it; None where nobody says.
+        is_paused: whether the person says that no automation moves partitions meanwhile.
+        right: the broker whose replica is right, as far as findings do not prove it; None if the person does not say.
     """
 
     is_paused: bool = False
@@ -41,17 +41,19 @@ NOTHING_SAID = Said()
 def copies(
     look: Look, ended: Collection[tuple[int, int]], number: int, shell: Shell, said: Said
 ) -> tuple[list[MoveStep], list[str]]:
-    """Return the steps that copy wrong replicas again, and why other replicas cannot be copied.
+    """The steps that copy wrong replicas again, and why some cannot be copied.
 
     Args:
-        look: at the partition.
-        ended: producer and start of the transactions that an end marker ends: they need no copy.
-        number: how many steps come before.
+        look: the look at the partition.
+        ended: transactions that the plan ends by an end marker, so that no copy is needed; each as producer id and
+            first offset.
+        number: how many steps the plan has before these.
         shell: how commands name the cluster.
-        said: what a person says.
+        said: what a person states.
 
     Returns:
-        The steps; and what is missing, in sentences that say what to do.
+        The steps.
+        Why some wrong replicas cannot be copied, in sentences that say what to do.
     """
     left = [one for one in look.claims if one.transaction not in ended]
     told = {(one.producer_id, one.start_offset) for one in look.transactions if not one.goes_on}
@@ -106,7 +108,7 @@ class _Room:
         return self.layout.spare(self.assigned, self.size) if self.layout.wants_spare(self.assigned) else None
 
     def lacking(self) -> str:
-        """Why there is no room, with what to do; empty where there is."""
+        """Why there is no room, with what to do; empty if there is."""
         layout, left = self.layout, len(self.assigned) - 1
         if layout.wants_spare(self.assigned) and self.spare is None:
             asks = f", and min.insync.replicas asks for {layout.min_isr}" if layout.min_isr > left else ""

@@ -1,7 +1,7 @@
 """Decides what a repair does next, by its record and a look at the partition. Pure.
 
-Nothing is changed before it is on record. After a kill nobody knows whether an intended change was made. So the repair
-looks for it before it makes it once more. Anything that is not as planned stops the repair.
+Each change is recorded before it is made. If the process is killed then, nobody knows whether the change was made. So a
+resumed repair first looks whether it was. Anything that is not as planned stops the repair.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def following(repair: Repair, plan: Plan, look: Look, owner: str, asked: Asked |
     """The next action of a repair; None once it is over or stopped.
 
     Args:
-        repair: as it is on record.
-        plan: of the repair.
-        look: at its partition, as its steps need it.
+        repair: the repair's state, as it is on record.
+        plan: the repair's plan.
+        look: a look at the partition that covers all that the steps need.
         owner: the process that acts.
-        asked: what this process knows of its last request.
+        asked: the last change that this process asked the cluster for; None if there was none.
     """
     made = Maker(repair, look.at_ms, owner)
     if repair.phase is Phase.UNDOING:
@@ -77,10 +77,14 @@ def _after(repair: Repair, step: Step, intended: Mapping[str, Any], look: Look, 
 
 
 def outdated(plan: Plan, look: Look) -> str:
-    """Why a plan may not be begun any more: what is not as it was when planned.
+    """Why a plan may not be begun any more: something is not as it was when it was made. Empty if it may.
 
-    Of its assignments only the first is compared with the partition. Each later one begins with what the one before
-    made.
+    Of the steps that reassign the partition, only the first is compared with what brokers show now, since each later
+    one begins with the result of the one before.
+
+    Args:
+        plan: the plan.
+        look: a look at its partition.
     """
     moves = [step for step in plan.steps if isinstance(step, MoveStep)]
     begun = [step for step in plan.steps if isinstance(step, EndStep) or step in moves[:1]]
@@ -108,9 +112,9 @@ def _unlike(plan: Plan, step: Step, look: Look, intended: Mapping[str, Any] | No
 
 
 def kept(plan: Plan, look: Look) -> dict[str, Any]:
-    """What each replica shows of all that a plan will change, to be kept on record.
+    """What each replica shows of all that a plan will change, as a document for the record of repairs.
 
-    Offsets, keyed hashes and outcomes, but no bytes of records.
+    It has offsets, keyed hashes and outcomes, but no bytes of records.
     """
     found = []
     for step in plan.steps:

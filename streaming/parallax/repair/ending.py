@@ -1,4 +1,4 @@
-"""Decides what is next in a step that writes an end marker, by what replicas show. Pure."""
+"""Decides how a step that writes an end marker goes on, by what replicas show. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,16 @@ from parallax.replica.changes import EndMarker
 
 
 def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
-    """Decide what comes after the intention to write an end marker, by what replicas show.
+    """The next action once it is on record that an end marker is going to be written.
 
-    None if nothing shows that it was done.
+    None if no replica shows that the marker was written, so that the leader has still to be asked.
+
+    Args:
+        repair: the repair's state.
+        step: the step.
+        intended: what the record keeps about how the marker was going to be written.
+        look: a look at the partition.
+        made: makes events.
     """
     ends = written(step, step.end, intended["below"], look)
     theirs = {"commit": "abort", "abort": "commit"}[step.end]
@@ -47,13 +54,13 @@ def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look
 
 
 def written(step: EndStep, end: str, below: int, look: Look) -> set[int]:
-    """Offsets at or above ``below`` where replicas show an end marker of the step's producer.
+    """The offsets, from ``below`` on, where replicas show an end marker of the step's producer.
 
     Args:
-        step: which ends a transaction.
-        end: the type of marker.
-        below: no offset below it counts.
-        look: at the partition.
+        step: the step.
+        end: the type of the marker: ``commit`` or ``abort``.
+        below: the lowest offset that counts.
+        look: a look at the partition.
     """
     logs = (look.log_of(broker, step.producer_id, step.start_offset) for broker in look.assigned)
     return {at for log in logs for at, kind in log.ends if at >= below and kind == end}
@@ -64,8 +71,8 @@ def lacking(step: EndStep, marker_offset: int | None, look: Look) -> str:
 
     Args:
         step: the step.
-        marker_offset: where its marker is; None where no replica shows it.
-        look: at the partition.
+        marker_offset: the offset of its marker; None if no replica shows it.
+        look: a look at the partition.
     """
     for broker in look.assigned:
         replica = look.replicas[broker]
@@ -106,9 +113,9 @@ def unlike(step: EndStep, look: Look, leader: tuple[int, int], replicas: tuple[i
 
     Args:
         step: the step.
-        look: at its partition.
-        leader: the leader and its epoch when the step was planned.
-        replicas: the partition's replicas then.
+        look: a look at its partition.
+        leader: id of the leader, and leader epoch, when the step was planned.
+        replicas: ids of the brokers that held the partition when the step was planned.
     """
     if (look.leader, look.leader_epoch) != leader:
         return f"another leader was elected since the plan was made: broker {look.leader}, epoch {look.leader_epoch}"
@@ -136,7 +143,7 @@ def _unproven(step: EndStep, look: Look) -> str:
 def intention(step: EndStep, look: Look) -> dict[str, Any]:
     """What the record must keep before the end marker is written: the epochs that the leader remembers.
 
-    With lower ones it would refuse the marker as old.
+    The marker gets these epochs, because the leader refuses one with lower epochs as old.
     """
     states = [replica.remembered(step.producer_id) for replica in look.replicas.values()]
     known = [state for state in states if state is not None]
@@ -150,7 +157,15 @@ def intention(step: EndStep, look: Look) -> dict[str, Any]:
 
 
 def following(step: EndStep, look: Look, intended: Mapping[str, Any], asked: Asked | None, made: Maker) -> Action:
-    """The action by which the leader writes the end marker, if it has not written it yet."""
+    """The next action as long as no replica shows the end marker: ask the leader to write it, or wait, or stop.
+
+    Args:
+        step: the step.
+        look: a look at the partition.
+        intended: what the record keeps about how the marker is going to be written.
+        asked: the last change that this process asked the cluster for.
+        made: makes events.
+    """
     mine = asked if asked is not None and asked.change.step == step.number else None
     if mine is not None and mine.refusal:
         return made.event(EventKind.STOPPED, step.number, reason=f"the leader refused the end marker: {mine.refusal}")

@@ -1,4 +1,4 @@
-"""Which brokers may hold a partition, and what is against moving it. Plain values, and decisions from them."""
+"""Decides which brokers may hold a partition, and whether anything forbids to move it now. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Layout:
     """The brokers of the cluster, and what they report about one partition.
 
     Attributes:
-        free: by broker that answers, the bytes that its fullest log directory has left.
-        sizes: by broker that holds the partition, its bytes.
-        moving: by partition that is being reassigned, the brokers that are to hold it.
+        free: by broker that answers, how many bytes are free on its fullest log directory.
+        sizes: by broker that holds the partition, the size of its replica in bytes.
+        moving: by partition that is being reassigned, the brokers that are to hold it in the end.
         min_isr: ``min.insync.replicas`` of the topic.
         retention_ms: ``delete.retention.ms`` of the topic.
-        throttle: bytes a second to which somebody's setting limits its copies; 0 without such a setting.
-        automation: what shows that Cruise Control runs here, a phrase; empty where nothing does.
-        error: why something is not known; empty where all is.
+        throttle: bytes a second to which a setting of the topic or of brokers limits copies; 0 without such a setting.
+        automation: what shows that Cruise Control runs here, a phrase; empty if nothing does.
+        error: why something is not known; empty if all is known.
     """
 
     free: Mapping[int, int] = field(default_factory=dict)
@@ -40,11 +40,11 @@ class Layout:
     error: str = ""
 
     def spare(self, assigned: tuple[int, ...], size: int) -> int | None:
-        """A broker that holds no replica of the partition and has the most room for one; None if there is none.
+        """The broker with the most room of those that hold no replica of the partition; None if none has room.
 
         Args:
-            assigned: the replicas.
-            size: bytes of the partition.
+            assigned: ids of the brokers that hold the partition.
+            size: the partition's size in bytes.
         """
         able = [
             b for b, free in self.free.items() if b not in assigned and b not in self.sizes and has_room(free, size)
@@ -52,7 +52,11 @@ class Layout:
         return max(able, key=lambda broker: (self.free[broker], -broker), default=None)
 
     def wants_spare(self, assigned: tuple[int, ...]) -> bool:
-        """Whether too few replicas would be left while one is copied, so that a spare is needed."""
+        """Whether another broker must hold the partition while a replica is copied, because too few would be left.
+
+        Args:
+            assigned: ids of the brokers that hold the partition.
+        """
         return len(assigned) - 1 < max(FEWEST, self.min_isr)
 
 
@@ -65,9 +69,9 @@ def hindered(layout: Layout, place: TopicPartition, *, is_paused: bool = False) 
     """Why a partition may not be reassigned now, with what to do; empty if it may.
 
     Args:
-        layout: as it was looked at.
+        layout: what brokers report about the partition.
         place: the partition.
-        is_paused: a person says that Cruise Control moves nothing.
+        is_paused: whether a person says that Cruise Control moves nothing meanwhile.
     """
     if layout.error:
         return f"what is needed to copy a replica is not known: {layout.error}"
@@ -98,9 +102,11 @@ def slowest(layout: Layout, size: int) -> int:
 
 
 def too_slow(layout: Layout, size: int) -> str:
-    """Why a copy would take too long, and what to do about it.
+    """Why a copy would take too long, and what to do about it; empty if nothing is known to slow it down.
 
-    Empty if nothing is known to slow it.
+    Args:
+        layout: what brokers report about the partition.
+        size: how many bytes are copied.
     """
     floor = slowest(layout, size)
     if not layout.throttle or layout.throttle >= floor:

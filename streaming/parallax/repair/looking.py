@@ -1,4 +1,4 @@
-"""Looks at a partition for a repair: leader, replicas in sync, open transactions, and the record."""
+"""Looks at a partition for a repair: at its leader, its replicas, their open transactions, and its findings."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ class Wanted:
     """What a look must cover besides the partition's findings and open transactions.
 
     Attributes:
-        transactions: producer and start of transactions that it covers even if no replica holds them open.
-        since: the offset from which on nothing of a long log is passed over; None: from its end.
-        offsets: where to look what each replica shows, and so which brokers hold the partition; None: nowhere.
-        places: without ``offsets``, look at the offsets that findings name, if any are open.
+        transactions: transactions to look at even if no replica holds them open, each as producer id and first offset.
+        since: from this offset on, a long log is read without gaps; None: from its end on.
+        offsets: the offsets at which to ask each replica what it shows; brokers then also report what is needed to move
+            the partition. None: neither is asked.
+        places: whether to do so, without ``offsets``, at the offsets that open findings name.
     """
 
     transactions: Collection[tuple[int, int]] = ()
@@ -55,7 +56,7 @@ def standing(storage: str, place: TopicPartition) -> list[Finding]:
     """The findings about a partition that are not over; none if no job has ever reported any.
 
     Raises:
-        FindingsTableError: they cannot be read.
+        FindingsTableError: the findings cannot be read.
     """
     try:
         found = current(read_events(storage)).values()
@@ -69,11 +70,11 @@ class Lookout:
 
     Args:
         client: asks the cluster.
-        storage: ``storage.path``, whose findings count.
+        storage: ``storage.path`` of the job whose findings count.
         place: the partition.
-        hasher: makes the keyed hashes of what is kept.
-        settings: how fast, and how long, brokers are asked.
-        say: called with how far a long reading is.
+        hasher: hashes keys and contents of the records that go on record.
+        settings: how many bytes a second brokers are read, and how long a request may take.
+        say: called with a line about how far a long reading is.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class Lookout:
         """Look at the partition now.
 
         Args:
-            wanted: what else to look at.
+            wanted: what to look at besides the partition's findings and open transactions.
 
         Raises:
             UnknownTopic: there is no such partition.

@@ -8,7 +8,10 @@ from parallax.repair.seen import OUTCOMES, Look, Transaction
 
 
 def not_over(one: Transaction) -> str:
-    """Why nobody knows whether a transaction is over, as a phrase; empty if it is known to be."""
+    """Why nobody knows whether a transaction's coordinator is done with it, as a phrase.
+
+    Empty if it is known to be done.
+    """
     return "" if one.verdict.standing is Standing.HANGS else f"whether it is over is not known: {one.verdict.why}"
 
 
@@ -16,7 +19,13 @@ def not_safe(look: Look, one: Transaction, end: str, marker_offset: int) -> str:
     """Why an end marker may not be written for a transaction, in a phrase; empty if it may.
 
     A marker ends whatever its producer has open in the partition. So the producer may have nothing else open on any
-    replica. The replicas that hold the transaction open must not have taken anything else for a part of it.
+    replica. And no replica that holds the transaction open may have taken records of another one for a part of it.
+
+    Args:
+        look: a look at the partition.
+        one: the transaction.
+        end: the type of the marker: ``commit`` or ``abort``.
+        marker_offset: the offset at which the transaction's end marker was read; -1 if none was.
     """
     if why := not_over(one):
         return why

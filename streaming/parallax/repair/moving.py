@@ -1,4 +1,4 @@
-"""Decides what is next in a step that reassigns a partition, by what brokers show. Pure."""
+"""Decides how a step that reassigns a partition goes on, by what brokers show. Pure."""
 
 from __future__ import annotations
 
@@ -22,9 +22,16 @@ _ELECTED_MS = 2_000
 
 
 def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
-    """Decide what comes after the intention to reassign a partition.
+    """The next action once it is on record that a partition is going to be reassigned.
 
-    None if the cluster has still to be asked for a part of it.
+    None if the cluster has still to be asked for the reassignment, or for the election that is a part of it.
+
+    Args:
+        repair: the repair's state.
+        step: the step.
+        intended: what the record keeps about how it was going to be done.
+        look: a look at the partition.
+        made: makes events.
     """
 
     def stop(reason: str) -> Action:
@@ -59,14 +66,18 @@ def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Loo
 def is_known(assigned: tuple[int, ...], states: Collection[tuple[int, ...]]) -> bool:
     """Whether a partition's replicas are those of a known assignment, or of two while one replaces the other.
 
-    Brokers show both together until they know that the change is over, some moments after the controller does.
+    Brokers show the replicas of both until they have learnt from the controller that the reassignment is complete.
+
+    Args:
+        assigned: ids of the brokers that hold the partition, as brokers show it.
+        states: the known assignments.
     """
     pairs = (set(one) | set(other) for one in states for other in states if one != other)
     return assigned in states or set(assigned) in pairs
 
 
 def _interfered(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Layout) -> str:
-    """That somebody, or a failure, has changed what the step goes by; empty where nothing has."""
+    """That somebody, or a failure, has changed what the step goes by; empty if nothing has."""
     target = layout.moving.get(look.place)
     if target not in (None, step.move.replicas):
         return f"somebody else has it reassigned, to brokers {list(target or ())}"
@@ -178,8 +189,8 @@ def unlike(step: MoveStep, look: Look, intended: Mapping[str, Any] | None = None
 
     Args:
         step: the step.
-        look: at its partition.
-        intended: how it was going to be done, if it was begun.
+        look: a look at its partition.
+        intended: what the record keeps about how the step was going to be done; None if it was not begun.
     """
     layout = look.layout
     if layout is None or layout.error:
@@ -211,7 +222,7 @@ def _unproven(step: MoveStep, look: Look) -> str:
 
 
 def intention(step: MoveStep, look: Look) -> dict[str, Any]:
-    """What the record must keep before the reassignment: the leader, and what the source shows."""
+    """What the record must keep before the reassignment: the leader, and what the right replica shows."""
     marks = look.replicas[step.source].marks
     return {
         "at_ms": look.at_ms,
@@ -224,7 +235,14 @@ def intention(step: MoveStep, look: Look) -> dict[str, Any]:
 
 
 def following(step: MoveStep, look: Look, asked: Asked | None, made: Maker) -> Action:
-    """The next request to the cluster for a step that reassigns the partition."""
+    """The next action as long as the reassignment is not complete: ask the cluster for it, or wait, or stop.
+
+    Args:
+        step: the step.
+        look: a look at the partition.
+        asked: the last change that this process asked the cluster for.
+        made: makes events.
+    """
     is_assigned = look.assigned == step.move.replicas
     change: Change = Elect(step.number) if is_assigned else Assign(step.number, step.move.replicas)
     mine = asked if asked is not None and asked.change == change else None

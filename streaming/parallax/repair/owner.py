@@ -27,8 +27,8 @@ def is_at_work(owner: str, last_ms: int, now_ms: int) -> bool:
     """Whether the owner of a repair may still act.
 
     Args:
-        owner: as `myself` named it.
-        last_ms: when it last put something on record, milliseconds since 1970 UTC.
+        owner: the owner, as `myself` named it there.
+        last_ms: when it last recorded an event, milliseconds since 1970 UTC.
         now_ms: now, milliseconds since 1970 UTC.
     """
     try:
@@ -44,7 +44,7 @@ def is_at_work(owner: str, last_ms: int, now_ms: int) -> bool:
 
 
 def in_words(owner: str) -> str:
-    """The owner of a repair in words."""
+    """The owner of a repair in words, for people."""
     who, _, rest = owner.rpartition(":")[0].rpartition(":")
     return f"{who} (process {rest})" if who else owner
 

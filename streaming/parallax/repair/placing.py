@@ -1,4 +1,4 @@
-"""Asks the brokers which of them may hold a partition, and what is against reassigning it."""
+"""Asks the brokers what decides whether a partition may be reassigned, and to which of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _UNLIMITED = (1 << 63) - 1
 
 
 def layout_of(client: ReplicaClient, place: TopicPartition) -> Layout:
-    """Ask all brokers; what could not be asked is in the answer's ``error``."""
+    """Ask all brokers for what is needed to reassign a partition.
+
+    If something could not be asked, the result's ``error`` says why.
+    """
     try:
         moving = client.reassignments()
         settings = client.topic_configs([place.topic], [_MIN_ISR, _RETENTION, *_THROTTLED])[place.topic]
@@ -73,7 +76,7 @@ def _space(client: ReplicaClient, place: TopicPartition) -> tuple[dict[int, int]
 
 
 def _throttle(client: ReplicaClient, brokers: Iterable[int]) -> int:
-    """The lowest rate at which any broker copies replicas that are held back; 0 where none is set.
+    """The lowest rate at which any broker copies replicas that are held back; 0 if none is set.
 
     Raises:
         ReplicaError: a broker does not say (DESCRIBE_CONFIGS on the cluster).
@@ -88,7 +91,7 @@ def _throttle(client: ReplicaClient, brokers: Iterable[int]) -> int:
 
 
 def _automation(client: ReplicaClient, broker: int) -> str:
-    """What shows that Cruise Control runs here; empty where nothing that may be asked for does."""
+    """What shows that Cruise Control runs here; empty if nothing that may be asked for does."""
     there = sorted(name for name, topic in client.metadata(_TOPICS).items() if topic.error is None)
     if there:
         return f"there is the topic {there[0]}"

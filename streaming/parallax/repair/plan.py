@@ -1,8 +1,8 @@
 """Makes one plan of steps from a partition's findings and a look at the cluster. Pure.
 
-End markers come first: they copy nothing, and the present leader has to write them. What is left is copied from a
-replica that is right (`parallax.repair.copies`). A person decides by the plan. So each step says what it needs, what it
-changes, and what is true if it fails half-way.
+Steps that write end markers come first, since they copy nothing and need the present leader. For the findings that are
+left, wrong replicas are copied again from a right one (`parallax.repair.copies`). A person decides by the plan. So each
+step says what it needs, what it changes, and what is true if it fails half-way.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _MARKER_BYTES = 78
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan: one list of steps for all in a partition that can be repaired.
+    """A plan: one list of steps for all findings of a partition that can be repaired.
 
     Attributes:
-        format: version of its document.
-        cluster_id: of the cluster that it is for.
-        topic_id: of the topic that was looked at.
-        made_at: when it was made, ISO 8601 UTC.
-        leader_epoch: the leader epoch when it was made; another leader needs another plan.
-        replicas: as they are assigned.
+        format: version of the plan's document.
+        cluster_id: id of the cluster that the plan is for.
+        topic_id: Kafka's id of the topic.
+        made_at: when the plan was made, ISO 8601 UTC.
+        leader_epoch: the leader epoch when the plan was made; under another leader, plan again.
+        replicas: ids of the brokers that hold the partition, the preferred leader first.
         findings: the ids of the partition's findings that are not over.
         steps: in the order in which they are run.
         missing: why there is no step for something, each a sentence that says what to do.
@@ -71,7 +71,7 @@ class Plan:
         """The same plan with only one of its steps.
 
         Raises:
-            KeyError: it has no step of that number.
+            KeyError: the plan has no step of that number.
         """
         steps = tuple(step for step in self.steps if step.number == number)
         if not steps:
@@ -80,9 +80,9 @@ class Plan:
 
 
 def proofs(findings: Iterable[Finding]) -> dict[tuple[int, int], list[End]]:
-    """By producer and start of a transaction, the ends that findings prove it to have had.
+    """By producer id and first offset of a transaction, how it ended according to the findings' proofs.
 
-    Several if the proofs contradict each other.
+    There are several ends if the proofs contradict each other.
     """
     found: dict[tuple[int, int], list[End]] = {}
     for finding in findings:
@@ -97,13 +97,13 @@ def proofs(findings: Iterable[Finding]) -> dict[tuple[int, int], list[End]]:
 
 
 def make(look: Look, said: Mapping[int, str], shell: Shell = ANYWHERE, more: Said = NOTHING_SAID) -> Plan:
-    """Make a plan from a look at a partition, or say what is missing.
+    """Make a plan from a look at a partition; for what cannot be repaired it says what is missing.
 
     Args:
-        look: at the partition, with all transactions that some replica holds open, and what findings say of it.
-        said: by start offset, ``commit`` or ``abort`` where a person says how a transaction ended.
+        look: a look at the partition, with all transactions that some replica holds open, and its findings.
+        said: by first offset of a transaction, ``commit`` or ``abort`` if a person says how it ended.
         shell: how commands name the cluster.
-        more: what else a person says.
+        more: what else a person states.
     """
     steps: list[Step] = []
     missing: list[str] = []
@@ -138,7 +138,7 @@ def make(look: Look, said: Mapping[int, str], shell: Shell = ANYWHERE, more: Sai
 def wants_copies(look: Look, made: Plan) -> bool:
     """Whether a finding is left that needs a copy, because the plan's end markers do not mend it.
 
-    Then the plan needs to know who may hold the partition.
+    If so, make the plan again from a look that also says which brokers may hold the partition.
     """
     ended = {(step.producer_id, step.start_offset) for step in made.steps if isinstance(step, EndStep)}
     return any(one.transaction not in ended for one in look.claims)

@@ -1,6 +1,6 @@
-"""What a replica holds of one producer from an offset on, and what it shows at single offsets.
+"""Reads what a replica holds of one producer from an offset on, and what it shows at single offsets.
 
-The producer's log is read once, at the pace of probes. Later calls go on from there.
+The log is read once, no faster than probes read. Later calls go on from where the last one ended.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class ProducerLog:
 
     Args:
         client: asks the broker.
-        broker: whose replica it is.
+        broker: id of the broker that has the replica.
         place: the partition.
         producer_id: the producer.
-        start: where the transaction begins.
-        hasher: makes the keyed hashes.
-        pace: holds the reading back.
-        timeout_ms: of each request.
+        start: the first offset to read, at which the transaction begins.
+        hasher: hashes keys and contents.
+        pace: limits how many bytes a second are read.
+        timeout_ms: timeout of each request.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class ProducerLog:
         self._position = self._start
 
     def read(self, most: int | None, since: int | None, progress: Progress) -> Log:
-        """Read on to the end of the replica's log.
+        """Read on to the end of the replica's log, and return all rows of the producer that have been read by now.
 
         Args:
-            most: bytes after which the rest is passed over: enough of a replica that has ended the transaction. None
-                reads all.
-            since: from which offset on nothing is passed over; None: from where the log ends now.
-            progress: called with how far it is.
+            most: after so many bytes, skip ahead; that is enough of a replica that has ended the transaction. None:
+                read all.
+            since: the offset up to which may be skipped; None: up to the present log end.
+            progress: called with the next offset, and with where the reading ends.
         """
         try:
             marks = watermarks_of(self._client, self._broker, self._place)
@@ -137,7 +137,7 @@ class ProducerLog:
 
 
 def _row(chunk: Chunk, at: int) -> Row | None:
-    """A record, or an end marker; None where it is anything else."""
+    """A record, or an end marker; None if it is anything else."""
     columns = chunk.columns
     kind, offset = RowKind(int(columns.kind[at])), int(columns.offset[at])
     if kind is RowKind.RECORD:
@@ -150,9 +150,9 @@ def _row(chunk: Chunk, at: int) -> Row | None:
 def rows_at(
     client: ReplicaClient, broker: int, place: TopicPartition, offsets: Iterable[int], hasher: ContentHasher
 ) -> dict[int, Row]:
-    """Return what one replica shows at some offsets.
+    """By offset, the record or end marker that one replica shows there.
 
-    Offsets where it has neither a record nor an end marker are left out.
+    Offsets where it has neither are left out.
 
     Raises:
         ReplicaError: the broker could not be asked.

@@ -1,7 +1,7 @@
 """The record of repairs: its events, and the state that they lead to. Pure.
 
-Each event holds all that the next start needs. So a repair that was killed between any two steps goes on from the last.
-A repair has one owner. A process that is no longer the owner can put nothing on record, and so change nothing.
+Each event holds all that a later process needs. So a repair whose process was killed between two steps can go on from
+the last one. A repair has one owner. A process that is no longer the owner can record nothing, and so change nothing.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class Event:
     """One event of a repair; ``at_ms`` in milliseconds since 1970 UTC, ``sequence`` 0 until it is recorded.
 
     Attributes:
-        repair_id: 32 hexadecimal digits.
-        owner: the process that put it on record (`parallax.repair.owner`).
-        step: the step's number; 0 if it is about none.
+        repair_id: the repair's id, 32 hexadecimal digits.
+        owner: the process that recorded the event (`parallax.repair.owner`).
+        step: the number of the step that the event is about; 0 if it is about none.
         document: further facts, as JSON values.
-        reason: in a sentence.
+        reason: why, or what follows, in a sentence.
     """
 
     kind: EventKind
@@ -93,15 +93,16 @@ class Repair:
     """The state of one repair, built from its events.
 
     Attributes:
-        plan: its document.
-        owner: the process that may go on with it.
-        began_ms: when it was begun, milliseconds since 1970 UTC.
-        at_ms: of its last event.
-        is_kept: whether what the replicas showed before is on record.
-        intended: by step, how it was going to be done; of an end marker the first intention's ``below`` is kept.
-        answered: by step, when the cluster did it.
-        proven: the steps whose result every replica shows.
-        reason: of the last event.
+        plan: the plan, as a document.
+        owner: the process that may go on with the repair.
+        began_ms: when the repair was begun, milliseconds since 1970 UTC.
+        at_ms: when its last event was, milliseconds since 1970 UTC.
+        is_kept: whether it is on record what the replicas showed before anything was changed.
+        intended: by step number, how the step was going to be done. If an end marker was intended again, ``below``
+            stays the first one's.
+        answered: by step number, when the cluster answered that the change was made, milliseconds since 1970 UTC.
+        proven: numbers of the steps whose result every replica shows.
+        reason: the reason of the last event.
     """
 
     repair_id: str
@@ -149,7 +150,7 @@ class Record:
                 self.repairs[event.repair_id] = _after(self.repairs[event.repair_id], event)
 
     def open_in(self, place: TopicPartition) -> Repair | None:
-        """The repair that is open in a partition."""
+        """The repair that is open in a partition; None if there is none."""
         return next((one for one in self.repairs.values() if one.is_open and one.place == place), None)
 
 

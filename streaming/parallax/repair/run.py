@@ -1,4 +1,4 @@
-"""Runs one repair: looks, decides, puts on record, and does."""
+"""Runs one repair: looks at the partition, decides, records, and acts."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ Say = Callable[[str], None]
 
 
 class RepairCommandError(Exception):
-    """The command cannot be carried out; one line that says what to do."""
+    """A command of ``parallax repair`` cannot be carried out; the text is one line that says what to do."""
 
 
 class Run:
-    """Runs one repair: looks at the partition, decides, puts on record, and acts.
+    """Runs one repair: looks at the partition, decides, records, and acts, again and again.
 
     Args:
-        table: where it is put on record.
-        record: what is there.
-        lookout: looks at its partition.
+        table: the table ``repair_events``.
+        record: the state of all repairs that are in it.
+        lookout: looks at the repair's partition.
         client: asks the cluster for changes.
-        made: its plan.
-        repair_id: of the repair, which is on record.
-        owner: this process, which owns it.
-        say: called with each thing that happens.
+        made: the repair's plan.
+        repair_id: the repair's id; that it has begun is on record.
+        owner: this process, which owns the repair.
+        say: called with a line about each thing that happens.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Run:
         Raises:
             RepairCommandError: the repair belongs to another process by now.
             ReplicaError: the cluster does not answer for a minute.
-            EventLogError: nothing can be put on record.
+            EventLogError: nothing can be recorded.
             FindingsTableError: the findings cannot be read.
         """
         answered = time.monotonic()
@@ -158,7 +158,12 @@ _NAMES = {
 
 
 def wanted(made: Plan, since: int | None = None) -> Wanted:
-    """What a look must cover for the steps of a plan; ``since`` as in `Wanted`."""
+    """What a look must cover for the steps of a plan.
+
+    Args:
+        made: the plan.
+        since: from this offset on, a long log is read without gaps; None: from its end on.
+    """
     ends = [(step.producer_id, step.start_offset) for step in made.steps if isinstance(step, EndStep)]
     moves = [step.offsets for step in made.steps if isinstance(step, MoveStep)]
     offsets = tuple(sorted({offset for some in moves for offset in some})) if moves else None

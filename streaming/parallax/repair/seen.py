@@ -1,4 +1,4 @@
-"""What a look at a partition shows, as far as a repair needs it. Plain values."""
+"""Plain values for what a look at a partition shows, as far as a repair needs it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Row:
     """A record, or an end marker, as one replica shows it.
 
     Attributes:
-        key: the keyed hash of its key, 32 hexadecimal digits; empty for an end marker.
-        content: the keyed hash of its content, 16 hexadecimal digits; empty for an end marker.
-        outcome: what a read_committed consumer makes of it; UNDECIDED above the last stable offset.
+        key: the keyed hash of the record's key, 32 hexadecimal digits; empty for an end marker.
+        content: the keyed hash of the record's content, 16 hexadecimal digits; empty for an end marker.
+        outcome: what it is for a read_committed consumer of the replica; UNDECIDED above the last stable offset.
     """
 
     offset: int
@@ -35,7 +35,7 @@ class Row:
 
     @property
     def kept(self) -> list[Any]:
-        """The row in the form that goes on record."""
+        """The row as a list, in the form in which it is recorded."""
         kind = END_MARKERS.get(self.kind, self.kind.name.lower())
         return [self.offset, kind, self.key, self.content, self.outcome.name]
 
@@ -45,8 +45,8 @@ class Log:
     """What one replica holds of a producer, from the start of a transaction to the high watermark.
 
     Attributes:
-        rows: in the order of their offsets.
-        error: why it could not be read to its end; empty where it was.
+        rows: the producer's records and end markers, by rising offset.
+        error: why the log could not be read to its end; empty if it was.
     """
 
     rows: tuple[Row, ...] = ()
@@ -59,7 +59,7 @@ class Log:
 
     @property
     def ends(self) -> list[tuple[int, str]]:
-        """Offset and type (``commit``, ``abort``) of the producer's end markers."""
+        """The producer's end markers, each as offset and type (``commit`` or ``abort``)."""
         return [(row.offset, END_MARKERS[row.kind]) for row in self.rows if row.kind in END_MARKERS]
 
 
@@ -68,9 +68,9 @@ class Replica:
     """What one replica reports of its log and its producers.
 
     Attributes:
-        marks: how far its log goes; None where it did not say.
+        marks: how far its log goes; None if it did not say.
         producers: the producers that it remembers.
-        error: why something is not known; empty where all is.
+        error: why something is not known; empty if all is known.
     """
 
     marks: Watermarks | None = None
@@ -78,15 +78,15 @@ class Replica:
     error: str = ""
 
     def remembered(self, producer_id: int) -> ProducerState | None:
-        """The state of one producer, as this replica's broker remembers it."""
+        """The state of one producer, as this replica's broker remembers it; None if it does not."""
         return next((one for one in self.producers if one.producer_id == producer_id), None)
 
     def is_open_from(self, start_offset: int) -> bool:
-        """Whether the replica holds any transaction open that starts at an offset."""
+        """Whether the replica holds a transaction of any producer open that starts at an offset."""
         return any(state.current_transaction_start_offset == start_offset for state in self.producers)
 
     def holds(self, producer_id: int, start_offset: int) -> bool:
-        """Whether the replica holds a transaction open that starts at an offset, of one producer."""
+        """Whether the replica holds a transaction of one producer open that starts at an offset."""
         state = self.remembered(producer_id)
         return state is not None and state.current_transaction_start_offset == start_offset
 
@@ -96,8 +96,8 @@ class Transaction:
     """A transaction that at least one replica holds open.
 
     Attributes:
-        verdict: what its coordinator says will become of it.
-        logs: by broker, what its replica holds of the producer from ``start_offset`` on.
+        verdict: whether its coordinator will still end it, or why nobody knows.
+        logs: by broker, what its replica holds of the producer from the transaction's first offset on.
     """
 
     producer_id: int
@@ -117,9 +117,9 @@ class End:
 
     Attributes:
         type: ``commit`` or ``abort``.
-        proof: a phrase.
-        marker_offset: where the end marker was read; -1 where none was.
-        finding: the id of the finding that proves it; empty where a person says so.
+        proof: what proves it, a phrase.
+        marker_offset: the offset at which its end marker was read; -1 if none was.
+        finding: the id of the finding that proves it; empty if a person says so.
     """
 
     type: str
@@ -133,21 +133,22 @@ class Look:
     """A look at a partition: all that a repair decides by.
 
     Attributes:
-        at_ms: when it began, milliseconds since 1970 UTC.
-        cluster_id: of the cluster that answered.
-        topic_id: as Kafka prints it.
-        leader: the broker that leads; -1 while none does.
+        at_ms: when the look began, milliseconds since 1970 UTC.
+        cluster_id: id of the cluster that answered.
+        topic_id: Kafka's id of the topic.
+        leader: id of the broker that leads; -1 if none does.
         leader_epoch: the epoch in which it leads.
-        assigned: the replicas, the preferred leader first.
-        isr: the replicas in sync.
-        replicas: by broker, what each assigned replica reports.
+        assigned: ids of the brokers that hold the partition, the preferred leader first.
+        isr: ids of the brokers whose replicas are in sync.
+        replicas: by broker, what its replica reports.
         transactions: all transactions that some replica holds open.
         findings: the ids of the partition's findings that are not over.
-        proven: by producer and start of a transaction, how findings prove that it ended; several where they contradict.
+        proven: by producer id and first offset of a transaction, how it ended by the findings' proofs; several ends if
+            these contradict each other.
         claims: what the findings say of the replicas.
-        layout: which brokers may hold it; None where nobody has to know.
-        shown: by broker and offset, what the replicas show where the findings say that they are wrong; nothing where it
-            was cleaned.
+        layout: what is needed to move the partition; None if nothing has to be moved.
+        shown: by broker and offset, what its replica shows at the offsets that findings are about; offsets that were
+            cleaned are left out.
     """
 
     at_ms: int
@@ -167,7 +168,7 @@ class Look:
     shown: Mapping[int, Mapping[int, Row]] = field(default_factory=dict)
 
     def holders(self, producer_id: int, start_offset: int) -> list[int]:
-        """The brokers whose replicas hold a transaction open."""
+        """Ids of the brokers whose replicas hold a transaction open."""
         return [b for b, replica in sorted(self.replicas.items()) if replica.holds(producer_id, start_offset)]
 
     def open_of(self, producer_id: int) -> set[int]:
@@ -176,14 +177,17 @@ class Look:
         return {state.current_transaction_start_offset for state in states if state} - {UNKNOWN}
 
     def log_of(self, broker: int, producer_id: int, start_offset: int) -> Log:
-        """What one replica holds of a producer from an offset on, if the look covers that."""
+        """What one replica holds of a producer from an offset on.
+
+        If the look does not cover that, the result has an error.
+        """
         wanted = (producer_id, start_offset)
         found = (one.logs.get(broker) for one in self.transactions if (one.producer_id, one.start_offset) == wanted)
         return next((log for log in found if log is not None), Log(error="it was not looked at"))
 
 
 def disturbed(look: Look) -> str:
-    """Why nothing may be changed in a partition now: a replica is away, behind or being moved. Empty if it may."""
+    """Why a partition may not be changed now: a replica is away, behind or being moved. Empty if it may."""
     if look.leader < 0:
         return f"{look.place.name} has no leader"
     out = set(look.assigned) - look.isr
@@ -194,16 +198,16 @@ def disturbed(look: Look) -> str:
 
 
 def shows_the_same(look: Look, source: int, wrong: Iterable[int], right: int | None = None) -> str:
-    """A warning that a right replica shows the same as a wrong one; empty if none does.
+    """A warning that the right replica shows the same as a wrong one; empty if it does not.
 
-    If one does, one of the two was copied since. A wrong replica that shows nothing any more proves nothing: the trace
-    may have been cleaned.
+    If it does, one of the two was copied since, and the findings no longer say which replica is right. A wrong replica
+    that shows nothing any more is not compared, since the cleaner may have removed the record.
 
     Args:
-        look: at the partition, with what the replicas show at the offsets of the findings.
-        source: the replica that counts as right.
-        wrong: those that count as wrong.
-        right: the replica that a person says is right; None where nobody does.
+        look: a look at the partition, with what replicas show at the findings' offsets.
+        source: the broker whose replica counts as right.
+        wrong: the brokers whose replicas count as wrong.
+        right: the broker whose replica a person calls right; None if nobody does.
     """
     for broker in sorted(wrong):
         for claim in look.claims:
@@ -220,7 +224,7 @@ def _kept(shown: Mapping[int, Row], offsets: Iterable[int]) -> list[list[Any]]:
 
 
 def brokers(some: Collection[int]) -> str:
-    """Words for some brokers as a subject, followed by the verb ``to be``."""
+    """Some brokers as the subject of a sentence, with the verb: ``broker 1 is``, ``brokers 1 and 2 are``."""
     ids = sorted(some)
     if len(ids) == 1:
         return f"broker {ids[0]} is"

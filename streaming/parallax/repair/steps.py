@@ -13,11 +13,11 @@ class Told:
     """What a person reads about a step of a plan before deciding on it.
 
     Attributes:
-        number: its place in the plan, from 1.
+        number: the step's number in the plan, from 1.
         title: what it does, a sentence.
-        needs: what it requires, each a phrase.
+        needs: what it requires, as phrases.
         changes: what it changes, a sentence.
-        takes: how long, and how much is written.
+        takes: how long it takes, and how much it writes.
         half_way: what is true if it fails half-way.
         undo: how it is undone.
         by_hand: how to do the same without Parallax.
@@ -40,13 +40,13 @@ class EndStep(Told):
     """A step that writes an end marker for one transaction.
 
     Attributes:
-        producer_id: whose transaction it is.
-        start_offset: where it begins.
-        end: ``commit`` or ``abort``.
+        producer_id: the producer of the transaction.
+        start_offset: the transaction's first offset.
+        end: how it ended, which is the type of the marker: ``commit`` or ``abort``.
         proof: what proves that it ended so.
         finding: the id of the finding with the proof; empty if a person says so.
-        marker_offset: where its end marker was read; -1 where none was.
-        holders: the brokers that hold it open.
+        marker_offset: the offset at which its lost end marker was read; -1 if none was.
+        holders: ids of the brokers whose replicas hold the transaction open.
     """
 
     kind: Literal["end_marker"] = "end_marker"
@@ -61,15 +61,15 @@ class EndStep(Told):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveStep(Told):
-    """A step that assigns the partition to other brokers, to copy or to lead.
+    """A step that reassigns the partition, so that a replica is copied again or another one leads.
 
     Attributes:
-        before: the replicas before it, the preferred leader first.
-        move: what is done.
-        source: the broker that is right, and leads while anything is copied.
-        is_said: whether only a person says that it is right, and nothing proves it.
-        wrong: the brokers that are wrong, of all such steps.
-        offsets: where the findings say that they are wrong.
+        before: ids of the brokers that hold the partition before the step, the preferred leader first.
+        move: the reassignment.
+        source: the broker whose replica is right, and leads while anything is copied.
+        is_said: whether only a person says that this replica is right, and nothing proves it.
+        wrong: ids of the brokers whose replicas are wrong, those of the plan's other steps included.
+        offsets: the offsets at which findings say that they are wrong.
     """
 
     kind: Literal["assignment"] = "assignment"
@@ -82,7 +82,7 @@ class MoveStep(Told):
 
     @property
     def dropped(self) -> tuple[int, ...]:
-        """The replicas whose copy the step deletes for good: those that are wrong."""
+        """Ids of the brokers whose wrong replicas the step deletes for good."""
         return self.move.gone if self.move.purpose is Purpose.DROP else ()
 
 

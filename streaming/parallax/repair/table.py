@@ -1,4 +1,4 @@
-"""The table ``repair_events``: an append-only Delta log of repairs, written before each change."""
+"""The table ``repair_events``, to which a repair appends each step before it changes anything."""
 
 from __future__ import annotations
 

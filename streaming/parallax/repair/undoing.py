@@ -1,4 +1,4 @@
-"""Puts the assignment back that a partition had before a repair. Pure."""
+"""Decides how to give a partition back to the brokers that held it before a repair. Pure."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def undone(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, asked: 
     """The next action of a repair that is being undone.
 
     Args:
-        goal: the replicas as they were assigned.
-        steps: the steps of the repair that assign.
-        look: at the partition.
-        asked: what this process knows of its last request.
+        goal: ids of the brokers that held the partition before the repair, the preferred leader first.
+        steps: the steps of the repair that reassign the partition.
+        look: a look at the partition.
+        asked: the last change that this process asked the cluster for; None if there was none.
         made: makes events.
     """
     layout = look.layout or Layout(error="it was not looked at")

@@ -1,5 +1,5 @@
-"""One broker over the wire: pinned requests, record batches to columns, transaction outcomes. No Spark.
+"""Reads one broker's replicas: sends it requests, decodes its record batches, and derives transactions' outcomes.
 
-Import what you need from the modules. This one imports nothing, so that a process that only asks for watermarks does
-not load the compiled decoder.
+It needs no Spark. Import what you need from the modules. This one imports nothing, so that a process that only asks for
+watermarks does not load the compiled decoder.
 """

@@ -1,6 +1,6 @@
-"""Asks one replica what it has at an offset, and what a consumer of each isolation level gets of it.
+"""Asks one replica what it has at an offset.
 
-Nothing is stored.
+It also says what a consumer of each isolation level gets there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _UNUSED_KEY = ContentHasher(bytes(16))
 
 
 class Held(StrEnum):
-    """Whether a replica has something at an offset, in words that follow the replica's name."""
+    """What a replica has at an offset, in words that follow the replica's name on a page."""
 
     RECORD = "a record"
     COMMIT = "a COMMIT marker"
@@ -52,16 +52,16 @@ class Record:
     """A record, or an end marker, as it lies in a log.
 
     Attributes:
-        timestamp_ms: ms since 1970 UTC; -1 where it has none.
+        timestamp_ms: ms since 1970 UTC; -1 if it has none.
         leader_epoch: leader epoch of its batch.
-        producer_id: its producer's id; -1 where it has none.
-        producer_epoch: its producer's epoch; -1 where it has none.
+        producer_id: its producer's id; -1 if it has none.
+        producer_epoch: its producer's epoch; -1 if it has none.
         is_transactional: whether it is part of a transaction.
-        key: bytes of its key; None where it has none, or where it is too long to be read.
-        value: bytes of its value; None for a tombstone, or where it is too long to be read.
-        key_size: size of its key in bytes; -1 where it has none.
-        value_size: size of its value in bytes; -1 where it has none.
-        headers: names and values, in their order; None where they are too long to be read.
+        key: bytes of its key; None if it has none, or if the key is too long to be read.
+        value: bytes of its value; None for a tombstone, or if the value is too long to be read.
+        key_size: size of its key in bytes; -1 if it has none.
+        value_size: size of its value in bytes; -1 if it has none.
+        headers: names and values, in their order; None if they are too long to be read.
     """
 
     timestamp_ms: int
@@ -81,11 +81,11 @@ class AtOffset:
     """What one replica has at an offset.
 
     Attributes:
-        held: whether it has anything there.
-        marks: how far its log goes; None where it did not say.
-        error: why something is not known; None where all is known.
-        record: what it has, where that can be read.
-        served: what a consumer of each isolation level gets.
+        held: what it has there, or why it has nothing.
+        marks: how far its log goes; None if it did not say.
+        error: why something is not known; None if all is known.
+        record: the record or end marker that it has there; None if there is none, or if it cannot be read.
+        served: by isolation level, what a consumer gets.
     """
 
     held: Held
@@ -117,7 +117,7 @@ def at_offset(client: ReplicaClient, broker: int, place: TopicPartition, offset:
 
 
 def _outside(marks: Watermarks, offset: int) -> Held | None:
-    """Why a log has nothing there that could be fetched; None where it may have."""
+    """Why a log has nothing there that could be fetched; None if it may have."""
     if offset < marks.log_start_offset:
         return Held.DELETED
     if offset >= marks.log_end_offset:

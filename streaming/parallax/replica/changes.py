@@ -1,6 +1,6 @@
-"""The requests by which Parallax changes anything on a cluster. There are no others.
+"""The requests with which Parallax changes anything on a cluster. There are no others.
 
-Settings of topics, end markers, and which brokers hold a partition and lead it.
+They change settings of topics, write end markers, and choose which brokers hold a partition and lead it.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ class EndMarker(NamedTuple):
     Attributes:
         place: the partition.
         producer_id: the producer whose transaction it ends.
-        producer_epoch: the leader refuses an epoch lower than the one that it remembers for the producer.
-        coordinator_epoch: the leader refuses a lower one here as well; -1 where the leader remembers none.
+        producer_epoch: the producer's epoch; the leader refuses one lower than the one that it remembers.
+        coordinator_epoch: the coordinator's epoch; the leader refuses one lower than the one that it remembers. -1 if
+            it remembers none.
         is_commit: whether it is a COMMIT; otherwise it is an ABORT.
     """
 
@@ -61,7 +62,12 @@ class EndMarker(NamedTuple):
 
 
 def alter_configs(topic: str, settings: Mapping[str, str | None]) -> Request:
-    """Change settings of a topic (KIP-339); None removes the topic's own value."""
+    """A request to change settings of a topic (KIP-339).
+
+    Args:
+        topic: the topic's name.
+        settings: value by name; None removes the topic's own value.
+    """
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
     configs = [
         resource.AlterableConfig(name=name, config_operation=_DELETE if value is None else _SET, value=value)
@@ -85,7 +91,7 @@ def check_altered(topic: str, response: Any) -> None:
 
 
 def write_end_marker(marker: EndMarker) -> Request:
-    """Write an end marker (WriteTxnMarkers, as a transaction coordinator sends it); only the leader accepts it."""
+    """A request to write an end marker (WriteTxnMarkers, which coordinators send); only the leader accepts it."""
     kind = WriteTxnMarkersRequest.WritableTxnMarker
     topic = kind.WritableTxnMarkerTopic(name=marker.place.topic, partition_indexes=[marker.place.partition])
     written = kind(
@@ -122,7 +128,14 @@ def check_written(broker: int, marker: EndMarker, response: Any) -> None:
 
 
 def reassign(place: TopicPartition, replicas: Sequence[int]) -> Request:
-    """Have brokers hold a partition, the preferred leader first (KIP-455); a reassignment under way goes to these."""
+    """A request that some brokers, and no others, hold a partition (KIP-455).
+
+    It replaces a reassignment of the partition that is under way.
+
+    Args:
+        place: the partition.
+        replicas: ids of the brokers, the preferred leader first.
+    """
     topic = AlterPartitionReassignmentsRequest.ReassignableTopic
     part = topic.ReassignablePartition(partition_index=place.partition, replicas=list(replicas))
     wanted = topic(name=place.topic, partitions=[part])
@@ -141,14 +154,14 @@ def check_reassigned(place: TopicPartition, response: Any) -> None:
 
 
 def elect(place: TopicPartition) -> Request:
-    """Have a partition's preferred leader lead (KIP-460)."""
+    """A request to make a partition's preferred leader its leader (KIP-460)."""
     kind = ElectLeadersRequest.TopicPartitions
     wanted = [kind(topic=place.topic, partitions=[place.partition])]
     return Request(ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=wanted), versions.ELECT_LEADERS)
 
 
 def check_elected(place: TopicPartition, response: Any) -> bool:
-    """Whether the preferred leader was elected, or leads already. It does not where it is not in sync yet.
+    """Whether the preferred leader leads now, by the response to `elect`; False if it is not in sync yet.
 
     Raises:
         ReplicaError: it was refused.
@@ -171,7 +184,7 @@ def _check_moved(code: int, detail: str | None, place: TopicPartition) -> None:
 
 
 def cluster_operations() -> Request:
-    """Ask what may be done with the cluster (KIP-700), as `may_repair_of` reads the answer."""
+    """A request that asks what the user may do with the cluster (KIP-700); `may_repair_of` reads the answer."""
     message = DescribeClusterRequest(include_cluster_authorized_operations=True)
     return Request(message, versions.DESCRIBE_CLUSTER)
 
@@ -180,8 +193,8 @@ class MayRepair(NamedTuple):
     """What a user may do on the cluster for a repair.
 
     Attributes:
-        mark: write end markers.
-        move: reassign partitions, and elect leaders.
+        mark: whether the user may write end markers.
+        move: whether the user may reassign partitions, and elect leaders.
     """
 
     mark: bool
@@ -189,7 +202,10 @@ class MayRepair(NamedTuple):
 
 
 def may_repair_of(response: Any) -> MayRepair | None:
-    """The rights on the cluster that a repair needs; None without DESCRIBE on it, since nobody says then."""
+    """The user's rights on the cluster, as far as a repair needs them, by the response to `cluster_operations`.
+
+    None if the user lacks DESCRIBE on the cluster: brokers then do not say.
+    """
     granted = response.authorized_operations
     if response.error_code or not granted:
         return None

@@ -35,7 +35,7 @@ from parallax.replica.versions import Versions
 
 
 class PendingFetch:
-    """A Fetch that has been sent; the broker works on it while the caller does something else."""
+    """A Fetch that has been sent; its answer can be asked for later."""
 
     def __init__(
         self, connections: Connections, broker: int, positions: Sequence[FetchPosition], exchange: Exchange
@@ -51,12 +51,13 @@ class PendingFetch:
         """Wait for the answer to this Fetch.
 
         Args:
-            timeout_ms: how long from now, in milliseconds.
-            into: memory to receive into, overwritten by the next answer received into it; fresh memory by default.
+            timeout_ms: how long to wait from now, in milliseconds.
+            into: memory to receive into. The next answer that is received into it overwrites this one; fresh memory by
+                default.
 
         Raises:
             Throttled: the answer holds nothing, because a quota is used up.
-            ReplicaError: as :meth:`ReplicaClient.fetch`.
+            ReplicaError: the broker as a whole could not be asked.
         """
         response = self._connections.finish(self._broker, self._exchange, Deadline(timeout_ms), into)
         if response.error_code:
@@ -67,15 +68,15 @@ class PendingFetch:
         return requests.fetched(self._broker, self._positions, response)
 
     def cancel(self) -> None:
-        """Forget the answer to this Fetch; its connection is closed, since the answer would still come."""
+        """Give up this Fetch; its connection is closed, because the answer would still come on it."""
         self._exchange.drop()
 
 
 class ReplicaClient:
-    """Requests pinned to brokers by id; thread-safe, and calls to different brokers run in parallel.
+    """Sends each request to the broker that the caller names by its id; thread-safe.
 
-    Every call ends within its deadline, even if the broker hangs. After a failure the connection is dropped, and the
-    next call to that broker looks up its address again.
+    Calls to different brokers run in parallel. Every call ends within its deadline, even if the broker hangs. After a
+    failure the connection is closed, and the next call to that broker looks up its address again.
 
     Args:
         kafka: options in Kafka's spelling; see :mod:`parallax.replica.options`.
@@ -91,12 +92,16 @@ class ReplicaClient:
         self._is_paused: Callable[[int], bool] = lambda _: False
 
     def pause(self, is_paused: Callable[[int], bool]) -> None:
-        """Send no Fetch to brokers that a given function names; they still get all other requests."""
+        """Send no Fetch to some brokers; they still get all other requests.
+
+        Args:
+            is_paused: says, by a broker's id, whether it gets no Fetch at present.
+        """
         self._is_paused = is_paused
 
     @property
     def cluster_id(self) -> str:
-        """The id of the cluster that every answer comes from; empty where it has none. It is asked for once."""
+        """The id of the cluster from which all answers come; empty if it has none. The cluster is asked for it once."""
         if self._connections.identity.cluster_id is None:
             self.metadata([])
         return self._connections.identity.cluster_id or ""
@@ -106,12 +111,15 @@ class ReplicaClient:
 
         Returns:
             By address, those of ``bootstrap.servers`` first: the id of the cluster that answers there, or why nobody
-                does. It is ``OtherCluster`` where another cluster than the client's answers.
+                does. The value is ``OtherCluster`` if another cluster than the client's answers.
         """
         return self._connections.ask_each(self._timeout_ms if timeout_ms is None else timeout_ms)
 
     def brokers(self, *, timeout_ms: float | None = None) -> dict[int, Address]:
-        """By id, (host, port) of every broker seen since the client was made, also if it is down."""
+        """By id, (host, port) of every broker seen since the client was made.
+
+        Brokers that are down are included.
+        """
         self._connections.ask_metadata([], self._deadline(timeout_ms))
         return dict(self._connections.addresses)
 
@@ -119,14 +127,18 @@ class ReplicaClient:
         """What a broker shows of itself: version, TLS, and until when its certificate is valid.
 
         Raises:
-            ReplicaError: it could not be connected to.
+            ReplicaError: the broker could not be reached.
         """
         return self._connections.greeting(broker, self._deadline(timeout_ms))
 
     def metadata(
         self, topics: Sequence[str] | None = None, *, timeout_ms: float | None = None
     ) -> dict[str, TopicMetadata]:
-        """Describe topics, all by default, asking any broker that answers.
+        """By name, topics with their partitions, leaders and replicas; any broker may answer.
+
+        Args:
+            topics: names of topics; all by default.
+            timeout_ms: deadline of this call.
 
         Raises:
             Unreachable: no broker and no bootstrap server answered; DeadlineExceeded if one was still silent.
@@ -136,10 +148,11 @@ class ReplicaClient:
     def topic_configs(
         self, topics: Sequence[str], names: Sequence[str], *, timeout_ms: float | None = None
     ) -> dict[str, dict[str, str] | ReplicaError]:
-        """Settings of topics as the brokers apply them (DescribeConfigs), asking any broker that answers.
+        """Settings of topics as the brokers apply them (DescribeConfigs); any broker may answer.
 
         Returns:
-            By topic: value by name, or why they are not given. DESCRIBE_CONFIGS on the topic is needed.
+            By topic, value by name of setting, or why the broker does not give them. DESCRIBE_CONFIGS on the topic is
+            needed.
 
         Raises:
             Unreachable: no broker answered.
@@ -150,7 +163,7 @@ class ReplicaClient:
     def own_configs(
         self, broker: int, topics: Sequence[str], names: Sequence[str], *, timeout_ms: float | None = None
     ) -> dict[str, dict[str, Config] | ReplicaError]:
-        """Settings of topics as one broker shows them, and whether each is the topic's own.
+        """By topic, its settings as one broker shows them, each with whether it is the topic's own or a default.
 
         Raises:
             ReplicaError: the broker as a whole could not be asked.
@@ -160,7 +173,9 @@ class ReplicaClient:
         return requests.own_configs_of(broker, response)
 
     def may_alter_configs(self, topics: Sequence[str], *, timeout_ms: float | None = None) -> dict[str, bool]:
-        """By topic that any broker shows, whether the user may change its settings (ALTER_CONFIGS). It only asks.
+        """By topic that any broker shows, whether the user may change its settings (ALTER_CONFIGS).
+
+        This changes nothing.
 
         Raises:
             Unreachable: no broker answered.
@@ -169,32 +184,34 @@ class ReplicaClient:
         return requests.may_alter_configs_of(answer)
 
     def alter_configs(self, topic: str, settings: Mapping[str, str | None], *, timeout_ms: float | None = None) -> None:
-        """Change settings of a topic, by any broker.
+        """Change settings of a topic; any broker may be asked.
 
         Args:
-            topic: its name.
+            topic: the topic's name.
             settings: value by name; None removes the topic's own value.
             timeout_ms: deadline of this call.
 
         Raises:
             Unreachable: no broker answered, so that nobody knows whether the change was made.
-            ReplicaError: it was refused (ALTER_CONFIGS on the topic is needed).
+            ReplicaError: the change was refused (ALTER_CONFIGS on the topic is needed).
         """
         request = changes.alter_configs(topic, settings)
         changes.check_altered(topic, self._connections.ask_any(request, self._deadline(timeout_ms)))
 
     def write_end_marker(self, leader: int, marker: EndMarker, *, timeout_ms: float | None = None) -> None:
-        """Write an end marker into a partition, by its leader; it stays in the log, and ends what is open there.
+        """Have a partition's leader write an end marker; it ends the producer's open transaction for good.
 
         Raises:
-            Unreachable, DeadlineExceeded: the leader did not answer, so that nobody knows whether it was written.
-            ReplicaError: it was refused (ALTER or CLUSTER_ACTION on the cluster is needed).
+            Unreachable, DeadlineExceeded: the leader did not answer, so nobody knows whether the marker was written.
+            ReplicaError: the marker was refused (ALTER or CLUSTER_ACTION on the cluster is needed).
         """
         response = self._connections.exchange(leader, changes.write_end_marker(marker), self._deadline(timeout_ms))
         changes.check_written(leader, marker, response)
 
     def may_repair(self, *, timeout_ms: float | None = None) -> MayRepair | None:
-        """The rights on the cluster that a repair needs; it only asks. None where DESCRIBE on it is missing.
+        """The user's rights on the cluster, as far as a repair needs them; this only asks.
+
+        None if the user lacks DESCRIBE on the cluster.
 
         Raises:
             Unreachable: no broker answered.
@@ -203,25 +220,37 @@ class ReplicaClient:
         return changes.may_repair_of(answer)
 
     def reassign(self, place: TopicPartition, replicas: Sequence[int], *, timeout_ms: float | None = None) -> None:
-        """Have brokers hold a partition, the preferred leader first; it is under way when this returns.
+        """Begin a reassignment: have some brokers, and no others, hold a partition.
+
+        Args:
+            place: the partition.
+            replicas: ids of the brokers, the preferred leader first.
+            timeout_ms: deadline of this call.
 
         Raises:
-            Unreachable, DeadlineExceeded: no broker answered, so that nobody knows whether it was begun.
-            ReplicaError: it was refused (ALTER on the cluster is needed).
+            Unreachable, DeadlineExceeded: no broker answered, so nobody knows whether the reassignment has begun.
+            ReplicaError: the reassignment was refused (ALTER on the cluster is needed).
         """
         answer = self._connections.ask_any(changes.reassign(place, replicas), self._deadline(timeout_ms))
         changes.check_reassigned(place, answer)
 
     def elect(self, place: TopicPartition, *, timeout_ms: float | None = None) -> bool:
-        """Have a partition's preferred leader lead; False where it is not in sync yet. Errors as of `reassign`."""
+        """Make a partition's preferred leader its leader; False if it is not in sync yet.
+
+        Raises:
+            Unreachable, DeadlineExceeded: no broker answered, so nobody knows whether it leads.
+            ReplicaError: the election was refused (ALTER on the cluster is needed).
+        """
         return changes.check_elected(place, self._connections.ask_any(changes.elect(place), self._deadline(timeout_ms)))
 
     def reassignments(self, *, timeout_ms: float | None = None) -> dict[TopicPartition, tuple[int, ...]]:
-        """By partition that is being reassigned, the brokers that are to hold it in the end (DESCRIBE on the cluster).
+        """By partition that is being reassigned, ids of the brokers that are to hold it in the end.
+
+        It needs DESCRIBE on the cluster.
 
         Raises:
             Unreachable: no broker answered.
-            ReplicaError: it was refused.
+            ReplicaError: the brokers did not say.
         """
         answer = self._connections.ask_any(requests.list_reassignments(), self._deadline(timeout_ms))
         return requests.reassignments_of(answer)
@@ -229,13 +258,13 @@ class ReplicaClient:
     def log_dirs(
         self, broker: int, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
     ) -> list[LogDir]:
-        """The log directories of a broker, and how large its replicas of partitions are.
+        """The log directories of a broker, with the sizes of its replicas of some partitions.
 
         It needs DESCRIBE on the cluster.
 
         Raises:
             BrokerTooOld: the broker does not say how large the volumes are (below Kafka 3.3).
-            ReplicaError: it could not be asked, or did not say.
+            ReplicaError: the broker could not be asked, or did not say.
         """
         request = requests.describe_log_dirs(partitions)
         return requests.log_dirs_of(broker, self._connections.exchange(broker, request, self._deadline(timeout_ms)))
@@ -312,16 +341,19 @@ class ReplicaClient:
     def log_end_offsets(
         self, broker: int, partitions: Sequence[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int | ReplicaError]:
-        """Log end offsets of one broker's replicas, by ListOffsets, asked as Kafka's debugging replica."""
+        """By partition, the log end offset of one broker's replica, or why it is not known.
+
+        It is asked for by ListOffsets with the replica id that Kafka reserves for debugging, so that followers answer.
+        """
         places = Places.of(partitions)
         return _listed(places, *self._list_offsets(broker, places, requests.LATEST, versions.LIST_OFFSETS, timeout_ms))
 
     def local_log_starts(
         self, broker: int, partitions: Sequence[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int | ReplicaError]:
-        """The first offset that each of one broker's replicas holds itself.
+        """By partition, the first offset that one broker's replica holds itself, or why it is not known.
 
-        What is below is in tiered storage (KIP-405). Without tiered storage it is the log start.
+        Offsets below are in tiered storage (KIP-405). Without tiered storage it is the log start.
 
         Raises:
             BrokerTooOld: the broker does not know of tiered storage (below Kafka 3.6).
@@ -341,15 +373,15 @@ class ReplicaClient:
     def watermarks(
         self, broker: int, partitions: Sequence[TopicPartition], *, timeout_ms: float | None = None
     ) -> Marks:
-        """How far one broker's replicas go, without fetching a record: a Fetch at each log end offset.
+        """How far the logs of one broker's replicas go; no record is fetched, since each Fetch is at a log end offset.
 
         Args:
             broker: id of the broker to ask.
-            partitions: the partitions to ask about. What can be prepared for `Places` is prepared only once.
+            partitions: the partitions to ask about. As `Places`, they are prepared for such requests only once.
             timeout_ms: deadline of this call.
 
         Returns:
-            By partition, how far it goes or why that is not known; a mapping that also gives its columns.
+            By partition, how far its log goes, or why that is not known.
 
         Raises:
             ReplicaError: the broker as a whole could not be asked.
@@ -369,7 +401,10 @@ class ReplicaClient:
     def describe_producers(
         self, broker: int, partitions: Sequence[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, list[ProducerState] | ReplicaError]:
-        """The producers that one broker's replicas remember, with their open transactions (KIP-664)."""
+        """By partition, the producers that one broker's replica remembers, with their open transactions (KIP-664).
+
+        If the replica does not say, the value is the error.
+        """
         request = requests.describe_producers(partitions)
         response = self._connections.exchange(broker, request, self._deadline(timeout_ms))
         return requests.producers_of(broker, partitions, response)
@@ -377,9 +412,11 @@ class ReplicaClient:
     def list_transactions(
         self, producer_ids: Sequence[int] = (), *, timeout_ms: float | None = None
     ) -> TransactionListings:
-        """Ask every broker for the transactions that it coordinates (KIP-664).
+        """The transactions that each broker coordinates (KIP-664).
 
-        These are all transactions, unless producer ids are given.
+        Args:
+            producer_ids: list only transactions of these producers; all by default.
+            timeout_ms: deadline of this call.
         """
         deadline = self._deadline(timeout_ms)
         self._connections.ask_metadata([], deadline.part(0.4))
@@ -405,17 +442,21 @@ class ReplicaClient:
     def describe_transactions(
         self, broker: int, transactional_ids: Sequence[str], *, timeout_ms: float | None = None
     ) -> list[TransactionListing]:
-        """Ask a coordinator for transactions with their partitions, without those that it refuses (KIP-664)."""
+        """Some transactions with their partitions, as their coordinator describes them (KIP-664).
+
+        Transactions that it refuses to describe are left out.
+        """
         request = requests.describe_transactions(transactional_ids)
         return requests.described_transactions(
             broker, self._connections.exchange(broker, request, self._deadline(timeout_ms))
         )
 
     def may_describe_transactions(self, *, timeout_ms: float | None = None) -> bool:
-        """Whether DESCRIBE on transactional ids in general is granted, or no authorizer asks for it.
+        """Whether the user has DESCRIBE on all transactional ids, or needs no right for that.
 
-        A coordinator leaves out of its list what may not be described, without an error. So this asks for an id that
-        nobody has: the right is checked before the id is looked up (``KafkaApis.handleDescribeTransactionsRequest``).
+        Without the right, a coordinator silently leaves transactions out of its list. So this asks it to describe an
+        id that nobody has: it checks the right before it looks for the id
+        (``KafkaApis.handleDescribeTransactionsRequest``).
 
         Raises:
             Unreachable: no broker answered.
@@ -459,7 +500,7 @@ class ReplicaClient:
         return None if answer.error_code == 1 or diverging is None or diverging[1] < 0 else diverging
 
     def close(self) -> None:
-        """Close all idle connections; calls that still run end as they would."""
+        """Close all idle connections; calls that are under way still end normally."""
         self._connections.close()
 
     def _deadline(self, timeout_ms: float | None) -> Deadline:
@@ -477,7 +518,13 @@ def _listed(
 def watermarks_of(
     client: ReplicaClient, broker: int, place: TopicPartition, *, timeout_ms: float | None = None
 ) -> Watermarks:
-    """How far one replica's log goes; for the arguments see `ReplicaClient.watermarks`.
+    """How far one replica's log goes.
+
+    Args:
+        client: asks the broker.
+        broker: id of the broker to ask.
+        place: the partition.
+        timeout_ms: deadline of this call.
 
     Raises:
         ReplicaError: the broker does not say.

@@ -1,8 +1,8 @@
 """One connection to one broker: framed requests and responses, each within a deadline.
 
-The message formats and the SASL mechanisms are kafka-python's. The socket is our own, blocking, and its timeout is what
-is left of the deadline. A response of megabytes goes from the kernel into one buffer and is never copied again. There
-is no event loop that could delay a caller beyond its deadline.
+kafka-python provides the message formats and the SASL mechanisms. The socket is Parallax's own. It blocks, and its
+timeout is what is left of the deadline, so no event loop can delay a caller beyond that. A response of megabytes goes
+from the operating system into one buffer and is never copied again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ProtocolError(ConnectionError):
 
 
 class WrongProtocol(ConnectionError):  # noqa: N818 - as the errors of this package are named
-    """The broker's answer proves that it speaks TLS where none was set, or none where TLS was set."""
+    """The broker's answer proves that only one side speaks TLS: the broker, or the options."""
 
 
 class Deadline:
@@ -79,12 +79,12 @@ class Deadline:
         return left
 
     def part(self, share: float) -> Deadline:
-        """A shorter deadline, after a share (0 to 1) of the time that is left."""
+        """A nearer deadline, which leaves a share (0 to 1) of the time that is left."""
         return Deadline(self.remaining() * 1000 * share)
 
 
 class ReceiveBuffer:
-    """Memory that responses are received into, one after the other; each overwrites the one before."""
+    """Memory into which responses are received; each overwrites the one before."""
 
     def __init__(self) -> None:
         self._array = np.empty(0, np.uint8)
@@ -96,7 +96,10 @@ class ReceiveBuffer:
         return self._array.data[:size]
 
     def shrink(self) -> None:
-        """Free the memory that one large response needed; a view of it that is still held stays valid."""
+        """Free the memory if a large response has made it large.
+
+        Views of it that are in use stay valid.
+        """
         if self._array.size > _KEPT:
             self._array = np.empty(0, np.uint8)
 
@@ -107,10 +110,10 @@ class Connection:
     Only one thread may use it from request to response.
 
     Raises:
-        OSError: the broker refused, closed, or (TimeoutError) did not answer in time.
-        ProtocolError: it answered, but not in Kafka's protocol.
-        WrongProtocol: it speaks TLS and is asked without, or the other way round.
-        Unauthorized: it rejected the credentials.
+        OSError: the broker refused or closed the connection, or (TimeoutError) did not answer within the deadline.
+        ProtocolError: the broker answered, but not in Kafka's protocol.
+        WrongProtocol: the broker speaks TLS though the options say plain text, or the other way round.
+        Unauthorized: the broker rejected the credentials.
     """
 
     def __init__(self, address: Address, options: Options, deadline: Deadline) -> None:
@@ -133,8 +136,8 @@ class Connection:
 
         Args:
             request: a request of kafka.protocol, or a ``looking.Written``.
-            accepted: the acceptable versions of it.
-            deadline: by when it must have been sent.
+            accepted: the acceptable versions of the request.
+            deadline: by when the request must have been sent.
 
         Raises:
             BrokerTooOld: the broker speaks none of these versions.
@@ -173,10 +176,10 @@ class Connection:
             raise ProtocolError(f"the answer is not a {kind.name}") from error
 
     def is_another(self, broker: int, deadline: Deadline) -> bool | None:
-        """Whether another broker than the one with id ``broker`` answers here; None where it does not say.
+        """Whether another broker than the one with id ``broker`` answers on this connection; None if it does not say.
 
         Raises:
-            OSError: it did not answer.
+            OSError: nobody answered.
         """
         request = requests.who_answers(broker)
         try:
@@ -185,7 +188,7 @@ class Connection:
             return None
 
     def cluster_id(self, deadline: Deadline) -> str:
-        """The id of the cluster that answers here; empty where it gives none.
+        """The id of the cluster that answers on this connection; empty if it gives none.
 
         Raises:
             OSError: nobody answered.
@@ -205,7 +208,7 @@ class Connection:
         return Greeting(inferred, self._sock.version(), seconds)
 
     def close(self) -> None:
-        """Close the socket; harmless when it is closed already."""
+        """Close the socket; does nothing if it is closed already."""
         self._sock.close()
 
     def _frame(self, deadline: Deadline, into: ReceiveBuffer | None) -> memoryview:
@@ -305,19 +308,19 @@ def _connect(address: Address, options: Options, deadline: Deadline) -> socket.s
 
 
 def wrong_protocol(failure: Exception, address: Address, options: Options, deadline: Deadline) -> WrongProtocol | None:
-    """Find out whether a broker failed because it speaks TLS where none is set, or none where TLS is set.
+    """Find out whether a connection failed because only one side, the broker or the options, speaks TLS.
 
-    It is asked once more, the other way. That takes time that other brokers may need. So call it only when all have
-    failed.
+    The broker is asked once more, the other way. That takes time that other brokers may need, so call this only when
+    all have failed.
 
     Args:
-        failure: how it failed.
-        address: its address.
+        failure: how the connection failed.
+        address: the broker's address.
         options: options of the connection that failed.
-        deadline: for all of this.
+        deadline: by when this must end.
 
     Returns:
-        What its answer proves; None where it proves nothing.
+        The error that says so; None if the broker's answer does not prove it.
     """
     if isinstance(failure, WrongProtocol):
         return failure

@@ -1,7 +1,7 @@
-"""Connections to the brokers of a cluster: addresses, idle connections, one way to send a request and to retry it.
+"""Connections to the brokers of a cluster: addresses, idle connections, and how a request is sent and retried.
 
-A request goes to a *target*. That is a broker by its id, with the address that the cluster's metadata give. Or it is an
-address, given or learnt, where any broker may answer.
+A request goes to a *target*. That is either a broker's id, and metadata say at which address it is. Or it is an
+address, from the options or from metadata, at which any broker may answer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Connections:
     """The connections that the threads of a client share; all methods are thread-safe.
 
     Args:
-        options: where to start from, and how to connect.
+        options: the addresses to start from, and how to connect.
 
     Attributes:
         addresses: by id, the address of every broker seen so far, also of those that are down.
@@ -78,7 +78,7 @@ class Connections:
         """Send a request to one broker, and wait for the answer.
 
         Raises:
-            ReplicaError: it did not answer.
+            ReplicaError: the broker did not answer.
         """
         return self.finish(broker, self.begin(broker, request, deadline), deadline)
 
@@ -86,7 +86,7 @@ class Connections:
         """What a broker showed of itself when the connection was made.
 
         Raises:
-            ReplicaError: it could not be connected to.
+            ReplicaError: the broker could not be reached.
         """
         with self._as_replica_errors(broker, deadline):
             connection = self.take(broker, deadline)
@@ -144,14 +144,14 @@ class Connections:
     def ask_each(self, timeout_ms: float) -> dict[Address, str | ReplicaError]:
         """Ask every address by itself, all at the same time: the configured ones, and those in the last metadata.
 
-        An address that a broker had once may belong to anybody by now, and is not asked any more.
+        An address that a broker had before may belong to anybody by now, and is not asked any more.
 
         Args:
             timeout_ms: how long each of them has, in milliseconds.
 
         Returns:
-            By address, those given first: the id of the cluster that answers there, or why nobody does. It is
-                `OtherCluster` where another cluster than this client's answers.
+            By address, the configured ones first: the id of the cluster that answers there, or why nobody does. The
+                value is `OtherCluster` if another cluster than this client's answers.
         """
         with self._lock:
             addresses = list(dict.fromkeys([*self._options.bootstrap, *self._advertised]))
@@ -170,7 +170,7 @@ class Connections:
             return Unreachable(self._failure(address, error, deadline))
 
     def ask_metadata(self, topics: Sequence[str] | None, deadline: Deadline) -> Any:
-        """Metadata from the first address that answers; what it says of the brokers is remembered."""
+        """Metadata from the first address that answers; the brokers' addresses in it are remembered."""
         return self._learnt(self.ask_any(requests.metadata(topics), deadline))
 
     def _learnt(self, metadata: Any) -> Any:
@@ -210,7 +210,7 @@ class Connections:
     def give_back(self, target: Target, connection: Connection) -> None:
         """Keep a connection for the next request.
 
-        It is closed where enough are kept, or the broker has moved.
+        If enough are kept already, or if the broker's address has changed, it is closed.
         """
         with self._lock:
             idle = self._idle.setdefault(target, [])
@@ -224,7 +224,7 @@ class Connections:
         connection.close()
 
     def close(self) -> None:
-        """Close idle connections; calls that still run end as they would."""
+        """Close idle connections; calls that are under way still end normally."""
         with self._lock:
             idle, self._idle = self._idle, {}
         for connections in idle.values():
@@ -274,15 +274,15 @@ class Connections:
 
 
 class Exchange:
-    """One request to one target and its response.
+    """One request to one target, and its response.
 
-    An idle connection may have died without notice. So where one fails, the request is sent once more on a new
-    connection, to the broker's address in the cluster's present metadata. Both methods close the connection when they
-    raise.
+    An idle connection may have died without notice. So if one fails, the request is sent once more on a new
+    connection, to the broker's address in the cluster's present metadata. If `send` or `receive` raises, the connection
+    has been closed.
 
     Raises:
-        OSError: the target refused, closed, or (TimeoutError) did not answer in time.
-        ReplicaError: it has no address, speaks no acceptable version, or rejected the credentials.
+        OSError: the target refused or closed the connection, or (TimeoutError) did not answer within the deadline.
+        ReplicaError: the target has no address, speaks no acceptable version, or rejected the credentials.
     """
 
     def __init__(self, connections: Connections, target: Target, request: Request) -> None:
@@ -299,7 +299,7 @@ class Exchange:
         """Wait for the response to the request.
 
         Args:
-            deadline: by when it must have come.
+            deadline: by when the response must have come.
             into: memory to receive into; fresh memory by default.
         """
         if self._connection is None:
@@ -338,7 +338,7 @@ class Exchange:
 
 
 def _translate(error: BaseException, broker: int, deadline: Deadline) -> ReplicaError | None:
-    """The error as ours; None where it is not for us to translate."""
+    """The error as ours; None if it is not for us to translate."""
     if isinstance(error, ReplicaError):
         return error.at(broker=broker)
     if isinstance(error, TimeoutError):

@@ -1,7 +1,7 @@
 """Decodes the record batches of a Fetch response into columns, one row for each record or end marker.
 
-One walk over the records of a Fetch response finds the batch headers. The batches are checked by CRC32C and
-decompressed. One compiled kernel decodes them into numpy columns. Python runs per compressed batch, never per record.
+One pass over a Fetch response finds the batch headers. The batches are checked by CRC32C and decompressed. Compiled
+code decodes them into numpy columns. Python runs once per compressed batch, never per record.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SMALL_BATCH = 1024
 
 
 class Payload(StrEnum):
-    """Which of a record's bytes are recorded as well as their hashes (setting ``read.payload``)."""
+    """Which of a record's bytes are recorded besides the hashes of key and content (setting ``read.payload``)."""
 
     HASH = "hash"
     KEY = "key"
@@ -48,15 +48,15 @@ class Payload(StrEnum):
 
 @dataclass(frozen=True)
 class ContentHasher:
-    """The keyed identity of keys and contents: SipHash-2-4 (Aumasson, Bernstein 2012).
+    """Hashes keys and contents of records with a secret key, by SipHash-2-4 (Aumasson, Bernstein 2012).
 
-    It is a pseudo-random function: without the key, a hash reveals nothing about what was hashed, not even by guessing.
+    Equal hashes stand for equal keys or contents. Without the secret key, a hash reveals nothing about what was hashed,
+    not even to somebody who guesses.
 
-    A record's key gets the 128-bit variant. Its content gets the 64-bit variant, over the bytes from the value's length
-    to the end of the headers. So a null value differs from an empty one, and no byte can move between value and headers
-    unnoticed. The bytes are hashed in canonical form, as a broker that cleans writes them. Lengths are in their
-    shortest form, null is -1, and names of headers are decoded and encoded again as Java does it
-    (`parallax.model.CONTENT_VERSION`).
+    A record's key gets a hash of 128 bits. Its content gets one of 64 bits, over the bytes from the value's length to
+    the end of the headers. So a null value differs from an empty one, and no byte can move between value and headers
+    unnoticed. Bytes are hashed in the form in which a cleaner writes them again: lengths are as short as possible, null
+    is -1, and names of headers are decoded and encoded as Java does it (`parallax.model.CONTENT_VERSION`).
 
     Args:
         key: 16 secret bytes; views are comparable only if they were hashed with the same key.
@@ -78,14 +78,14 @@ class ContentHasher:
 
     @property
     def words(self) -> tuple[np.uint64, np.uint64]:
-        """The key as SipHash takes it: two little-endian words."""
+        """The secret key as two little-endian words, which is how SipHash takes it."""
         low, high = struct.unpack("<QQ", self.key)
         return np.uint64(low), np.uint64(high)
 
     def key_hash(self, key: bytes | None) -> tuple[int, int]:
-        """The hash of a key as (hi, lo) as in the columns; (0, 0) for a null key.
+        """The hash of a record's key as two signed numbers (hi, lo), as the columns have it; (0, 0) for a null key.
 
-        ``hi << 64 | lo`` is the digest read little-endian.
+        ``hi << 64 | lo`` is the digest as a little-endian number.
         """
         if key is None:
             return 0, 0
@@ -93,7 +93,7 @@ class ContentHasher:
         return signed(high), signed(low)
 
     def content_hash(self, content: bytes) -> int:
-        """Hash of a record's bytes from the value's length varint to the end of its headers."""
+        """The hash of a record's content: its bytes from the value's length to the headers' end."""
         return signed(kernels.siphash64(_frozen(content), 0, len(content), *self.words))
 
 
@@ -140,10 +140,12 @@ class Columns:
         return len(self.offset)
 
     def only(self, wanted: Array) -> Columns:
-        """The columns of some rows only; their ``batches`` do not count the rows.
+        """A copy with some of the rows only.
+
+        Its ``batches`` stay those of all rows, so their numbers of rows do not fit the copy.
 
         Args:
-            wanted: bool[n], a mask.
+            wanted: bool[n], whether to keep each row.
         """
         kept: dict[str, Any] = {name: getattr(self, name)[wanted] for name in DTYPES}
         for name in ("keys", "values", "headers"):
@@ -152,7 +154,10 @@ class Columns:
         return replace(self, **kept)
 
     def epochs_at(self, offsets: Sequence[int]) -> dict[int, int]:
-        """By offset, the leader epoch of the first batch that ends there or above, if there is one."""
+        """By offset, the leader epoch of the first batch that ends at or above it.
+
+        Offsets above all batches are left out.
+        """
         at = np.searchsorted(self.batches[:, kernels.LAST], np.asarray(offsets, np.int64))
         known = zip(offsets, at.tolist(), strict=True)
         return {offset: int(self.batches[row, kernels.EPOCH]) for offset, row in known if row < len(self.batches)}
@@ -167,7 +172,7 @@ def decode(
     end: int | None = None,
     inflater: Inflater | None = None,
 ) -> Columns:
-    """Decode the record batches of a Fetch response into one set of columns (`decode_slices`, joined).
+    """Decode the record batches of a Fetch response into one set of columns; arguments as of `decode_slices`.
 
     Raises:
         CorruptBatch: a CRC or the structure is wrong; it names the batch.
@@ -189,21 +194,23 @@ def decode_slices(
 ) -> Iterator[Columns]:
     """Decode the record batches of a Fetch response, in slices of bounded size.
 
-    Nothing holds more than `WINDOW` decompressed bytes or `SLICE_ROWS` rows at a time, however large a batch is when
-    inflated. A slice may end in the middle of a batch; its ``next_offset`` is then the one behind its last record.
+    At most 32 MiB (`WINDOW`) of decompressed bytes and half a million rows (`SLICE_ROWS`) are in memory at a time,
+    however large a batch is when decompressed. A slice may end within a batch. Its ``next_offset`` is then the offset
+    after its last record.
 
     Args:
-        records: bytes-like; whole batches of format v2, the last of which may be truncated. Slices do not refer to it.
-        hasher: identity of keys and contents.
-        payload: which bytes to copy out as well as the hashes. Of a record beyond `WINDOW`, only a key of up to 1 MiB
+        records: bytes of whole batches of format v2, the last of which may be truncated. Slices do not refer to them.
+        hasher: hashes keys and contents.
+        payload: which bytes to copy out besides the hashes. Of a record larger than `WINDOW`, only a key of up to 1 MiB
             is copied.
         start: rows below this offset are left out.
         end: rows at or above this offset are left out; no limit by default.
-        inflater: reuses memory from call to call, in one thread; by default each call takes its own.
-        table: a `batch_table`, where the caller has one or wants the first batches only.
+        inflater: keeps memory from call to call, in one thread; by default each call takes its own.
+        table: the `batch_table` of the records, or the first rows of it to decode only those batches; by default it is
+            made.
 
     Yields:
-        Columns in offset order; what lies in front of a fault comes before the error.
+        Columns in offset order. If a batch is broken, the rows before it are yielded before the error is raised.
 
     Raises:
         CorruptBatch: a CRC or the structure is wrong; it names the batch.
@@ -327,11 +334,12 @@ def _frozen(data: Any) -> Array:
 
 
 def batch_table(records: Any) -> tuple[Array, ReplicaError | None]:
-    """The headers of the whole batches, int64[m, kernels.TABLE_WIDTH], unchecked by CRC.
+    """The headers of all whole batches of a Fetch response; no CRC is checked.
 
     Returns:
-        The headers in front of the first broken batch, and what is wrong with that one. Batches of an older format, and
-            all behind them, are left out too.
+        int64[m, kernels.TABLE_WIDTH]: a header for each batch before the first broken one, or the first one of an older
+            format.
+        What is wrong with the broken batch; None if none is broken.
     """
     data = _frozen(records)
     table, problem, at = kernels.walk(data)

@@ -1,18 +1,19 @@
 """Sums of what a replica showed, for each block of offsets. Replicas with equal sums showed the same, row for row.
 
-Offsets fall into aligned blocks of `BLOCK`. Each row has a keyed fingerprint of 128 bits. A digest is how many rows of
-each kind a block has, and the sum of their fingerprints. Sums of parts add up to the sum of the whole, wherever they
-were divided and in any order. A row that stays may be changed by a cleaner or an election. What they may change is left
-out: the batch's leader epoch, and of an end marker all but its offset, producer and type (docs/contribute/theory.md,
-I1).
+A block is 4,096 (`BLOCK`) offsets. Each row has a keyed fingerprint of 128 bits. The digest of a block is how many rows
+of each kind it has, and the sum of their fingerprints. A block may be divided into parts at any offset: their sums add
+up to the sum of the block, in any order. A cleaner or an election may change some fields of a row that stays. These
+fields do not go into the fingerprint: the batch's leader epoch, and of an end marker all but its offset, producer and
+type (docs/contribute/theory.md).
 
-Sums say nothing of transactions that are open at the end of a block. So each part also says, for each producer, what it
-ends and what it leaves open (`MOVE`). `carried` follows that from part to part.
+Sums say nothing of transactions that are open at the end of a block. So each part also lists, for each producer, which
+transaction it ends and which it leaves open (`MOVE`). `carried` follows transactions from part to part.
 
-The fingerprint is NH (Black and others, UMAC, 1999) over the row's words with a secret key. It is mixed so that what
-differs in two rows does not cancel in a sum. Two given rows that differ have equal fingerprints with a probability of
-at most 2^-64 over the keys. Keys and contents are keyed hashes already, so it behaves as a random number of 128 bits.
-Among 10^15 pairs of blocks that differ, one is taken for equal with a probability of 3 in 10^24.
+The fingerprint is NH (Black and others, UMAC, 1999) of the row's words under a secret key. It is mixed, so that
+differences in two rows do not cancel out in a sum. Two given rows that differ have equal fingerprints with a
+probability of at most 2^-64 over the keys. Keys and contents are keyed hashes already, so a fingerprint behaves as a
+random number of 128 bits. Among 10^15 pairs of blocks that differ, one is taken for equal with a probability of 3 in
+10^24.
 """
 
 from __future__ import annotations
@@ -307,8 +308,8 @@ class Digests:
     """The sums of some rows, and which transactions they end and leave open.
 
     Attributes:
-        parts: `PART`, in the order of the rows. One block may have several parts, which are to be added up.
-        moves: `MOVE`, in the order of the parts; within a part in no order.
+        parts: an array of `PART`, in the order of the rows. If a block has several parts, add them up.
+        moves: an array of `MOVE`, in the order of the parts; within a part in no order.
     """
 
     parts: Array
@@ -321,7 +322,7 @@ class Digests:
 
     @classmethod
     def concat(cls, several: list[Digests]) -> Digests:
-        """Join several digests, their parts one behind the other."""
+        """Several digests as one, with all their parts in the given order."""
         if not several:
             return cls.none()
         moves = [one.moves.copy() for one in several]
@@ -333,10 +334,10 @@ class Digests:
 
 
 class Digester:
-    """Makes the digests of rows, batch by batch; one for each thread.
+    """Makes the digests of rows, batch by batch; each thread needs its own.
 
     Args:
-        key: 16 secret bytes, those of the hashes; sums are comparable only where both were made with the same key.
+        key: the 16 secret bytes with which keys and contents were hashed; sums are comparable only under the same key.
         bits: how many of the fingerprint's 128 bits to use; fewer are for tests of collisions.
         block_bits: the length of a block as a power of two; fewer bits are for tests with few rows.
 
@@ -359,9 +360,9 @@ class Digester:
         """The digests of some rows of one reader.
 
         Args:
-            begins: int64[m + 1]: where each run of rows of one range begins, and where the last run ends.
-            ranges: int32[m]: for each run, the number that the caller gives its range, as in `PART`.
-            columns: by name, `COLUMNS`; rows of one reader in offset order, without position rows.
+            begins: int64[m + 1]: index of the first row of each run of rows from one range, and where the last ends.
+            ranges: int32[m]: for each run, the number that the caller gives its range; `PART` repeats it.
+            columns: the rows as arrays by name (`COLUMNS`), in offset order, without position rows.
         """
         n = len(columns["offset"])
         if len(self._parts) < n:
@@ -375,12 +376,12 @@ class Digester:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A transaction that is still open where a part ends.
+    """A transaction that is still open where a part of a reader's rows ends.
 
     Attributes:
-        start: offset of its first record, as the reader showed it.
-        outcome: the outcome that the reader gives its records, an `Outcome`.
-        key_hash_hi: high half of the hash of that record's key; 0 where the key is null.
+        start: offset of its first record that the reader showed.
+        outcome: the `Outcome` that the reader gives its records.
+        key_hash_hi: high half of the hash of the first record's key; 0 if the key is null.
         key_hash_lo: low half of the same hash.
     """
 
@@ -391,15 +392,15 @@ class Open:
 
 
 def carried(before: Mapping[int, Open], moves: Array) -> tuple[dict[int, Open], int]:
-    """Which transactions of a reader are open behind one part of its rows, from those that were open before it.
+    """The transactions that are open at the end of one part of a reader's rows.
 
     Args:
         before: by producer id, the transactions that are open where the part begins.
-        moves: `MOVE` of the part.
+        moves: the part's `MOVE`.
 
     Returns:
-        The transactions that are open where the part ends.
-        How many transactions that were open where it begins show another outcome in it than before.
+        By producer id, the transactions that are open where the part ends.
+        How many of those in ``before`` have another outcome in this part.
     """
     after, against = dict(before), 0
     for move in moves:

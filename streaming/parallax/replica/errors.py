@@ -17,11 +17,11 @@ class ReplicaError(Exception):
     """A replica could not be asked, or its answer could not be used.
 
     Attributes:
-        broker: id of the broker that was asked; None where no broker is concerned.
-        topic: topic concerned, or None.
-        partition: partition concerned, or None.
-        problem: the text without the place.
-        event: the event of a position row that reports such a failure; None where the class alone does not say.
+        broker: id of the broker that was asked; None if the error is about no broker.
+        topic: the topic that the error is about, or None.
+        partition: the partition that the error is about, or None.
+        problem: the text without broker, topic and partition.
+        event: the `ReadEvent` with which a reader reports such a failure; None if the class alone does not decide it.
     """
 
     event: ClassVar[ReadEvent | None] = None
@@ -55,7 +55,7 @@ class ReplicaError(Exception):
         return ", ".join(parts)
 
     def at(self, *, broker: int | None = None, topic: str | None = None, partition: int | None = None) -> Self:
-        """Fill in broker and partition where the error has none yet; returns the error itself."""
+        """Fill in broker, topic and partition if the error has none yet; returns the error itself."""
         self.broker = broker if self.broker is None else self.broker
         self.topic = topic if self.topic is None else self.topic
         self.partition = partition if self.partition is None else self.partition
@@ -73,7 +73,7 @@ def _rebuild(kind: type[ReplicaError], state: dict[str, Any]) -> ReplicaError:
 
 
 class Unreachable(ReplicaError):
-    """The broker refused, closed or garbled the connection."""
+    """The broker refused or closed the connection, or answered nonsense."""
 
     event = ReadEvent.UNREACHABLE
 
@@ -82,7 +82,7 @@ class OtherCluster(Unreachable):
     """Another cluster answers than the intended one; its answers are not used.
 
     Attributes:
-        cluster_id: the id that it answers with; empty where it gives none.
+        cluster_id: the id of the cluster that answers; empty if it gives none.
     """
 
     def __init__(self, problem: str, *, cluster_id: str = "", **place: Any) -> None:
@@ -105,10 +105,10 @@ class DeadlineExceeded(Unreachable):
 class Throttled(DeadlineExceeded):
     """The broker gave no records, because the client has used up its quota.
 
-    It answers nothing more on the connection for a while.
+    The broker answers nothing more on this connection for a while.
 
     Attributes:
-        wait_ms: how long that is, in milliseconds.
+        wait_ms: how long the broker waits, in milliseconds.
     """
 
     def __init__(self, wait_ms: int, **place: Any) -> None:
@@ -125,7 +125,7 @@ class NotHosted(ReplicaError):
 class OffsetOutOfRange(ReplicaError):
     """The offset is below the replica's log start or above its log end (error 1).
 
-    The answer does not report the watermarks.
+    The broker's answer does not say where the log begins and ends.
     """
 
 
@@ -136,13 +136,14 @@ class MovedToTieredStorage(ReplicaError):
 
 
 class LogTruncated(ReplicaError):
-    """The log was truncated below the reader's position, so it no longer holds what was read of it.
+    """The log was truncated below the reader's position, so it no longer holds all that was read of it.
 
-    It may have grown since.
+    It may have grown since, and hold other records at these offsets.
 
     Attributes:
-        end: the offset up to which it still holds what was read.
-        known: whether the log says so itself, by its leader epochs; otherwise it has forgotten the epoch that was read.
+        end: the offset up to which the log still holds what was read.
+        known: whether the log's leader epochs give this offset; otherwise the replica has forgotten the epoch that was
+            read, and may hold less of it.
     """
 
     event = ReadEvent.LOG_TRUNCATED
@@ -183,9 +184,9 @@ class BatchError(ReplicaError):
     """Something is wrong with one batch.
 
     Attributes:
-        base_offset: base offset of the batch, as its header says; -1 where no batch is concerned.
-        last_offset: last offset of the batch, as its header says; -1 where no batch is concerned. Where the batch's CRC
-            is wrong, it vouches for neither offset.
+        base_offset: base offset of the batch by its header; -1 if the error is about no certain batch.
+        last_offset: last offset of the batch by its header; -1 if the error is about no certain batch. If the batch's
+            CRC is wrong, both offsets may be wrong as well.
     """
 
     def __init__(self, problem: str, *, base_offset: int = -1, last_offset: int = -1, **place: Any) -> None:
@@ -195,7 +196,7 @@ class BatchError(ReplicaError):
 
 
 class CorruptBatch(BatchError):
-    """A record batch failed its CRC or its structure."""
+    """The CRC of a record batch is wrong, or its structure is."""
 
     event = ReadEvent.CORRUPT_BATCH
 
@@ -207,7 +208,7 @@ class Unsupported(BatchError):
 
 
 class BadOption(ReplicaError):
-    """An option of Kafka's is unknown or ill-typed, or needs something that is missing.
+    """A client option of Kafka is unknown or ill-typed, or needs something that is missing.
 
     Attributes:
         option: name of the option.
@@ -262,7 +263,7 @@ def from_code(
         topic: topic that the answer is about.
         partition: partition that the answer is about.
         detail: the broker's own words, if it sent any.
-        needs: the right on the topic that the request needs.
+        needs: the right on the topic that the request needs, which the error names if the right is missing.
     """
     if code in _MISSING:
         return _unauthorized(code, needs, detail, broker=broker, topic=topic, partition=partition)

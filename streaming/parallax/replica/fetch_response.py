@@ -1,8 +1,8 @@
-"""The answer to a Fetch of version 11 to 13, read without copying the records.
+"""Reads the answer to a Fetch of version 11 to 13 without copying the records.
 
-kafka-python's decoder would copy them, which at some gigabytes a second is a good part of a reader's work. The layout
-is FetchResponse.json of Kafka's clients. Version 12 is the first with compact lengths and tagged fields (KIP-482),
-version 13 the first that names topics by their ids (KIP-516).
+kafka-python's decoder would copy them, which would take much of a reader's time. The layout is that of
+FetchResponse.json of Kafka's clients. Version 12 is the first with compact lengths and tagged fields (KIP-482). Version
+13 is the first that names topics by their ids (KIP-516).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ BY_ID = 13
 
 
 def no_aborted() -> np.ndarray[Any, np.dtype[np.int64]]:
-    """An empty list of aborted transactions."""
+    """An empty list of aborted transactions: int64[0, 2] of producer id and first offset."""
     return np.empty((0, 2), np.int64)
 
 
 @dataclass
 class PartitionAnswer:
-    """The part of an answer that is about one partition, unchanged.
+    """The part of an answer that is about one partition, with Kafka's own fields.
 
-    Its topic has either a name or an id.
+    Either the topic's name or its id is empty.
     """
 
     topic: str
@@ -55,11 +55,15 @@ class FetchAnswer:
 
 
 def parse(body: memoryview, version: int) -> FetchAnswer:
-    """Read an answer; its ``records`` are views of ``body``.
+    """Read the answer to a Fetch; its ``records`` are views of ``body``, not copies.
+
+    Args:
+        body: the answer's bytes.
+        version: the version of the Fetch.
 
     Raises:
-        ValueError: it is truncated, or its lengths make no sense.
-        struct.error: it is truncated.
+        ValueError: the answer is truncated, or its lengths make no sense.
+        struct.error: the answer is truncated.
     """
     cursor = Cursor(body, flexible=version >= 12)
     throttle, error_code, _session = cursor.take(">ihi")
@@ -76,7 +80,8 @@ def partition_answer(cursor: Cursor, topic: str, topic_id: str = "") -> Partitio
     """Read the part of an answer that is about one partition of a topic.
 
     Raises:
-        ValueError, struct.error: see `parse`.
+        ValueError: the answer is truncated, or its lengths make no sense.
+        struct.error: the answer is truncated.
     """
     answer = PartitionAnswer(topic, *cursor.take(">ihqqq"))
     answer.topic_id = topic_id
@@ -112,13 +117,13 @@ class Cursor:
         self.flexible = flexible
 
     def take(self, layout: str) -> tuple[Any, ...]:
-        """The next values, in a layout of ``struct``."""
+        """The next values; ``layout`` is a format string of ``struct``."""
         values = struct.unpack_from(layout, self._body, self._at)
         self._at += struct.calcsize(layout)
         return values
 
     def peek(self, layout: np.dtype[Any], count: int) -> np.ndarray[Any, Any] | None:
-        """The next ``count`` items of one size, without moving; None where fewer bytes are left."""
+        """The next ``count`` items of one type, without moving forward; None if too few bytes are left."""
         size = layout.itemsize * count
         return np.frombuffer(self._body, layout, count, self._at) if size <= len(self._body) - self._at else None
 

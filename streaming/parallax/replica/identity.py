@@ -1,7 +1,8 @@
-"""Who answers at an address: a connection counts only if it leads to the intended cluster and broker.
+"""Checks that a connection leads to the intended cluster and broker.
 
-An address may come to lead elsewhere: one of a pod, of a container, a name in DNS. The answers to most requests do not
-show it, since two clusters have brokers and topics of the same names. So each new connection is asked, once.
+The address of a pod or a container, or a name in DNS, may lead to another broker after a while. Most answers would not
+show that, since two clusters may have brokers with the same ids, and topics of the same names. So each new connection
+is checked once.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Identity:
         cluster_id: the cluster's id; None to accept the id of the first cluster that answers, and then no other.
 
     Attributes:
-        cluster_id: the cluster's id; None as long as no broker has given one.
+        cluster_id: the cluster's id; None until a broker has given one.
     """
 
     def __init__(self, cluster_id: str | None) -> None:
@@ -31,19 +32,19 @@ class Identity:
     def check(self, target: int | Address, connection: Connection, deadline: Deadline) -> None:
         """Refuse a connection on which another cluster or broker answers.
 
-        A broker without DESCRIBE_CONFIGS on the cluster does not say which one it is. It is asked once and then
-        believed. Every broker gives its cluster's id, and needs no right for that.
+        Every broker gives its cluster's id, and the user needs no right for that. If the user lacks DESCRIBE_CONFIGS on
+        the cluster, a broker does not say which one it is, and is believed to be the intended one.
 
         Args:
-            target: who is meant: a broker by its id, or any broker at an address.
+            target: who should answer: a broker by its id, or any broker at an address.
             connection: a new connection to it.
-            deadline: for all of this.
+            deadline: by when this must end.
 
         Raises:
             OtherCluster: another cluster answers.
             Unreachable: another broker of the cluster answers.
             OSError: nobody answered.
-            BrokerTooOld, NotABroker: what answers cannot be asked.
+            BrokerTooOld, NotABroker: the process that answers cannot be asked.
         """
         told = connection.cluster_id(deadline)
         with self._lock:

@@ -1,6 +1,7 @@
-"""Decompresses batches: small ones whole, into memory that is kept; large ones as a stream, a window at a time.
+"""Decompresses batches.
 
-A batch says how long it is compressed, and not how long it will be. So 35 KB of zstd may hold a gigabyte.
+Small ones are decompressed whole, into memory that is kept; large ones as a stream, a window at a time. A batch's
+header gives its compressed size only, and 35 KB of zstd may hold a gigabyte.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class BadStream(Exception):  # noqa: N818 - it says what happened
 
 
 class Inflater:
-    """Decompresses batches, one behind the other, into memory that it keeps; never more than `WINDOW` bytes."""
+    """Decompresses batches, one behind the other, into memory that it keeps; at most `WINDOW` (32 MiB) bytes."""
 
     def __init__(self) -> None:
         self._memory = np.empty(0, np.uint8)
@@ -41,13 +42,13 @@ class Inflater:
 
     @property
     def memory(self) -> Array:
-        """The memory with what was decompressed, for the compiled loops."""
+        """The memory that holds the decompressed bytes, read-only."""
         memory = self._memory.view()
         memory.flags.writeable = False
         return memory
 
     def clear(self) -> None:
-        """Begin again at the front of the memory, over what was decompressed before."""
+        """Begin again at the front of the memory; the next batches overwrite what was decompressed before."""
         self._used = 0
 
     def release(self) -> None:
@@ -58,10 +59,10 @@ class Inflater:
         """Decompress one batch into the memory, behind the batches before it.
 
         Returns:
-            Where it begins and ends in `memory`; None where there is no room for it, and nothing was added.
+            Where the batch begins and ends in `memory`; None if there is no room for it, so that nothing was added.
 
         Raises:
-            BadStream: it cannot be decompressed.
+            BadStream: the batch cannot be decompressed.
             Unsupported: an unknown codec.
         """
         start = self._used
@@ -101,7 +102,7 @@ class Inflater:
         return False
 
     def _room(self, size: int) -> Array | None:
-        """The unused memory, at least ``size`` bytes of it; None where that would be too much."""
+        """The unused memory, at least ``size`` bytes of it; None if that would be too much."""
         needed = self._used + size
         if needed > WINDOW:
             return None

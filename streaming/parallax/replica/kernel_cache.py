@@ -1,8 +1,8 @@
-"""Where a process keeps compiled kernels if it may not write next to the code.
+"""Where a process keeps compiled code (numba's kernels) if it may not write next to the source, as in an image.
 
-That is so in an image. numba does not look at kernels in a folder where it cannot write. But those that were compiled
-when the image was made lie next to the code. So they are copied to a folder where this process may write. That is its
-user's cache or, where it has no home, a temporary folder. A kernel that does not fit the processor is compiled there.
+numba ignores compiled kernels in a folder where it cannot write. But those that were compiled when the image was made
+lie there. So they are copied to a folder where this process may write: its user's cache or, without a home, a temporary
+folder. A kernel that does not fit the processor is compiled again there.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from numba.core import caching
 
 
 class SeededLocator(caching.UserWideCacheLocator):
-    """Keeps the compiled kernels of a module in its user's cache.
+    """Keeps the compiled kernels of a module in the cache of the process's user.
 
-    It begins with a copy of what was compiled next to the module.
+    At first, kernels that lie next to the module are copied there.
     """
 
     def ensure_cache_path(self) -> None:
         """Make the folder of the cache.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the folder cannot be made, or is not writable.
         """
         super().ensure_cache_path()
         _seed(Path(self._py_file).parent / "__pycache__", Path(self._cache_path))
@@ -49,7 +49,7 @@ def _seed(beside: Path, folder: Path) -> None:
 class ScratchLocator(caching.InTreeCacheLocator):
     """Keeps the compiled kernels of a module in a temporary folder.
 
-    It begins with a copy of what was compiled next to the module.
+    At first, kernels that lie next to the module are copied there.
     """
 
     def __init__(self, py_func: Any, py_file: str) -> None:
@@ -72,9 +72,9 @@ def _folder() -> Any:
 
 
 def allow_read_only() -> None:
-    """Have numba use these folders where it may not write next to the code.
+    """Have numba keep compiled kernels in the folders of this module if it may not write next to the code.
 
-    A choice of folders that was made already stays (numba's ``CACHE_LOCATOR_CLASSES``).
+    If the process has chosen folders already (numba's ``CACHE_LOCATOR_CLASSES``), these stay.
     """
     if config.CACHE_LOCATOR_CLASSES:
         return

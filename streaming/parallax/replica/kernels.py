@@ -1,9 +1,10 @@
 """The loops over bytes, compiled: batch headers, CRC32C, SipHash, records to columns, transaction outcomes.
 
-What counts as a record follows Kafka's own consumer (org.apache.kafka.common.record.DefaultRecord and utils.ByteUtils).
-Lengths are 32-bit varints of one to five bytes, in any form; every negative length is null.
+A record is whatever Kafka's own consumer takes for one (org.apache.kafka.common.record.DefaultRecord and
+utils.ByteUtils). Lengths are 32-bit varints of one to five bytes, not always the shortest; every negative length is
+null.
 
-All of them are in this one module on purpose. numba's cache looks at the age of the module that holds a kernel, and not
+All kernels are in this one module on purpose. numba's cache looks at the age of the module that holds a kernel, and not
 at the modules whose functions the kernel calls. So after a change elsewhere, old code would go on running.
 
 The bytes come from a network. Every kernel checks each read against the end of what it was given, and reports a problem
@@ -209,9 +210,9 @@ def _read_header(data: Any, at: Any, end: Any, row: Any) -> None:
 
 @njit([types.Tuple((_array(_I64, 2), _I64, _I64))(_BYTES)], cache=True, nogil=True)
 def walk(data: Any) -> Any:
-    """A table of the whole batches, and (problem, where).
+    """A table of the headers of all whole batches, a code of ``PROBLEMS``, and the position of the problem.
 
-    A batch that is truncated at the end is left out.
+    The table ends before the first broken batch. A batch that is truncated at the end is left out, and is no problem.
     """
     count = 0
     at = np.int64(0)
@@ -258,10 +259,7 @@ _CRC_TABLE = _crc_table()
 
 @njit([types.uint32(_BYTES, _I64, _I64)], cache=True, nogil=True)
 def crc32c(data: Any, at: Any, end: Any) -> Any:
-    """CRC32C (Castagnoli) of ``data[at:end]``.
-
-    It calls nothing outside of compiled code, which is fast for small batches.
-    """
+    """CRC32C (Castagnoli) of ``data[at:end]``; for small batches this is faster than to call a library."""
     crc = np.uint64(0xFFFFFFFF)
     low = np.uint64(0xFF)
     table = _CRC_TABLE
@@ -279,7 +277,7 @@ def crc32c(data: Any, at: Any, end: Any) -> Any:
 
 @njit([_I64(_BYTES, _array(_I64, 2), _I64)], cache=True, nogil=True)
 def check_small(data: Any, table: Any, limit: Any) -> Any:
-    """Index of the first batch of less than ``limit`` bytes whose CRC does not match, or -1."""
+    """Index of the first batch of less than ``limit`` bytes whose CRC is wrong, or -1."""
     for i in range(table.shape[0]):
         at = table[i, AT]
         end = table[i, END]
@@ -364,13 +362,13 @@ def _siphash(data: Any, at: Any, size: Any, k0: Any, k1: Any, wide: Any) -> Any:
 
 @njit([types.UniTuple(_U64, 2)(_BYTES, _I64, _I64, _U64, _U64)], cache=True, nogil=True)
 def siphash128(data: Any, at: Any, size: Any, k0: Any, k1: Any) -> Any:
-    """SipHash-2-4 with 128 bits of ``data[at:at + size]``, as its low and its high half."""
+    """The 128-bit SipHash-2-4 of ``data[at:at + size]``: its low and its high half."""
     return _siphash(data, at, size, k0, k1, True)
 
 
 @njit([_U64(_BYTES, _I64, _I64, _U64, _U64)], cache=True, nogil=True)
 def siphash64(data: Any, at: Any, size: Any, k0: Any, k1: Any) -> Any:
-    """SipHash-2-4 with 64 bits of ``data[at:at + size]``."""
+    """The 64-bit SipHash-2-4 of ``data[at:at + size]``."""
     return _siphash(data, at, size, k0, k1, False)[0]
 
 
@@ -382,7 +380,7 @@ STATE = 6
 
 @njit([types.void(_array(_U64), _U64, _U64)], cache=True, nogil=True)
 def sip_start(state: Any, k0: Any, k1: Any) -> None:
-    """Begin a SipHash-2-4 with 64 bits."""
+    """Begin a 64-bit SipHash-2-4 in ``state``, with the two words of the secret key."""
     state[0] = k0 ^ np.uint64(0x736F6D6570736575)
     state[1] = k1 ^ np.uint64(0x646F72616E646F6D)
     state[2] = k0 ^ np.uint64(0x6C7967656E657261)
@@ -393,7 +391,7 @@ def sip_start(state: Any, k0: Any, k1: Any) -> None:
 
 @njit([types.void(_array(_U64), _U64, _U64)], cache=True, nogil=True)
 def sip_start_wide(state: Any, k0: Any, k1: Any) -> None:
-    """Begin a SipHash-2-4 with 128 bits."""
+    """Begin a 128-bit SipHash-2-4 in ``state``, with the two words of the secret key."""
     sip_start(state, k0, k1)
     state[1] ^= np.uint64(0xEE)
 
@@ -447,7 +445,7 @@ def sip_add_varint(state: Any, value: Any) -> None:
 def sip_end(state: Any, wide: Any) -> Any:
     """The hash of all that was added.
 
-    It is (64 bits, 0), or the low and the high half of 128 bits.
+    If ``wide``, it is the low and the high half of 128 bits, else (64 bits, 0).
     """
     word = state[4] | ((state[5] & np.uint64(0xFF)) << np.uint64(56))
     return _sip_finish(state[0], state[1], state[2], state[3], word, wide)
@@ -531,7 +529,7 @@ def _is_ascii(data: Any, at: Any, size: Any) -> Any:
 def sip_add_text(state: Any, data: Any, at: Any, size: Any) -> None:
     """Add a text to the hash, with its length in front.
 
-    The text is in the form that Java writes after it has read these bytes.
+    The bytes are added as Java would write them again after decoding them, with broken UTF-8 replaced.
     """
     end = at + size
     length = np.int64(0)
@@ -612,9 +610,10 @@ def _canonical_hash(data: Any, at: Any, stop: Any, k0: Any, k1: Any) -> Any:
 
 @njit([types.UniTuple(_I64, 2)(_array(_U64), _BYTES, _I64, _I64, _I64)], cache=True, nogil=True)
 def sip_add_headers(state: Any, data: Any, at: Any, stop: Any, count: Any) -> Any:
-    """Add up to ``count`` headers in canonical form to the hash: (at, how many are left over).
+    """Add up to ``count`` headers to the hash, in the form in which a cleaner writes them again.
 
-    It stops where a header is not whole in front of ``stop``.
+    It stops before a header that does not end before ``stop``. Returns the position where it stopped, and how many
+    headers are left.
     """
     while count > 0:
         name, after_name, _ = _skip_bytes(data, at, stop)
@@ -870,9 +869,9 @@ content, sizes of key and value."""
     nogil=True,
 )
 def decode(raw: Any, inflated: Any, table: Any, start: Any, end: Any, k0: Any, k1: Any, out: Any, spans: Any) -> Any:
-    """Decode the records of all batches in [start, end): (rows, problem, index of the batch with the problem).
+    """Decode the records in [start, end) of all batches into ``out``, which must have room for all.
 
-    The columns must have room for all.
+    Returns the number of rows, a code of ``PROBLEMS``, and the index of the broken batch, or -1.
     """
     n = np.int64(0)
     cursor = np.empty(CURSOR, np.int64)
@@ -909,9 +908,10 @@ def decode(raw: Any, inflated: Any, table: Any, start: Any, end: Any, k0: Any, k
     nogil=True,
 )
 def decode_part(data: Any, row: Any, cursor: Any, window: Any, wanted: Any, out: Any, spans: Any) -> Any:
-    """Decode the whole records of one batch's part in ``data``, as many as the columns have room for.
+    """Decode records of one batch, of which ``data`` holds a part, into ``out``.
 
-    For the arguments see :func:`_records`. Returns (rows, problem).
+    It takes records that are whole in ``data``, and as many as ``out`` has room for. ``cursor`` says where to go on.
+    Returns the number of rows, and a code of ``PROBLEMS``.
     """
     return _records(data, row, cursor, window, np.int64(0), wanted, out, spans)
 
@@ -922,9 +922,9 @@ def decode_part(data: Any, row: Any, cursor: Any, window: Any, wanted: Any, out:
     nogil=True,
 )
 def gather(raw: Any, inflated: Any, table: Any, spans: Any, field: Any, offsets: Any, target: Any) -> None:
-    """Copy one field of every record (0 key, 2 value, 4 headers) end to end.
+    """Copy one field of every record (0: key, 2: value, 4: headers) into ``target``, one behind the other.
 
-    ``offsets`` says where each one begins in ``target``.
+    ``offsets`` says where each begins in ``target``.
     """
     for i in range(table.shape[0]):
         data = inflated if table[i, INFLATED] else raw
@@ -948,10 +948,10 @@ def outcomes(table: Any, index: Any, first: Any, who: Any, aborted: Any, out: An
 
     Args:
         table: the batch table.
-        index: for each batch, the producer's index in ``aborted``; -1 where it has no aborted transaction.
+        index: for each batch, its producer's index in ``aborted``; -1 if that producer has no aborted transaction.
         first: first offsets of the aborted transactions, rising.
         who: for each aborted transaction, the producer's index in ``aborted``.
-        aborted: all False; while walking, whether the producer's current transaction is an aborted one.
+        aborted: working memory, all False: for each producer, whether its current transaction is an aborted one.
         out: the outcome of each row is written here.
     """
     taken = 0

@@ -1,11 +1,12 @@
 """Adds rows for transactions of which a replica shows no record: emptied markers, and listed transactions.
 
-Fetch lists the aborted transactions in its range as (producer id, first offset), from the index of that replica. The
-cleaner removes an aborted transaction's records before the entry and its end marker. So for a while only the entry says
-which outcome this replica gave them. Most lists add nothing to what the records show.
+The answer to a Fetch lists the aborted transactions in its range as (producer id, first offset), from that replica's
+own index. The cleaner removes an aborted transaction's records before its entry in the index, and before its end
+marker. So for a while only the entry shows that the transaction was aborted. Most entries add nothing to what the
+records show.
 
-Where an end marker is the last batch of its producer, the cleaner leaves an empty control batch of it. That batch only
-says that a transaction of the producer ended there.
+If an end marker is the last batch of its producer, the cleaner leaves an empty control batch in its place. That batch
+only says that a transaction of the producer ended there.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ _BLANK = {"transactional": True, "leader_epoch": -1, "producer_epoch": -1, "key_
 def with_listed(columns: Columns, outcome: Any, aborted: Any, start: int, end: int) -> tuple[Columns, Any]:
     """Add a row (`RowKind.LISTED`) for each aborted transaction that begins in [start, end) without a record there.
 
-    A response lists each transaction that reaches into its range, so the response with a transaction's first offset
-    lists it.
+    A response lists each aborted transaction with an offset in its range. So the response whose range holds a
+    transaction's first offset lists it, and only that one adds the row.
 
     Args:
         columns: the rows of the range, in offset order.
         outcome: the outcome of each row.
-        aborted: int64[m, 2] of (producer id, first offset), the response's list.
-        start: where the range begins.
-        end: where it ends.
+        aborted: the response's list, int64[m, 2] of (producer id, first offset).
+        start: the first offset of the range.
+        end: the offset after the range.
 
     Returns:
-        The columns and the outcomes; unchanged where there is nothing to add.
+        The columns and the outcomes; unchanged if there is nothing to add.
     """
     listed = np.asarray(aborted, np.int64).reshape(-1, 2)
     listed = listed[(listed[:, 1] >= start) & (listed[:, 1] < end)]
@@ -56,11 +57,11 @@ def with_emptied(columns: Columns, outcome: Any, start: int, end: int) -> tuple[
     Args:
         columns: the rows of the range, in offset order, with the batches of the response.
         outcome: the outcome of each row.
-        start: where the range begins.
-        end: where it ends.
+        start: the first offset of the range.
+        end: the offset after the range.
 
     Returns:
-        The columns and the outcomes; unchanged where there is nothing to add.
+        The columns and the outcomes; unchanged if there is nothing to add.
     """
     table = columns.batches
     emptied = table[(table[:, kernels.ATTRIBUTES] & kernels.IS_CONTROL != 0) & (table[:, kernels.COUNT] == 0)]

@@ -1,9 +1,9 @@
 """Requests that ask how far the logs of many replicas go, with all partitions in columns (`parallax.replica.places`).
 
-kafka-python makes an object for each partition, which for ten thousand of them is most of what asking costs. The
-layouts are ListOffsets versions 4 to 7 and Fetch 11 to 13, by the message definitions of Kafka's clients. Compact
-lengths and tagged fields (KIP-482) begin with ListOffsets 6 and Fetch 12. Fetch 13 is the first that names topics by
-their ids (KIP-516). Nothing here asks a broker.
+kafka-python makes an object for each partition. For ten thousand partitions that is most of the cost, so the bytes are
+written here. The layouts are those of ListOffsets 4 to 7 and Fetch 11 to 13, by the message definitions of Kafka's
+clients. Compact lengths and tagged fields (KIP-482) begin with ListOffsets 6 and Fetch 12. Fetch 13 is the first that
+names topics by their ids (KIP-516). This module makes requests, and sends none.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Written:
 
     Attributes:
         message: kafka-python's class for this request, for its headers.
-        body: writes the body for a version.
-        parse: reads the answer's body of a version.
+        body: returns the request's body in a given version.
+        parse: reads the answer's body in a given version.
     """
 
     message: Any
@@ -72,7 +72,12 @@ class Written:
         self.message.with_header(**fields)
 
     def encode(self, *, framed: bool, header: bool) -> bytes:
-        """The request's bytes, with frame and header where wanted."""
+        """The request's bytes.
+
+        Args:
+            framed: whether to put the length in front.
+            header: whether to put the header in front.
+        """
         del framed, header
         is_flexible = self.message.flexible_version_q(self.API_VERSION)
         said = self.message.encode_header(flexible=is_flexible) + self.body(self.API_VERSION)
@@ -80,9 +85,16 @@ class Written:
 
 
 def list_offsets(broker: int, places: Places, timestamp: int, accepted: versions.Versions) -> Request:
-    """Ask one broker's replicas for an offset of their own logs (see `requests.list_offsets`).
+    """A request that asks one broker's replicas for an offset of their own logs, such as the log end.
 
-    The answer is (offsets, errors): int64[n], -1 where there is none; and by index of the partition, why.
+    The answer is read as two values: int64[n], the offsets, with -1 for a partition that has none; and the errors of
+    these by index of the partition.
+
+    Args:
+        broker: the broker that is asked.
+        places: the n partitions.
+        timestamp: which offset: -1 for the log end, or another of Kafka's special timestamps.
+        accepted: the acceptable versions.
     """
     head = struct.pack(">ib", _DEBUGGING_REPLICA, int(IsolationLevel.READ_UNCOMMITTED))
 
@@ -114,16 +126,16 @@ def list_offsets(broker: int, places: Places, timestamp: int, accepted: versions
 
 
 def fetch_ends(broker: int, places: Places, ends: Array, refused: dict[int, ReplicaError]) -> Request:
-    """Fetch at the end of each log, where there is no record, because the answer also says how far each log goes.
+    """A Fetch at the end of each log: it brings no records, but its answer says how far each log goes.
 
-    The answer is `Marks`, or an error of the broker as a whole. That is returned and not raised, so that the connection
-    stays. Topics are named by id where all ids are known and the broker knows that version.
+    The answer is read as `Marks`, or as an error of the broker as a whole. The error is returned and not raised, so
+    that the connection stays open. Topics are named by id if all ids are known and the broker speaks that version.
 
     Args:
         broker: the broker that is asked.
-        places: the partitions.
+        places: the n partitions.
         ends: int64[n], log end offsets.
-        refused: by place, why an earlier answer refused it; these are not asked about.
+        refused: by index of the partition, the error of an earlier answer; these partitions are not asked about.
     """
     positions = ends.copy()
     positions[list(refused)] = _NOWHERE

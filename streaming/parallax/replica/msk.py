@@ -1,7 +1,7 @@
-"""Tokens for Amazon MSK's IAM authentication, signed by AWS's own library, which is the extra ``msk``.
+"""Tokens for Amazon MSK's IAM authentication, signed by AWS's own library; this needs the extra ``msk``.
 
-A token is a URL, signed with the credentials that AWS's libraries find by themselves: environment, profile, role of the
-instance or the container. Signing asks nobody; finding the credentials of a role may.
+A token is a signed URL. AWS's libraries find the credentials for it by themselves: in the environment, in a profile, or
+by the role of the instance or the container. Only the last needs a request.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
 class MskTokenProvider(ReusedToken):
-    """Signs a token, and a new one before it expires.
+    """Signs tokens: a new one before the last expires.
 
     Args:
         hosts: names of brokers, from which the region is taken.

@@ -1,6 +1,6 @@
-"""Tokens for SASL/OAUTHBEARER: reused while they are valid, and obtained by client credentials.
+"""Tokens for SASL/OAUTHBEARER: got with a client's credentials, and reused while they are valid.
 
-See RFC 6749, 4.4, and KIP-768. oauthlib forms the request and checks the answer; urllib3 carries them.
+See RFC 6749, 4.4, and KIP-768. oauthlib makes the request and checks the answer; urllib3 transports them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TIMEOUT_S = 5.0
 
 
 class ReusedToken(AbstractTokenProvider):
-    """Gives the token that is still valid, or gets a new one; thread-safe.
+    """Gives the last token while it is valid, or else gets a new one; thread-safe.
 
     Args:
         clock: seconds, for tests.

@@ -1,9 +1,9 @@
 """Messages of format v0 and v1 as record batches of format v2, so that all other code knows one format.
 
-Brokers before Kafka 0.11 wrote them, and so did brokers up to 3.9 where ``message.format.version`` is lower. They stay
-in a log until its cleaner rewrites it. A Fetch shows them as they lie in the log. They have no transactions, producers,
-headers or leader epochs, and those of v0 no timestamps. Kafka's own cleaner turns them into the same batches
-(``MemoryRecords.filterTo``, ``AbstractLegacyRecordBatch.DeepRecordsIterator``).
+Brokers before Kafka 0.11 wrote such messages, and so did brokers up to 3.9 with an older ``message.format.version``.
+They stay in a log until its cleaner rewrites it. A Fetch returns them as they lie in the log. They have no
+transactions, producers, headers or leader epochs, and those of v0 have no timestamps. This module makes the same
+batches of them as Kafka's own cleaner (``MemoryRecords.filterTo``, ``AbstractLegacyRecordBatch.DeepRecordsIterator``).
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ def is_old(records: memoryview) -> bool:
 
 
 def as_batches(records: memoryview) -> memoryview:
-    """The old messages that an answer begins with, as batches of format v2; what follows them is unchanged.
+    """The records of an answer, with the old messages at its beginning as batches of format v2.
 
     Args:
-        records: the records of an answer, for which `is_old` holds.
+        records: the records of an answer that begins with old messages (`is_old`).
 
     Returns:
-        The batches of all whole messages in front of the first broken one. From there on, the bytes are unchanged. What
-            is left of a truncated message, no reader takes for a batch.
+        Batches of all whole messages before the first broken one. From there on, or after the last old message, the
+            bytes are unchanged. A truncated message at the end is kept as well; no reader takes it for a batch.
     """
     made: list[bytes] = []
     loose: list[_Message] = []
@@ -91,7 +91,7 @@ def as_batches(records: memoryview) -> memoryview:
 
 
 def _message(data: memoryview, at: int) -> _Message | None:
-    """The message at a place; None where it is cut short.
+    """The message at a place; None if it is cut short.
 
     Raises:
         _BrokenError: its checksum or its structure is wrong.

@@ -1,4 +1,4 @@
-"""Kafka's client options, in Kafka's own spelling, turned into what the transport needs.
+"""Turns Kafka's client options, in Kafka's own spelling, into what a connection needs.
 
 Both common spellings are understood. One is the Java client's (``sasl.jaas.config``, ``ssl.truststore.location`` with
 PEM files), the other librdkafka's (``sasl.username``, ``ssl.ca.location``). An unknown option is an error and never
@@ -85,13 +85,13 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True)
 class Options:
-    """The options that the transport needs.
+    """The options that a connection needs.
 
     Attributes:
         bootstrap: addresses to start from, in the order given.
         cluster_id: ``cluster.id``, the id of the one cluster that may answer; None for the cluster that answers first.
         client_id: ``client.id``, which brokers log and apply quotas to.
-        tls: for TLS, or None for plain text.
+        tls: the context for TLS; None for plain text.
         sasl: keyword arguments for the SASL mechanism, with its name under ``mechanism``; None without SASL.
         receive_buffer_bytes: ``SO_RCVBUF``; None leaves it to the system, which tunes it itself.
     """
@@ -134,7 +134,7 @@ def parse(kafka: Mapping[str, str]) -> Options:
 
 
 def files_of(kafka: Mapping[str, str]) -> dict[str, str]:
-    """By option, the files that options name: every machine that connects to a broker reads them.
+    """By option, the file that it names; every machine that connects to a broker needs these files.
 
     Raises:
         BadOption: an option is unknown.

@@ -1,10 +1,10 @@
 """Which outcome a read_committed consumer of one replica gives each record.
 
 The rule is that of Kafka's own consumer (org.apache.kafka.clients.consumer.internals.CompletedFetch). A Fetch response
-lists the aborted transactions that its range may hold, as (producer id, first offset). Walk the batches in order. A
-producer's transaction counts as aborted from the batch whose last offset reaches the first offset, until an ABORT
-marker of that producer. Empty control batches decide nothing. The list of a response is complete for that response. So
-nothing is carried from one to the next, as in the consumer.
+lists the aborted transactions that its range may hold, as (producer id, first offset). Take the batches in order. A
+producer's records count as aborted from the first batch whose last offset is at or above a listed first offset, up to
+that producer's next ABORT marker. Empty control batches decide nothing. Each response has a complete list for its
+range, so nothing is carried from one response to the next.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def outcomes(columns: Columns, aborted: Any, isolation: IsolationLevel = Isolati
 
     Args:
         columns: the decoded records of one response.
-        aborted: int64[m, 2] of (producer id, first offset), that response's list.
+        aborted: that response's list, int64[m, 2] of (producer id, first offset).
         isolation: in read_uncommitted, transactional records are UNDECIDED.
 
     Returns:
@@ -46,10 +46,10 @@ def outcomes(columns: Columns, aborted: Any, isolation: IsolationLevel = Isolati
 
 
 def as_uncommitted(columns: Columns, outcome: Int8) -> Int8:
-    """The outcomes that a read_uncommitted consumer gives rows that were read in read_committed.
+    """The outcomes that rows have for a read_uncommitted consumer, though they were read in read_committed.
 
     Below the last stable offset, a broker sends both levels the same batches. Only the list of aborted transactions
-    differs (``Partition.fetchRecords``). A caller leaves out the rows that were made from this list.
+    differs (``Partition.fetchRecords``). The caller must leave out the rows that were made from this list.
 
     Args:
         columns: rows of a read_committed reading.

@@ -1,6 +1,6 @@
-"""Decodes a batch that is too large for one piece, part by part: a window of its bytes at a time.
+"""Decodes a batch that is too large to be decompressed as a whole, a window of its bytes at a time.
 
-A record that is larger than the window is read field by field. Its value is hashed as it passes by.
+A record that is larger than the window is read field by field. Its value is hashed piece by piece, and not kept.
 """
 
 from __future__ import annotations
@@ -50,7 +50,12 @@ def empty_rows(count: int) -> tuple[Any, ...]:
 
 
 def corrupt(problem: int, row: Any) -> ReplicaError:
-    """The error for a corrupt batch, by a code of ``kernels.PROBLEMS``."""
+    """The error for a corrupt batch.
+
+    Args:
+        problem: a code of ``kernels.PROBLEMS``.
+        row: the batch's header.
+    """
     what, base = kernels.PROBLEMS[problem], int(row[kernels.BASE])
     offsets = {"base_offset": base, "last_offset": int(row[kernels.LAST])}
     if problem == kernels.OLD_FORMAT:
@@ -59,14 +64,24 @@ def corrupt(problem: int, row: Any) -> ReplicaError:
 
 
 def broken_message(row: Any, magic: int) -> CorruptBatch:
-    """The error for a message of format v0 or v1 that cannot be decoded."""
+    """The error for a message of format v0 or v1 that cannot be decoded.
+
+    Args:
+        row: the header in which the message's offset is.
+        magic: the format's number.
+    """
     offset = int(row[kernels.LAST])
     problem = f"message of format v{magic} at offset {offset}: its checksum, structure or compression is wrong"
     return CorruptBatch(f"{problem}; look at this replica's log segment", base_offset=offset, last_offset=offset)
 
 
 def of_batch(error: BadStream | ReplicaError, row: Any) -> ReplicaError:
-    """The error with the batch that it is about filled in."""
+    """The error for a batch that could not be decompressed or decoded, with the batch's offsets.
+
+    Args:
+        error: what went wrong.
+        row: the batch's header.
+    """
     base, last = int(row[kernels.BASE]), int(row[kernels.LAST])
     if isinstance(error, BadStream):
         return CorruptBatch(
@@ -83,13 +98,13 @@ class Part:
 
     Attributes:
         out: the columns, in the order of `DTYPES`.
-        reached: offset of the last record that was passed, wanted or not; below the batch where there was none.
+        reached: offset of the last record that was passed, wanted or not; an offset below the batch if there was none.
         data: the bytes that ``spans`` point into; valid until the next part is asked for.
-        spans: where keys, values and headers lie, if asked for (`kernels.gather`).
-        inflated: whether ``data`` is what was decompressed, and not the response.
+        spans: where keys, values and headers lie in ``data``, if asked for (`kernels.gather`).
+        inflated: whether ``data`` is decompressed bytes; otherwise it is the response.
         more: whether records of the batch follow.
-        alone: whether this is one record that is larger than the window: of its payload, only a key is copied out.
-        key: key of that record, where it has one of up to 1 MiB.
+        alone: whether this is a single record larger than the window; of its payload, only the key is copied out.
+        key: the key of that single record, if it is at most 1 MiB.
     """
 
     out: tuple[Any, ...]
@@ -106,10 +121,10 @@ class LargeBatch:
     """Decodes the records of one large batch, part by part.
 
     Args:
-        data: the response.
+        data: the bytes of the response.
         row: the batch's header.
-        wanted: which offsets to decode, and the hash key.
-        with_spans: whether keys, values and headers are wanted as well as their hashes.
+        wanted: which offsets to decode, and the two words of the hash key.
+        with_spans: whether keys, values and headers are wanted besides their hashes.
     """
 
     def __init__(self, data: Array, row: Array, wanted: Wanted, *, with_spans: bool) -> None:
@@ -124,8 +139,8 @@ class LargeBatch:
         """Decode all parts of the batch, in order.
 
         Raises:
-            CorruptBatch: the batch is broken; the records in front of the fault have been yielded.
-            Unsupported: an unknown codec, or more than can be held.
+            CorruptBatch: the batch is broken; the records before the fault have been yielded.
+            Unsupported: the codec is unknown, or the batch needs too much memory.
         """
         codec = int(self._row[kernels.ATTRIBUTES]) & kernels.CODEC
         body = int(self._row[kernels.BODY]), int(self._row[kernels.END])
@@ -221,7 +236,7 @@ def _wrapped(number: int) -> int:
 
 
 class Window:
-    """A window of the decompressed bytes of a batch: those from ``at`` to ``filled``."""
+    """Memory with some decompressed bytes of a batch; those from ``at`` to ``filled`` are still to be decoded."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -234,7 +249,7 @@ class Window:
 
     @property
     def view(self) -> Array:
-        """The window's memory, for the compiled loops."""
+        """The window's memory, as the compiled kernels take it."""
         view = self._bytes.view()
         view.flags.writeable = False
         return view
@@ -315,7 +330,7 @@ def _read_alone(fields: _Fields, k0: Any, k1: Any) -> _Alone:
 
 
 def signed(word: Any) -> int:
-    """64 bits as a signed number."""
+    """An unsigned 64-bit number as the signed number with the same bits."""
     return int(word) - (1 << 64) if int(word) >> 63 else int(word)
 
 

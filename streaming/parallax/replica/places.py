@@ -1,4 +1,4 @@
-"""Partitions as columns, so that ten thousand of them are asked about in one request without an object for each.
+"""Partitions as columns, so that one request asks about ten thousand of them without an object for each.
 
 A `Places` is made once for the partitions that a broker hosts, and used for many requests. The bytes of these requests
 are made once, and only the offsets in them change.
@@ -21,12 +21,12 @@ Array = np.ndarray[Any, Any]
 
 
 class Places(Sequence[TopicPartition]):
-    """Partitions in a fixed order, each with an index: those of one topic lie side by side.
+    """Partitions in a fixed order, each with an index; those of one topic are side by side.
 
     Args:
-        partitions: in any order; each counts once.
-        topic_ids: by name. Where they are known, replicas are asked by id, so that another topic of the same name does
-            not answer.
+        partitions: the partitions, in any order; each counts once.
+        topic_ids: by topic name, Kafka's id of the topic. If all are known, replicas are asked by id, so that another
+            topic of the same name does not answer.
     """
 
     def __init__(self, partitions: Iterable[tuple[str, int]], topic_ids: Mapping[str, str] | None = None) -> None:
@@ -46,7 +46,7 @@ class Places(Sequence[TopicPartition]):
 
     @classmethod
     def of(cls, partitions: Sequence[tuple[str, int]]) -> Places:
-        """Partitions, turned into `Places` if they are not that already."""
+        """Partitions as `Places`; these are returned as they are if they are `Places` already."""
         return partitions if isinstance(partitions, Places) else Places(partitions)
 
     @cached_property
@@ -60,7 +60,7 @@ class Places(Sequence[TopicPartition]):
         return {topic: at for at, topic in enumerate(self.topics)}
 
     def topic_id(self, topic: str) -> str:
-        """The id by which a topic is asked about; empty where it is not known."""
+        """Kafka's id of a topic; empty if it is not known."""
         at = self.topic_index.get(topic)
         return "" if at is None else self.topic_ids[at]
 
@@ -77,14 +77,14 @@ class Places(Sequence[TopicPartition]):
         return [bool((mine == np.arange(len(mine))).all()) for mine in found]
 
     def at(self, topic: int, numbers: Array) -> Array:
-        """The indexes of a topic's partitions.
+        """The indexes of some partitions of one topic.
 
         Args:
-            topic: the topic's place in `topics`.
-            numbers: partition numbers.
+            topic: the topic's index in `topics`.
+            numbers: the n partition numbers.
 
         Returns:
-            int64[n]; -1 for a partition that is not among them.
+            int64[n]; -1 for a partition that is not one of these `Places`.
         """
         span = self.slices[topic]
         mine = self.partitions[span]
@@ -98,13 +98,18 @@ class Places(Sequence[TopicPartition]):
         return np.where(known, at + span.start, UNKNOWN)
 
     def among(self, others: Places) -> Array:
-        """The index of each of these partitions in another `Places`: int64[n], -1 for one that is not there."""
+        """The index that each of these partitions has in another `Places`: int64[n], -1 if it is not there."""
         if others is self:
             return np.arange(len(self))
         return np.array([others.located.get(place, UNKNOWN) for place in self], np.int64)
 
     def once(self, key: object, make: Callable[[], Any]) -> Any:
-        """A value that is computed once for these partitions: the first call with a cache key makes it."""
+        """A value that is computed once for these partitions, and kept.
+
+        Args:
+            key: what the value is kept under.
+            make: computes the value, on the first call with this key.
+        """
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
@@ -122,14 +127,14 @@ class Places(Sequence[TopicPartition]):
 
 @dataclass(frozen=True, slots=True)
 class Marks(Mapping[TopicPartition, "Watermarks | ReplicaError"]):
-    """How far the logs of one broker's replicas go: a mapping by partition, made of columns.
+    """How far the logs of one broker's replicas go: a mapping by partition, which also has the values as columns.
 
     Attributes:
-        places: the partitions.
-        high_watermark: int64[n], -1 where the replica did not say.
-        last_stable_offset: int64[n], -1 where the replica did not say.
-        log_start_offset: int64[n], -1 where the replica did not say.
-        log_end_offset: int64[n], -1 where the replica did not say.
+        places: the n partitions.
+        high_watermark: int64[n], -1 if the replica did not say.
+        last_stable_offset: int64[n], -1 if the replica did not say.
+        log_start_offset: int64[n], -1 if the replica did not say.
+        log_end_offset: int64[n], -1 if the replica did not say.
         errors: by index of the partition, why its replica did not say.
     """
 
@@ -142,7 +147,7 @@ class Marks(Mapping[TopicPartition, "Watermarks | ReplicaError"]):
 
     @classmethod
     def of(cls, marks: Mapping[TopicPartition, Watermarks | ReplicaError]) -> Marks:
-        """A mapping by partition, turned into `Marks` if it is not one already."""
+        """A mapping by partition as `Marks`; it is returned as it is if it is `Marks` already."""
         if isinstance(marks, Marks):
             return marks
         places = Places(marks)
@@ -153,7 +158,11 @@ class Marks(Mapping[TopicPartition, "Watermarks | ReplicaError"]):
         return cls(places, errors=errors, **columns)
 
     def said(self, at: int) -> Watermarks | ReplicaError:
-        """What one replica said of its log; ``at`` is the index of its partition."""
+        """How far a replica's log goes, or why that is not known.
+
+        Args:
+            at: index of its partition.
+        """
         if at in self.errors:
             return self.errors[at]
         columns = self.high_watermark, self.last_stable_offset, self.log_start_offset, self.log_end_offset

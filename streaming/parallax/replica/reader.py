@@ -1,7 +1,7 @@
-"""Ranges of one broker's logs, read as a consumer of one isolation level.
+"""Reads ranges of one broker's logs as a consumer of one isolation level.
 
-One Fetch asks for all ranges that are not at their end, as every consumer does. While its answer is decoded, the broker
-already works on the next Fetch. That is sent as soon as the batch headers of the answer say where to go on.
+One Fetch asks for all ranges that are not at their end. While its answer is decoded, the broker already works on the
+next Fetch, which is sent as soon as the batch headers of the answer say where to go on.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ _MOST_THROTTLED_MS = 60_000
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows of one Fetch response: all of them, or a slice where they are many.
+    """Rows of one Fetch response: all of them, or a slice if they are many.
 
     Attributes:
-        columns: records and markers. In read_committed also aborted transactions without their first record, and end
-            markers that were emptied (`parallax.replica.listed`).
+        columns: records and end markers. In read_committed also rows for aborted transactions without their first
+            record, and for emptied markers (`parallax.replica.listed`).
         outcome: int8[n] of Outcome, the outcome that this replica's consumers give each row.
-        position: next offset to read. All that this replica shows below it in the range is in this chunk or an earlier
-            one.
-        high_watermark: the replica's own, when it answered.
-        last_stable_offset: the replica's own.
-        log_start_offset: the replica's own.
-        epoch: leader epoch of the last batch in the chunk; -1 where there was none.
+        position: the next offset to read. All that this replica shows below it in the range is in this chunk or an
+            earlier one.
+        high_watermark: the replica's own high watermark when it answered.
+        last_stable_offset: the replica's own last stable offset when it answered.
+        log_start_offset: the replica's own log start when it answered.
+        epoch: leader epoch of the last batch in the chunk; -1 if there was none.
     """
 
     columns: Columns
@@ -71,10 +71,10 @@ class Pacing(Protocol):
     """Delays the Fetches of a reader, so that it stays below a number of bytes a second."""
 
     def wait(self) -> None:
-        """Called before each Fetch: returns once it may be sent."""
+        """Wait until the next Fetch may be sent; a reader calls it before each."""
 
     def received(self, size: int) -> None:
-        """Called with the bytes of records in each answer."""
+        """Note how many bytes of records an answer had; a reader calls it after each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +86,12 @@ class Span:
         partition: the partition's number.
         start: first offset.
         end: offset to stop before.
-        after_epoch: leader epoch of the last batch that was read below ``start``; -1 where that is not known. With it,
+        after_epoch: leader epoch of the last batch that was read below ``start``; -1 if that is not known. With it,
             each Fetch also asks the replica whether its log still holds what was read (`LogTruncated`).
-        most: what the last answer holds beyond the end is taken up to here, or it would be sent once more; -1 to take
-            nothing beyond the end.
-        topic_id: id of the topic that is meant (see `FetchPosition`).
+        most: rows beyond ``end`` are taken as well, up to this offset, if the last answer holds them. Otherwise a later
+            reading would transfer them again. -1: no rows beyond ``end`` are taken.
+        topic_id: Kafka's id of the topic; another topic of the same name then does not answer. Empty: any topic of that
+            name.
     """
 
     topic: str
@@ -104,7 +105,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far one log has been read, and where it ends by the answer. The attributes are those of `Chunk`."""
+    """How far one log has been read, and its watermarks by the answer. The attributes are those of `Chunk`."""
 
     position: int
     high_watermark: int
@@ -120,10 +121,11 @@ class Shown:
     The rows of a log are in offset order, and not mixed with those of others.
 
     Attributes:
-        columns: see `Chunk`.
-        outcome: see `Chunk`.
-        of: int64[n], for each row the index of its span; None where all rows are of the first mark's span.
-        marks: index of a span and where it has been read to, once all of its rows up to there have been yielded.
+        columns: records, end markers and listed transactions, as in `Chunk`.
+        outcome: int8[n] of Outcome, the outcome that this replica's consumers give each row.
+        of: int64[n], for each row the index of its span; None if all rows are of the first mark's span.
+        marks: pairs of a span's index and how far it has been read. A span is listed once all of its rows up to there
+            have been yielded.
     """
 
     columns: Columns
@@ -134,11 +136,11 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A span of a log that is not read on; the rows of it that were yielded stay valid.
+    """A span that could not be read to its end; its rows that were yielded before stay valid.
 
     Attributes:
         index: index of the span.
-        error: why.
+        error: why it is not read on.
     """
 
     index: int
@@ -147,9 +149,9 @@ class Failed:
 
 @dataclass
 class Buffers:
-    """Memory for one reader at a time, which it uses again for range after range.
+    """Memory that one reader at a time uses for one range after the other.
 
-    It goes back to its usual size at the end of each range.
+    After a range that needed much memory, it shrinks to its usual size.
     """
 
     receive: ReceiveBuffer = field(default_factory=ReceiveBuffer)
@@ -174,10 +176,10 @@ def read_range(
     pace: Pacing | None = None,
     topic_id: str = "",
 ) -> Iterator[Chunk]:
-    """Read what one replica shows in [start, end), chunk by chunk: `read_ranges` for one range.
+    """Read what one replica shows in [start, end), chunk by chunk; `read_ranges` does the same for several partitions.
 
-    What lies in front of a corrupt batch is still yielded, before the error is raised. A response that inflates to much
-    comes as several chunks (`parallax.replica.decode.decode_slices`), some of which may end within a batch.
+    If a batch is corrupt, all rows before it are yielded before the error is raised. A response that is very large when
+    decompressed comes as several chunks, some of which may end within a batch.
 
     Args:
         client: connections to the cluster.
@@ -187,21 +189,21 @@ def read_range(
         start: first offset.
         end: offset to stop before.
         isolation: isolation level of the consumer to read as.
-        hasher: identity of keys and contents.
-        payload: which bytes to copy out as well as the hashes.
+        hasher: hashes keys and contents.
+        payload: which bytes to copy out besides the hashes.
         max_bytes: limit for one Fetch; a batch that is larger comes whole.
-        deadline_ms: for each Fetch, from when it is waited for.
+        deadline_ms: how long each Fetch may take, from when its answer is waited for.
         buffers: memory to use; its own by default.
-        after_epoch: see `Span`.
+        after_epoch: leader epoch of the last batch that was read below ``start``, to notice a truncation (see `Span`).
         pace: delays the Fetches; no delay by default.
-        topic_id: see `Span`.
+        topic_id: Kafka's id of the topic; empty for any topic of that name.
 
     Yields:
-        Chunks, in offset order; also empty ones, where only the position has moved.
+        Chunks in offset order. Some may have no rows, if only the position has moved.
 
     Raises:
-        ReplicaError: the broker failed or its data are corrupt. The chunks before it stay valid. Go on at the position
-            of the last one, or at ``start`` where there is none.
+        ReplicaError: the broker failed or its data are corrupt. The chunks before that stay valid. To go on, read from
+            the position of the last one, or from ``start`` if there was none.
     """
     span = Span(topic, partition, start, end, after_epoch, topic_id=topic_id)
     events = read_ranges(
@@ -248,27 +250,27 @@ def read_ranges(
 ) -> Iterator[Shown | Failed]:
     """Read what one broker's replicas show in some spans, of different partitions.
 
-    A span ends when its position has reached its end. It does so by a batch there, or because the replica has nothing
-    more below its high watermark (last stable offset in read_committed), as in a compacted tail. If that watermark is
-    below the end, reading ends there: the replica does not show the rest at present.
+    A span is read until its position has reached its end. If the replica has no more records below its high watermark
+    (in read_committed: last stable offset), the position moves to that watermark. If the watermark is below the span's
+    end, reading ends there, because the replica does not show the rest at present.
 
-    A fault of one log delays no other. Where the broker itself fails, all spans that have not ended are `Failed`.
+    A fault of one log delays no other. If the broker itself fails, all spans that have not ended are `Failed`.
 
     Args:
         client: connections to the cluster.
         broker: broker whose replicas to read.
-        spans: no partition twice; empty ones are silently skipped.
-        isolation: see `read_range`.
-        hasher: identity of keys and contents.
-        payload: which bytes to copy out as well as the hashes.
+        spans: the spans, no partition twice; empty spans are skipped.
+        isolation: isolation level of the consumer to read as.
+        hasher: hashes keys and contents.
+        payload: which bytes to copy out besides the hashes.
         max_bytes: limit for one Fetch.
-        log_bytes: limit for one log in a Fetch; the same as for all by default.
-        deadline_ms: for each Fetch.
-        buffers: memory to use.
-        pace: delays the Fetches.
+        log_bytes: limit for one log in a Fetch; ``max_bytes`` by default.
+        deadline_ms: how long each Fetch may take, from when its answer is waited for.
+        buffers: memory to use; its own by default.
+        pace: delays the Fetches; no delay by default.
 
     Yields:
-        Rows and marks, and what has failed.
+        Rows with the positions that were reached, and spans that failed.
     """
     buffers = buffers or Buffers()
     reading = _Reading(client, broker, isolation, max_bytes, deadline_ms, pace)
@@ -552,7 +554,7 @@ class _Decoder:
             yield log.failed(error)
 
     def _together(self, small: Sequence[tuple[_Log, _Batches]]) -> list[Shown] | None:
-        """Decode the batches of several logs as if they were one; None where one of them is broken."""
+        """Decode the batches of several logs as if they were one; None if one of them is broken."""
         parts = [batches.answer.records for _, batches in small]
         table = np.concatenate([batches.table for _, batches in small])
         counts = [len(batches.table) for _, batches in small]
@@ -591,7 +593,7 @@ class _Batches:
         position: from where on they were asked for.
         end: where reading stops.
         table: the headers of the whole ones, in front of the first that is broken.
-        failure: what is wrong with that one; None where nothing is.
+        failure: what is wrong with that one; None if nothing is.
         reached: next offset to read behind those of the table.
         cut_short: whether the answer holds a part of a batch only.
         contradicts: the failure is that the answer contradicts itself.

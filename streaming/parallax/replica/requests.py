@@ -1,6 +1,6 @@
-"""Builds Kafka's requests as this package sends them, and turns the responses into its own types. It asks no broker.
+"""Makes the requests of this package that change nothing, and turns the responses into its own types.
 
-None of them changes anything: those that do are in `parallax.replica.changes`.
+It sends none of them. Requests that change something are in `parallax.replica.changes`.
 """
 
 from __future__ import annotations
@@ -63,21 +63,24 @@ class Request(NamedTuple):
 
 
 def metadata(topics: Sequence[str] | None) -> Request:
-    """Ask for topics by name; None asks for all topics, and an empty list for none."""
+    """A Metadata request for topics by name; None asks for all topics, and an empty list for none."""
     kind = MetadataRequest.MetadataRequestTopic
     names = None if topics is None else [kind(name=name) for name in topics]
     return Request(MetadataRequest(topics=names, allow_auto_topic_creation=False), versions.METADATA)
 
 
 def operations(topics: Sequence[str]) -> Request:
-    """Ask for topics, and which operations on them the client's user is allowed (KIP-430)."""
+    """A Metadata request for topics, and for what the client's user may do with them (KIP-430)."""
     named = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(topics=named, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
     return Request(request, versions.METADATA_WITH_OPERATIONS)
 
 
 def may_alter_configs_of(response: Any) -> dict[str, bool]:
-    """By topic, whether ALTER_CONFIGS is allowed, where the broker says what is allowed."""
+    """By topic, whether the user may change its settings (ALTER_CONFIGS), by a response to `operations`.
+
+    Topics of which the broker does not say it are left out.
+    """
     return {
         topic.name: _ALTER_CONFIGS in topic.authorized_operations
         for topic in response.topics
@@ -109,14 +112,19 @@ def _topic(answer: Any) -> TopicMetadata:
 
 
 def describe_configs(topics: Sequence[str], names: Sequence[str]) -> Request:
-    """Ask for settings of topics."""
+    """A request for settings of topics.
+
+    Args:
+        topics: names of the topics.
+        names: names of the settings.
+    """
     kind = DescribeConfigsRequest.DescribeConfigsResource
     wanted = [kind(resource_type=_TOPIC, resource_name=t, configuration_keys=list(names)) for t in topics]
     return Request(DescribeConfigsRequest(resources=wanted), versions.DESCRIBE_CONFIGS)
 
 
 def configs_of(response: Any) -> dict[str, dict[str, str] | ReplicaError]:
-    """By topic, its settings, or why they were not given."""
+    """By topic, its settings by name, or why the broker did not give them."""
     return {
         result.resource_name: from_code(
             result.error_code, topic=result.resource_name, needs=MissingRight.DESCRIBE_CONFIGS
@@ -128,9 +136,9 @@ def configs_of(response: Any) -> dict[str, dict[str, str] | ReplicaError]:
 
 
 def own_configs_of(broker: int, response: Any) -> dict[str, dict[str, Config] | ReplicaError]:
-    """By topic, its settings as one broker shows them, or why they were not given.
+    """By topic, its settings as one broker shows them, or why the broker did not give them.
 
-    Each setting says whether it is the topic's own.
+    Each setting says whether it is the topic's own value or a default.
     """
     return {
         result.resource_name: from_code(
@@ -147,19 +155,27 @@ def own_configs_of(broker: int, response: Any) -> dict[str, dict[str, Config] | 
 
 
 def describe_broker(broker: int, names: Sequence[str]) -> Request:
-    """Ask a broker for its own settings, by its id: no broker gives those of another one."""
+    """A request for settings of the broker that gets it; no broker gives the settings of another.
+
+    Args:
+        broker: the broker's id.
+        names: names of the settings.
+    """
     kind = DescribeConfigsRequest.DescribeConfigsResource
     wanted = [kind(resource_type=_BROKER, resource_name=str(broker), configuration_keys=list(names))]
     return Request(DescribeConfigsRequest(resources=wanted), versions.DESCRIBE_CONFIGS)
 
 
 def who_answers(broker: int) -> Request:
-    """Ask a broker for its own id; `is_another` reads the answer."""
+    """A request that only the broker with a given id serves; `is_another` reads the answer."""
     return describe_broker(broker, ["broker.id"])
 
 
 def is_another(response: Any) -> bool | None:
-    """Whether another broker gave the answer to `who_answers`; None where it does not say, as without the right."""
+    """Whether another broker gave the answer to `who_answers`.
+
+    None if the broker does not say, as without the right DESCRIBE_CONFIGS on the cluster.
+    """
     codes = {(result.error_code, result.error_message or "") for result in response.results}
     if any(code == _INVALID_REQUEST and _ANOTHER_BROKER in message for code, message in codes):
         return True
@@ -167,12 +183,12 @@ def is_another(response: Any) -> bool | None:
 
 
 def list_reassignments() -> Request:
-    """Ask for all reassignments that are under way (KIP-455)."""
+    """A request for all reassignments that are under way (KIP-455)."""
     return Request(ListPartitionReassignmentsRequest(topics=None), versions.LIST_PARTITION_REASSIGNMENTS)
 
 
 def reassignments_of(response: Any) -> dict[TopicPartition, tuple[int, ...]]:
-    """By partition that is being reassigned, the brokers that are to hold it in the end, in their order.
+    """By partition that is being reassigned, the brokers that hold it in the end.
 
     Raises:
         ReplicaError: the brokers did not say.
@@ -189,7 +205,7 @@ def reassignments_of(response: Any) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def describe_log_dirs(partitions: Iterable[TopicPartition], accepted: Versions = versions.DESCRIBE_LOG_DIRS) -> Request:
-    """Ask for all log directories, and how large the partitions in them are."""
+    """A request for a broker's log directories, and for the sizes of some partitions in them."""
     kind = DescribeLogDirsRequest.DescribableLogDirTopic
     by_topic: dict[str, list[int]] = {}
     for topic, number in partitions:
@@ -199,10 +215,10 @@ def describe_log_dirs(partitions: Iterable[TopicPartition], accepted: Versions =
 
 
 def log_dirs_of(broker: int, response: Any) -> list[LogDir]:
-    """The log directories of a broker.
+    """The log directories of a broker, by a response to `describe_log_dirs`.
 
     Raises:
-        ReplicaError: it did not say, or one of the directories has failed.
+        ReplicaError: the broker did not say, or one of the directories has failed.
     """
     codes = [response.error_code or 0, *(one.error_code for one in response.results)]
     if any(codes):
@@ -247,10 +263,16 @@ def fetch(
     max_wait_ms: int = 0,
     accepted: Versions | None = None,
 ) -> Request:
-    """Ask one replica for records, as a consumer of that isolation level.
+    """A Fetch of records from one broker's replicas, as a consumer of an isolation level.
 
-    Topics are named by id where each position has one and the broker knows that version, unless other versions are
-    given.
+    Topics are named by id if each position has an id and the broker speaks that version.
+
+    Args:
+        positions: the offset to begin at, for each partition.
+        isolation: the isolation level.
+        max_bytes: limit for all records together.
+        max_wait_ms: how long the broker may wait for records.
+        accepted: the acceptable versions, if not the usual ones.
     """
     kind = FetchRequest.FetchTopic
     grouped: dict[tuple[str, str], list[Any]] = {}
@@ -298,7 +320,7 @@ def fetched(broker: int, positions: Sequence[FetchPosition], response: FetchAnsw
 
 
 def fetched_one(broker: int, position: FetchPosition, answer: PartitionAnswer | None) -> FetchedPartition:
-    """What a Fetch response says of one position; ``answer`` is None where the response leaves it out."""
+    """What a Fetch response says of one position; ``answer`` is None if the response leaves the partition out."""
     topic, partition = position.topic, position.partition
     error: ReplicaError | None = None
     if answer is None:
@@ -331,7 +353,7 @@ def fetched_one(broker: int, position: FetchPosition, answer: PartitionAnswer | 
 
 
 def describe_producers(partitions: Sequence[TopicPartition]) -> Request:
-    """Ask one replica for the producers that it remembers (KIP-664); any replica answers."""
+    """A request for the producers that a broker's replicas remember (KIP-664); followers answer too."""
     kind = DescribeProducersRequest.TopicRequest
     topics = [kind(name=topic, partition_indexes=indexes) for topic, indexes in _by_topic(partitions).items()]
     return Request(DescribeProducersRequest(topics=topics), versions.DESCRIBE_PRODUCERS)
@@ -340,7 +362,7 @@ def describe_producers(partitions: Sequence[TopicPartition]) -> Request:
 def producers_of(
     broker: int, partitions: Sequence[TopicPartition], response: Any
 ) -> dict[TopicPartition, list[ProducerState] | ReplicaError]:
-    """By partition, its producers, or why they were not given."""
+    """By partition, the producers that its replica remembers, or why the broker did not give them."""
     return _each(broker, partitions, response, _producers, MissingRight.READ)
 
 
@@ -359,9 +381,10 @@ def _producers(answer: Any) -> list[ProducerState]:
 
 
 def list_transactions(producer_ids: Sequence[int]) -> Request:
-    """Ask a coordinator for its transactions (KIP-664).
+    """A request for the transactions that a broker coordinates (KIP-664).
 
-    These are all transactions, unless producer ids are given.
+    Args:
+        producer_ids: list only transactions of these producers; all if empty.
     """
     message = ListTransactionsRequest(state_filters=[], producer_id_filters=list(producer_ids), duration_filter=-1)
     return Request(message, versions.LIST_TRANSACTIONS)
@@ -371,7 +394,7 @@ def transactions_of(broker: int, response: Any) -> list[TransactionListing]:
     """The transactions that a coordinator lists.
 
     Raises:
-        ReplicaError: it refused.
+        ReplicaError: the coordinator refused to list them.
     """
     if response.error_code:
         raise from_code(response.error_code, broker=broker)
@@ -382,7 +405,7 @@ def transactions_of(broker: int, response: Any) -> list[TransactionListing]:
 
 
 def describe_transactions(transactional_ids: Sequence[str]) -> Request:
-    """Ask a coordinator for the partitions of transactions (KIP-664)."""
+    """A request for some transactions with their partitions, to the broker that coordinates them (KIP-664)."""
     return Request(
         DescribeTransactionsRequest(transactional_ids=list(transactional_ids)), versions.DESCRIBE_TRANSACTIONS
     )

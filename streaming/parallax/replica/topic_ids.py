@@ -14,9 +14,9 @@ SIZE = 16
 
 
 def text(raw: bytes) -> str:
-    """A topic id as text; empty for the zero id, which names no topic.
+    """A topic id as text; empty for the zero id, which means that the broker gave none.
 
-    Brokers below 2.8 have no topic ids, and an answer about a topic with an error may have none.
+    Brokers below 2.8 have no topic ids. An answer that reports an error of a topic may have none either.
     """
     return base64.urlsafe_b64encode(raw).decode().rstrip("=") if any(raw) else ""
 

@@ -56,11 +56,11 @@ class TopicMetadata:
     """The setting ``delete.retention.ms``; None where nobody asked or nobody said."""
 
     def gone(self, partition: int, topic_id: str = "") -> HowGone | None:
-        """How a partition is gone, by this answer; None where it exists, or where the broker does not say.
+        """How a partition is gone, by this answer; None if it exists, or if the broker does not say.
 
         Args:
-            partition: a partition of this topic.
-            topic_id: id of the topic that is meant; empty where it is not known.
+            partition: the partition's number.
+            topic_id: Kafka's id of the topic that is meant; empty if it is not known.
         """
         if self.error is not None:
             return HowGone.TOPIC if isinstance(self.error, UnknownTopic) else None
@@ -80,7 +80,7 @@ class Config:
 
 @dataclass(frozen=True)
 class LogDir:
-    """A log directory of a broker; sizes in bytes, -1 where the broker does not say."""
+    """A log directory of a broker; sizes in bytes, -1 if the broker does not say."""
 
     path: str
     total: int
@@ -106,10 +106,10 @@ class FetchPosition:
 
 @dataclass(frozen=True)
 class FetchedPartition:
-    """One replica's answer for one partition.
+    """One replica's answer to a Fetch of one partition.
 
-    The watermarks are this replica's own, -1 where ``error`` is set. ``records`` holds whole record batches as they lie
-    in the log. The last may be truncated, and the first may begin below the offset that was asked for.
+    The watermarks are this replica's own; with an ``error`` they are -1. ``records`` holds record batches as they lie
+    in the log. The last batch may be truncated, and the first may begin below the offset that was asked for.
     """
 
     topic: str
@@ -130,10 +130,10 @@ class Greeting:
     """What a broker showed of itself when the connection was made.
 
     Attributes:
-        version: the version of Kafka whose requests it speaks; for a version newer than all that are known, the newest
-            known.
-        tls: version of TLS; None without TLS.
-        certificate_ends: when its certificate expires, in seconds since 1970 UTC; None where it was not looked at.
+        version: the version of Kafka, by the requests that the broker speaks. A broker newer than all that Parallax
+            knows has the newest of these.
+        tls: the version of TLS; None without TLS.
+        certificate_ends: when the broker's certificate expires, in seconds since 1970 UTC; None if it was not checked.
     """
 
     version: tuple[int, ...]
@@ -176,9 +176,9 @@ class TransactionListing:
     Attributes:
         state: Kafka's name of its state.
         coordinator: the broker that coordinates it.
-        partitions: of an ongoing transaction, the partitions that it has written to. Of one that is ending, those that
-            have no end marker yet. None where the coordinator was not asked for them.
-        started_ms: when it began, by the coordinator's clock, in ms since 1970 UTC; -1 where that is not known.
+        partitions: the partitions that an ongoing transaction has written to; if it is ending, only those without an
+            end marker yet. None if the coordinator was not asked for them.
+        started_ms: when it began, by the coordinator's clock, in ms since 1970 UTC; -1 if that is not known.
     """
 
     transactional_id: str
@@ -191,7 +191,12 @@ class TransactionListing:
 
 @dataclass(frozen=True)
 class TransactionListings:
-    """All coordinators' listings; coordinators that did not answer are named, never silently left out."""
+    """The transactions that all coordinators list, and which coordinators did not answer.
+
+    Attributes:
+        transactions: the transactions.
+        unanswered: by broker id of a coordinator that did not answer, why.
+    """
 
     transactions: list[TransactionListing]
     unanswered: dict[int, ReplicaError]

@@ -2,9 +2,9 @@
 
 The reasons are in Kafka's sources (4.2: ReplicaManager, FetchParams, KafkaApis) and KIPs:
 
-- Fetch of version 11 and above is served by a follower as a consumer's; below 11 only the leader answers. Version 12 is
-  the first that checks the epoch of what was read (KIP-595). Version 13 names topics by their ids (KIP-516). A broker
-  whose log is of another topic of the same name then says so, instead of showing that log
+- A follower answers a consumer's Fetch from version 11 on; below 11 only the leader answers. Version 12 is the first in
+  which the broker checks the epoch of what was read before (KIP-595). Version 13 names topics by their ids (KIP-516).
+  If a broker has another topic of the same name, it then reports an error instead of showing that topic's log
   (``ReplicaManager.readFromLog``).
 - DescribeLogDirs says how large a directory's volume is from version 4 on (KIP-827).
 - Metadata says what may be done with a topic from version 8 on (KIP-430).

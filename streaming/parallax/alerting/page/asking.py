@@ -1,6 +1,6 @@
 """Asks the brokers for the records of a finding when a user of the page wants it.
 
-One finding at a time; stores nothing.
+It asks for one finding at a time, and stores nothing.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Asking:
     """Asks each replica of a finding's partition what it has at the finding's offsets.
 
     Args:
-        client: the job's.
-        payload: ``read.payload``: what of keys and values may be shown.
+        client: asks the brokers.
+        payload: setting ``read.payload``, which says whether keys and values may be shown.
     """
 
     def __init__(self, client: ReplicaClient, payload: Payload) -> None:
@@ -39,7 +39,7 @@ class Asking:
         """The finding's records as each broker has them now, including brokers that do not answer.
 
         Raises:
-            AskingError: the cluster has no such partition any more, it cannot be described, or somebody else asks.
+            AskingError: the partition no longer exists, cannot be described, or somebody else is asking at this moment.
         """
         from parallax.replica.at_offset import Held, at_offset
         from parallax.replica.errors import ReplicaError

@@ -1,8 +1,8 @@
 """Who may see the page, and who may act on it.
 
-Passwords are kept as bcrypt's hashes, as in Prometheus' own web configuration. A browser sends a password with every
-request, also with one that another site makes it send. So a form carries a token that only the page knows. A request
-that comes from another site by its own header is refused.
+Passwords are kept as bcrypt's hashes, as in Prometheus' own web configuration. A browser sends the password with every
+request, even with one that another site makes it send. So each form has a token that only this page can make. A request
+whose headers say that it comes from another site is refused.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Users:
     def named(self, header: str | None) -> str | None:
         """The user that an ``Authorization`` header names with the right password; None if there is none.
 
-        A password that was right is remembered by its hash, under a key of this process. For bcrypt is slow, and
-        Prometheus asks every few seconds.
+        bcrypt is slow, and Prometheus asks every few seconds. So the hash of a password that was right is remembered,
+        made with a secret key of this process.
         """
         try:
             scheme, _, encoded = (header or "").partition(" ")
@@ -69,7 +69,7 @@ class Users:
         return hmac.new(self._secret, f"{user}\n{about}".encode(), hashlib.sha256).hexdigest()
 
     def is_token(self, given: str, user: str, about: str) -> bool:
-        """Whether this page made the token of a form, for this user and finding."""
+        """Whether this page made a given token, for this user and finding."""
         return hmac.compare_digest(given.encode(), self.token(user, about).encode())
 
 
@@ -82,7 +82,7 @@ def _is_of(password: str, known: str) -> bool:
 
 
 def is_from_elsewhere(request: Request) -> bool:
-    """Whether a browser says that another site caused a request (``Sec-Fetch-Site``, ``Origin``)."""
+    """Whether a request's headers (``Sec-Fetch-Site``, ``Origin``) say that another site caused it."""
     site = request.headers.get("sec-fetch-site")
     if site is not None and site not in ("same-origin", "none"):
         return True

@@ -1,6 +1,6 @@
-"""How far each partition was compared over the last hour.
+"""Remembers how far each partition was compared at any time of the last hour.
 
-Remembered while the job runs; no table holds it.
+No table holds this, so it is lost when the job ends.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Compared:
                     del own[: -_KEPT * _FIELDS]
 
     def of(self, place: TopicPartition, snapshot: Snapshot) -> Steps:
-        """How far a partition was compared, step by step over the last hour; else empty."""
+        """How far a partition was compared, change by change over the last hour; empty if not known."""
         with self._lock:
             own = self._kept.get(place, array("q"))
             steps = [(own[i], (own[i + 1], own[i + 2])) for i in range(0, len(own), _FIELDS)]

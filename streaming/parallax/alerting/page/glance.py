@@ -75,12 +75,13 @@ class Replica:
     """One replica of a partition as the page shows it.
 
     Attributes:
-        why: one phrase; empty if there is nothing to say.
-        unseen: why the job does not see which offsets it has now, one phrase; empty where it does.
-        read_uncommitted: next offset to read in that view, and so on; None where it is not known.
-        absence: if it is away or behind.
-        late: what it copied too late, if no audit has compared it since.
-        frozen: since when a finding says that it holds back read_committed; None where none does.
+        why: why it has this state, one phrase; empty if there is nothing to say.
+        unseen: why the job does not see which offsets it has now, one phrase; empty if it sees them.
+        read_uncommitted: the next offset to read in that view; None if it is not known.
+        read_committed: the next offset to read in that view; None if it is not known.
+        absence: its absence; None if it is neither away nor behind.
+        late: the late copy that no audit has compared since; None if there is none.
+        frozen: since when, according to a finding, it holds back read_committed consumers; None if no finding says so.
     """
 
     broker: int
@@ -102,12 +103,12 @@ class Partition:
     """One partition as the page shows it: its replicas, its findings, and what has no verdict.
 
     Attributes:
-        replicas: by broker.
-        without_verdict: how many offsets have no verdict, and why; empty where all have one.
-        compared_up_to: by view; None where nothing was compared.
-        findings: those that are not over, the gravest first.
-        leader: None where there is none, or nobody has said.
-        isr: in-sync replicas; None where nobody has said.
+        replicas: by broker, its replica.
+        without_verdict: how many offsets have no verdict, and why, in words; empty if all have one.
+        compared_up_to: by view, the offset up to which it was compared; None if nothing was.
+        findings: the findings that are not over, the gravest first.
+        leader: id of the leader; None if there is none, or if it is not known.
+        isr: ids of the brokers whose replicas are in sync; None if they are not known.
     """
 
     place: TopicPartition
@@ -135,10 +136,10 @@ class Verdicts(NamedTuple):
     """The states of the replicas of one partition, each with one phrase why.
 
     Attributes:
-        replicas: by broker, its state and one phrase why; the phrase is empty if there is nothing to say.
+        replicas: by broker, the state of its replica, and a phrase why, which is empty if there is nothing to say.
         unknown: by reason, how many offsets have no verdict.
-        findings: those that are not over, the gravest first.
-        unseen: by broker, what keeps the job from seeing its replica; without replicas that are seen.
+        findings: the findings that are not over, the gravest first.
+        unseen: by broker whose replica the job does not see, what keeps it from that.
     """
 
     place: TopicPartition
@@ -208,7 +209,7 @@ def _with_absences(made: Iterable[Partition], snapshot: Snapshot) -> list[Partit
 
 
 def refused_topics(snapshot: Snapshot) -> dict[str, str]:
-    """Topics whose partitions the job may not even see, with the right that is missing."""
+    """By topic whose partitions the job may not even see, the right that is missing."""
     return {t: str(r.right) for (t, *rest), r in snapshot.refused.items() if tuple(rest) == WHOLE_TOPIC}
 
 
@@ -304,13 +305,13 @@ def _compared(
     """The state of the replicas that can be read.
 
     Args:
-        coverage: None where nothing has been compared.
+        coverage: None if nothing has been compared.
         unknown: by reason, how many offsets have no verdict.
         brokers: those whose replica can be read.
         sees_all: whether all can be read.
-        loading: what is still being read or compared, of what was there when that could begin; empty where nothing is.
+        loading: what is still being read or compared, of what was there when that could begin; empty if nothing is.
         is_overdue: whether verdicts that should come by themselves do not.
-        partly: why not all of it is known to agree; empty where it is.
+        partly: why not all of it is known to agree; empty if it is.
     """
     if coverage is None:
         if is_overdue:

@@ -1,8 +1,8 @@
-"""Draws how far each replica was shown, read and compared over time: one *lane* for each replica and isolation level.
+"""Draws how far each replica was read and compared over time, in one *lane* for each isolation level.
 
-A lane shows the replica's log, what consumers may read of it, and what was compared. All lanes of a partition have one
-scale, and each shows how far the furthest replica was. So a frozen replica runs level below the others, and what it
-lacks is a wedge that grows.
+A lane shows the replica's log, how much of it consumers may read, and how far it was compared. All lanes of a partition
+have the same scale. Each also shows how far the furthest replica was. So a frozen replica's line runs level, and a
+growing wedge between the two lines shows what it lacks.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class Lane:
     """How far consumers could read one replica at one isolation level, over time.
 
     Attributes:
-        end: up to where consumers of the view may read: high watermark or last stable offset.
-        furthest: the same of the furthest replica.
-        compared: how far all replicas had been compared.
+        end: over time, the offset up to which consumers may read: the high watermark or the last stable offset.
+        furthest: over time, the same offset of the furthest replica.
+        compared: over time, the offset up to which all replicas had been compared.
         said: the lane's state in a few words.
-        is_stuck: a finding says that the replica is frozen; or ``end`` has not moved for a minute, and that of other
-            replicas has.
+        is_stuck: whether a finding says that the replica is frozen, or ``end`` has not moved for a minute although that
+            of other replicas has.
     """
 
     broker: int
@@ -80,11 +80,13 @@ class Drawn:
     """The lanes of a partition as they are drawn.
 
     Attributes:
-        lanes: each with its image, which has a text.
-        begin: when all lanes begin; ``end``: when they end.
-        low: the lowest offset of the scale; ``high`` the highest.
-        times: the times in the table of values.
-        values: by time and lane, its value.
+        lanes: each lane with its image, which has a text for readers who do not see it.
+        begin: the time at which all lanes begin.
+        end: the time at which all lanes end.
+        low: the lowest offset of the scale.
+        high: the highest offset of the scale.
+        times: the times in the table of values, one for each row.
+        values: for each of these times, the value of each lane.
     """
 
     lanes: Sequence[tuple[Lane, Markup]]
@@ -100,9 +102,9 @@ def lanes_over_time(tracks: Tracks, compared: Steps = (), frozen: Mapping[int, d
     """The lanes over time, two for each replica with any record of progress.
 
     Args:
-        tracks: what each replica reported.
-        compared: how far the partition was compared.
-        frozen: by broker, since when a finding says that read_committed is held back there
+        tracks: by broker, what its replica reported over time.
+        compared: over time, how far the partition was compared.
+        frozen: by broker, since when its replica holds back read_committed consumers, according to a finding
             (`parallax.findings.in_brief.frozen_since`).
     """
     known = {IsolationLevel.READ_COMMITTED: frozen or {}}

@@ -1,4 +1,4 @@
-"""The legend of a drawing: each thing that it draws, in small, with what it means."""
+"""The legend of a drawing: a small picture of each thing that it draws, with the meaning."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Key:
     """One entry of a legend.
 
     Attributes:
-        drawn: the class of what is drawn.
-        sign: the same in small; page.css colours both by that class.
-        means: what it says of a replica.
+        drawn: the CSS class of the thing in the drawing, by which page.css colours it.
+        sign: a small SVG picture of it, with the same class.
+        means: what the thing says of a replica.
     """
 
     drawn: str
@@ -27,9 +27,9 @@ def legend(drawing: str, entries: Mapping[str, tuple[str, str]]) -> tuple[Key, .
     """The legend of a drawing.
 
     Args:
-        drawing: the class of the whole drawing.
-        entries: by the class of what is drawn, an SVG element and what it means. The element lies in a box of 24 by 14
-            and is without its class, such as ``rect x="1"``.
+        drawing: the CSS class of the whole drawing.
+        entries: by the CSS class of a thing that is drawn, an SVG element and the meaning. The element is for a box of
+            24 by 14 and written without angle brackets and class, as in ``rect x="1"``.
     """
     return tuple(
         Key(

@@ -1,6 +1,6 @@
-"""The time line of a finding: what happened to it when, and what was asked then.
+"""The time line of a finding: what happened to it when, and what brokers were asked then.
 
-Pure functions of its events.
+Pure functions of the finding's events.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Moment:
     """One thing that happened to a finding.
 
     Attributes:
-        at: when.
-        what: in a word or two: ``suspected``, ``confirmed``, ``seen by consumers`` and so on.
-        later: how long after the suspicion; empty for the suspicion itself.
+        at: when it happened.
+        what: what happened, in a word or two: ``suspected``, ``confirmed``, ``seen by consumers`` and so on.
+        later: how long after the suspicion it happened, as text; empty for the suspicion itself.
         text: what was found.
-        asked: which brokers Parallax asked what, and when; empty if it asked none.
+        asked: which brokers were asked, for what and when, as text; empty if none was asked.
     """
 
     at: datetime
@@ -46,8 +46,8 @@ class Phase:
     """A step in a finding's life, and when the finding reached it; None if it has not.
 
     Attributes:
-        what: ``suspected``, ``confirmed``, ``seen by consumers``, ``acknowledged``, or how it ended.
-        otherwise: the text if it has not been reached.
+        what: ``suspected``, ``confirmed``, ``seen by consumers``, ``acknowledged``, or how the finding ended.
+        otherwise: what to show instead of a time if the finding has not reached the step.
     """
 
     what: str
@@ -122,7 +122,7 @@ def _what(event: Finding) -> str:
 
 
 def _asked(event: Finding) -> str:
-    """Whom Parallax asked about what for an event; empty where a person made it."""
+    """Whom Parallax asked about what for an event; empty if a person made it."""
     evidence = evidence_of(event)
     if event.status is FindingStatus.ACKNOWLEDGED or not evidence.get("replicas"):
         return ""

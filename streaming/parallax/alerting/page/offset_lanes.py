@@ -1,6 +1,6 @@
 """Draws how far each replica of a partition goes now: one *lane* for each replica and isolation level.
 
-They show each replica's log, and how far it was read and compared.
+A lane shows the replica's log, and how far it was read and compared.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ LEGEND = legend(
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Offsets of one replica at one isolation level; None where they are not known.
+    """Offsets of one replica at one isolation level, as a lane shows them.
 
     Attributes:
         start: log start offset.
-        end: one past the last offset that a consumer of this view may see: high watermark or last stable offset.
-        high_watermark: of the replica.
-        read: next offset that Parallax reads.
-        compared: offset below which all replicas have been compared.
-        behind: how many offsets ``end`` is behind that of the furthest replica.
-        unseen: what keeps the job from seeing it now, so that the rest is old; empty where it is seen.
-        is_calm: nobody has to act: replication always leaves a replica some offsets behind.
-        frozen: since when a finding says that consumers of this view are held back; None where none does.
+        end: the offset up to which consumers of this level may read: high watermark or last stable offset.
+        high_watermark: the replica's high watermark.
+        read: the next offset that Parallax reads; None if it is not known.
+        compared: the offset below which all replicas have been compared; None if it is not known.
+        behind: by how many offsets ``end`` is below that of the furthest replica.
+        unseen: what keeps the job from seeing the replica now, so that these offsets are old; empty if it sees it.
+        is_calm: whether nobody has to act; a few offsets behind are normal, for example.
+        frozen: since when consumers of this level are held back, according to a finding; None if no finding says so.
     """
 
     broker: int
@@ -84,9 +84,9 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Where offsets lie between 0 and 1.
+    """Maps offsets to places between 0 and 1 on a drawing.
 
-    From ``focus`` to ``end`` they lie evenly. What lies below ``focus`` is drawn close together.
+    Offsets from ``focus`` to ``end`` are spread evenly. Those below ``focus`` are squeezed into a small part.
     """
 
     start: int
@@ -94,7 +94,10 @@ class Scale:
     end: int
 
     def at(self, offset: int) -> float:
-        """Where an offset lies on the scale, between 0 and 1. One outside the scale is at its border."""
+        """Where an offset is on the drawing, between 0 and 1.
+
+        Offsets outside of the scale are at its border.
+        """
         low = _AHEAD if self.focus > self.start else 0.0
         if offset < self.focus:
             return low * max(0, offset - self.start) / (self.focus - self.start) if low else 0.0
@@ -120,9 +123,9 @@ def lanes(partition: Partition) -> list[Lane]:
 
 
 def scale(shown: Sequence[Lane]) -> Scale:
-    """A scale of offsets on which the lanes look different.
+    """A scale on which differences between the lanes can be seen.
 
-    A gap of some offsets is seen even at the end of a long log.
+    Even at the end of a long log, it shows a gap of some offsets.
     """
     start, end = min(lane.start for lane in shown), max(lane.high_watermark for lane in shown)
     marks = [mark for lane in shown for mark in (lane.end, lane.read, lane.compared) if mark is not None]

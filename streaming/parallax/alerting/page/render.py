@@ -92,11 +92,11 @@ class Wanted:
 
     @classmethod
     def of(cls, query: Mapping[str, str], states: Collection[str] = tuple(State)) -> Wanted:
-        """Read from the page's address which part of the table is wanted; what makes no sense there is ignored.
+        """Read from the page's address which part of the table is wanted; parameters that make no sense are ignored.
 
         Args:
-            query: parameters of the address.
-            states: the states that there are; any other is ignored.
+            query: the parameters of the address.
+            states: the words for states that the table has; any other is ignored.
         """
         page = query.get("page", "1")
         number = int(page) if page.isascii() and page.isdecimal() and len(page) < 7 else 1
@@ -109,7 +109,7 @@ class Shown(Generic[Row]):
     """One page of a table with many rows.
 
     Attributes:
-        next: the first row of the next page; None if this is the last.
+        next: the first row of the next page; None if this page is the last.
     """
 
     rows: Sequence[Row]
@@ -175,7 +175,7 @@ class Renderer:
     Args:
         cluster: the cluster's name for people.
         runbook: address of the runbook.
-        live: whether the page follows the job; else it is a report.
+        live: whether pages follow a running job; otherwise they are for a report.
         shell: how printed commands name the cluster and the job.
     """
 
@@ -254,7 +254,7 @@ class Renderer:
         )
 
     def topic(self, snapshot: Snapshot, status: Status, topic: str, wanted: Wanted) -> str | None:
-        """The partitions of a topic, below the cluster's status; None where there is none."""
+        """The page of a topic with its partitions, below the cluster's status; None if it has none."""
         partitions = glance.partitions(snapshot, topic)
         if not partitions:
             return None
@@ -269,7 +269,7 @@ class Renderer:
     def partition(
         self, snapshot: Snapshot, status: Status, place: TopicPartition, over_time: Drawn | None, timeline_error: str
     ) -> str | None:
-        """One partition, below the cluster's status; None where it is not known."""
+        """The page of one partition, below the cluster's status; None if the partition is not known."""
         found = [one for one in glance.partitions(snapshot, place.topic) if one.place == place]
         if not found:
             return None
@@ -302,9 +302,9 @@ class Renderer:
         again: AskedAgain | None = None,
         can_ask: bool = False,
     ) -> str:
-        """A finding with its evidence, below the cluster's status.
+        """The page of a finding with its evidence, below the cluster's status.
 
-        With forms to act on it if there is a token.
+        If a token is given, it has forms to act on the finding.
         """
         values = finding_values(finding, events, standing, self._runbook, on_record, self._shell)
         values["again"] = "" if again is None else again.in_words
@@ -317,12 +317,12 @@ class Renderer:
         """What the brokers answered to a user who has just asked for a finding's records.
 
         Args:
-            finding: asked about.
-            found: one for each offset.
-            problem: why nothing was found; empty where something was.
-            status: of the cluster.
-            token: of the form that asks again.
-            asked_s: when they were asked, seconds since 1970 UTC.
+            finding: the finding that was asked about.
+            found: for each offset, the record as each broker has it.
+            problem: why nothing was found; empty if something was.
+            status: the cluster's status.
+            token: the token for the form that asks again.
+            asked_s: when brokers were asked, seconds since 1970 UTC.
         """
         given = {"versions": found, "problem": problem, "token": token, "asked_s": asked_s}
         return self.page("asked.html", finding=finding, status=status, **given)
@@ -360,11 +360,11 @@ def finding_values(
     """The values that the template finding_body.html shows.
 
     Args:
-        finding: its last event.
-        events: of this finding and, maybe, of others.
-        standing: the last events of all findings: the advice takes other open findings of the partition into account.
-        runbook: where that is.
-        on_record: what else is on record, apart from findings.
+        finding: the finding's last event.
+        events: all events of this finding; there may be events of others among them.
+        standing: the last events of all findings. The advice takes other open findings of the partition into account.
+        runbook: the address of the runbook, or its path.
+        on_record: what tables other than the findings table have on record about the finding.
         shell: how printed commands name the cluster and the job.
     """
     explained = replace(explain(finding, standing, shell), runbook=runbook_of(finding, runbook))

@@ -48,14 +48,14 @@ class Page:
     """The status page with all of its addresses.
 
     Args:
-        state: what is shown.
-        storage: ``storage.path``: findings with their history, and recorded progress.
-        status: says the cluster's status at the moment of a snapshot.
-        users: who may act on it.
+        state: the state of the job, which is shown.
+        storage: ``storage.path``, with the findings table and recorded progress.
+        status: returns the cluster's status at the moment of a snapshot.
+        users: the users who may see the page, and act on findings.
         renderer: makes the pages.
-        on_record: what else is on record about a finding.
+        on_record: returns what other tables have on record about a finding.
         compared: how far partitions were compared over the last hour.
-        asking: asks the brokers for the records of a finding when a user wants it; None where nobody can.
+        asking: asks the brokers for the records of a finding when a user wants it; None if users cannot.
     """
 
     def __init__(

@@ -36,14 +36,14 @@ def write_report(
 
     Args:
         storage: ``storage.path`` of the job.
-        wanted: ids of findings, or the beginnings of them; without any, all findings that are not over.
-        file: where to.
-        on_record: what else is on record about a finding.
-        alerting: has the cluster's name, and where the runbook is; the defaults where it is None.
+        wanted: ids of findings, or the beginnings of ids; if empty, all findings that are not over.
+        file: the file to write.
+        on_record: returns what other tables have on record about a finding.
+        alerting: the settings with the cluster's name and the address of the runbook; None for the defaults.
         shell: how printed commands name the cluster and the job.
 
     Returns:
-        How many findings it holds.
+        How many findings the report has.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.

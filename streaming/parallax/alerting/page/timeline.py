@@ -33,7 +33,7 @@ _LOOKED_AT = 16
 class Report:
     """What one replica said of its log at one time.
 
-    The offsets are None where it did not answer.
+    The offsets are None if it did not answer.
     """
 
     at: datetime
@@ -52,9 +52,13 @@ Tracks = Mapping[int, Sequence[Report]]
 
 
 def recorded(storage: str, place: TopicPartition, since: datetime, until: datetime | None = None) -> Tracks:
-    """What the replicas of a partition reported between two times, thinned out evenly.
+    """By broker, what its replica of a partition reported between two times; of many reports, some are left out evenly.
 
-    The later time is the present by default.
+    Args:
+        storage: ``storage.path``.
+        place: the partition.
+        since: the earlier time.
+        until: the later time; the present by default.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table cannot be read.
@@ -78,7 +82,7 @@ class Recent:
         self._kept: OrderedDict[TopicPartition, tuple[datetime, pa.Table]] = OrderedDict()
 
     def of(self, place: TopicPartition) -> Tracks:
-        """What the replicas of a partition reported in the last hour. It raises what `recorded` raises."""
+        """By broker, what its replica of a partition reported in the last hour; raises as `recorded` does."""
         now = self._clock()
         since = now - _HISTORY
         with self._lock:

@@ -19,8 +19,8 @@ class Cell:
 
     Attributes:
         states: how many replicas are in which state, the gravest first; never empty.
-        unseen: if unknown replicas are the gravest, and the same reason keeps the job from seeing them all, that
-            reason; else empty.
+        unseen: if the gravest state is unknown, and one reason keeps the job from seeing all these replicas, that
+            reason; otherwise empty.
     """
 
     states: Mapping[State, int]
@@ -52,8 +52,8 @@ class Topic:
     """All partitions of one topic.
 
     Attributes:
-        cells: by broker; brokers without a replica of the topic have none.
-        partitions: how many there are.
+        cells: by broker that has a replica of the topic, its cell.
+        partitions: how many partitions the topic has.
         unknown: by reason, how many offsets have no verdict.
     """
 
@@ -89,7 +89,7 @@ class TopicMap:
 
     Attributes:
         topics: the worst first, then by name.
-        brokers: those that hold a replica of any topic.
+        brokers: ids of the brokers that hold a replica of any topic.
         states: how many replicas of all topics are in which state, the gravest first.
         unknown: by reason, how many offsets of all topics have no verdict.
     """

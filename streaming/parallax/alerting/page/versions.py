@@ -1,6 +1,6 @@
-"""The versions of a record side by side, a column for each broker.
+"""Shows one record as each broker has it, side by side, with a column for each broker.
 
-They come from a finding's evidence, or from the brokers as asked now.
+What brokers have comes from a finding's evidence, or from asking them now.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Cell:
     """The value of one property of a record, as one broker shows it.
 
     Attributes:
-        text: empty where nothing is known.
-        version: in a row that differs, a letter: the same for brokers that show the same. Else empty.
+        text: the value as text; empty if it is not known.
+        version: if brokers differ in this property, a letter, which brokers with the same value share; else empty.
     """
 
     text: str
@@ -61,10 +61,10 @@ class Versions:
     """One record as each broker shows it.
 
     Attributes:
-        title: which record.
-        brokers: a heading for each.
-        rows: properties that at least one broker shows.
-        note: what a reader must know, for instance that nobody holds the record any more; may be empty.
+        title: which record it is.
+        brokers: a heading for each broker's column.
+        rows: the properties that at least one broker shows.
+        note: what a reader must know, for instance that no broker holds the record any more; may be empty.
     """
 
     title: str
@@ -82,11 +82,12 @@ def of_evidence(finding: Finding) -> tuple[list[Versions], int]:
     """The records that a finding is about, as the brokers answered at its last probe; no broker is asked.
 
     Args:
-        finding: its last event.
+        finding: the finding's last event.
 
     Returns:
-        The newest record of the key first, if there is a key, then each offset that was asked about. And how many more
-        offsets the evidence has.
+        The newest record of the key, if the finding is about a key, and then the record at each offset that was asked
+            about.
+        How many offsets of the evidence are left out.
     """
     evidence = evidence_of(finding)
     proofs = evidence.get("proofs") or []
@@ -141,12 +142,12 @@ def as_asked(
     """The record at one offset as the brokers have just answered.
 
     Args:
-        offset: asked about.
-        answers: by broker.
-        leader: its id; -1 where there is none.
-        accused: the broker that the finding accuses; -1 where it accuses none.
-        payload: what of keys and values may be shown. The rest appears as a hash, with a key that is used for this
-            answer only: it shows which brokers have the same, and nothing else.
+        offset: the offset that was asked about.
+        answers: by broker, what its replica has there.
+        leader: id of the leader; -1 if there is none.
+        accused: the broker that the finding accuses; -1 if it accuses none.
+        payload: whether keys and values may be shown. If not, hashes are shown instead. They are made with a secret key
+            for this answer only, so they show which brokers have the same, and nothing else.
     """
     secret = secrets.token_bytes(16)
     columns = [_of_asked(one, payload, secret) for one in answers.values()]

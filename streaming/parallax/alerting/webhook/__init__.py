@@ -1,1 +1,1 @@
-"""Messages about findings straight to a receiver, for those who run no Alertmanager."""
+"""Sends messages about findings directly to receivers, for users without an Alertmanager."""

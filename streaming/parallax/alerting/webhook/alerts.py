@@ -36,16 +36,16 @@ _OUTCOME = "resolved_description"
 
 
 def group_of(suffered: Suffered) -> TopicPartition:
-    """The group of a condition of the job: only conditions of the same story share it.
+    """The message group of a condition of the job; conditions share it only if one makes the other worse.
 
-    In PagerDuty, a person who has taken an incident on gets no more messages of it. So another condition must not be in
-    it.
+    In PagerDuty, a person who has acknowledged an incident gets no more messages about it. So a condition of another
+    sort must not be in the same incident.
     """
     return TopicPartition(suffered.name, _OF_THE_JOB)
 
 
 def is_of_the_job(group: TopicPartition) -> bool:
-    """Whether a group is about what the job itself suffers."""
+    """Whether a message group is about a condition of the job, not about the findings of a partition."""
     return group.partition == _OF_THE_JOB
 
 
@@ -65,15 +65,15 @@ class Alert:
 
     Attributes:
         name: the name under which it is reported.
-        group: the partition whose message it is in, or another group of the outbox.
-        state: of a finding, a `FindingState`; else the name of the condition. The last one where it is over.
-        `told`: what the last delivered message said (`said`). None if there was none, or if another was tried since:
-        then
-            nobody knows.
-        ends_at: when it was seen to be over, None while it is not.
-        labels: what identifies it.
-        annotations: what is said of it.
-        is_acknowledged: somebody has said that no more alarm is wanted.
+        group: its message group: the partition, or a group for the condition (`group_of`).
+        state: the `FindingState` of a finding, or the name of the condition; if it is over, the last one.
+        starts_at: when it began.
+        ends_at: when it was seen to be over; None if it is not.
+        `told`: what the last delivered message said of it (`said`). None if there was no message, or if another was
+            tried since, of which nobody knows whether it arrived.
+        labels: the labels that identify it.
+        annotations: the texts about it, by name.
+        is_acknowledged: whether somebody has said that no more alarm is wanted.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Alert:
 
     @property
     def said(self) -> str:
-        """What a message says of the alert's state, while the alert is not over."""
+        """The alert's state as a message says it, as long as the alert is not over."""
         return f"{self.state} {_ACKNOWLEDGED}" if self.is_acknowledged else str(self.state)
 
     @property
@@ -121,7 +121,10 @@ class Alert:
 
     @property
     def told_state(self) -> str | None:
-        """The state that the receiver knows. None if there is none, or if this version does not know it."""
+        """The state that the receiver knows.
+
+        None if it knows none, or if this version of Parallax has no such state.
+        """
         before = (self.told or "").removesuffix(f" {_ACKNOWLEDGED}")
         return before if before in CONDITIONS or before in {str(state) for state in FindingState} else None
 
@@ -138,7 +141,7 @@ class Alert:
 
     @property
     def rank(self) -> int:
-        """The rank of the alert's state: the lower, the graver."""
+        """How grave the alert's state is, as a number: the lower, the graver."""
         if self.is_of_the_job:
             return _rank(self.state)
         return list(FindingState).index(FindingState(self.state))
@@ -148,10 +151,10 @@ def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, pla
     """The alert about a finding that is not over.
 
     Args:
-        finding: its last event, acknowledged or not.
-        known: the alert about it so far.
-        group: the message that it is in.
-        places: the links and commands that the text names (`Places`).
+        finding: the finding's last event, acknowledged or not.
+        known: the alert about the finding so far; None if there is none.
+        group: its message group, which is usually its partition.
+        places: the names, links and commands in the text (`Places`).
     """
     state, said = state_of(finding), acknowledgement_of(finding)
     name, broker = ALARMS[state].name, broker_label(finding.broker)
@@ -205,9 +208,9 @@ def of_condition(suffered: Suffered, known: Alert | None, places: Places) -> Ale
     """The alert about a condition of the job itself.
 
     Args:
-        suffered: what, and since when.
-        known: the alert about it so far.
-        places: the links and commands that the text names (`Places`).
+        suffered: the condition, and since when it is true.
+        known: the alert about the condition so far; None if there is none.
+        places: the names, links and commands in the text (`Places`).
     """
     # A story that has become worse is reported as worse until it is over. So each receiver gets its beginning, its
     # worsening, and its end.
@@ -240,13 +243,13 @@ def _rank(state: str) -> int:
 
 
 def over(alert: Alert, at: datetime, places: Places, event: Finding | None = None) -> Alert:
-    """The alert of what has ended; it says in the past what was wrong, and how it ended.
+    """The alert about something that is over; it says in the past tense what was wrong, and how it ended.
 
     Args:
-        alert: as it was.
+        alert: the alert as it was.
         at: when it was seen to be over.
-        places: the links and commands that the text names (`Places`).
-        event: the last event of a finding; None where it is not known.
+        places: the names, links and commands in the text (`Places`).
+        event: the last event of the finding; None if it is not known, or if the alert is about a condition.
     """
     if alert.is_of_the_job:
         condition = CONDITIONS[alert.state]

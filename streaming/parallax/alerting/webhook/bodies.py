@@ -1,4 +1,4 @@
-"""The body of a message in the words of its receiver: Alertmanager's webhook, Slack, PagerDuty."""
+"""Makes the body of a message in the format of its receiver: Alertmanager's webhook, Slack or PagerDuty."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def bodies(message: Message, settings: WebhookSettings, places: Places) -> Seque
     """The documents to post, one after the other; only PagerDuty gets several.
 
     Args:
-        message: what is said.
-        settings: of the receiver.
-        places: the links and commands that the text names (`Places`).
+        message: the message.
+        settings: the settings of the receiver.
+        places: the names, links and commands in the text (`Places`).
 
     Returns:
-        The documents; none where the receiver's service has no word for what is said.
+        The documents; none if the receiver's service cannot express what the message says.
     """
     return _FORMATS[settings.format](message, settings, places)
 

@@ -56,7 +56,7 @@ class Heartbeat(Collector):
         return self._settings.heartbeat_url is not None or self._settings.heartbeat_url_file is not None
 
     def beat(self, *, is_working: bool) -> None:
-        """Request the address if it is time and the job works; takes some seconds at most."""
+        """Request the heartbeat's address if it is time and the job works; takes some seconds at most."""
         if not self.is_wanted or self._clock() < self._due_at:
             return
         self._due_at = self._clock() + self._settings.heartbeat_interval_s
@@ -73,7 +73,7 @@ class Heartbeat(Collector):
         self._failures = 0 if error is None else self._failures + 1
 
     def _error(self) -> str | None:
-        """What went wrong, without the address, which is a secret; None where nothing did."""
+        """What went wrong, without the address, which is a secret; None if nothing did."""
         try:
             url = secret_of(self._settings.heartbeat_url, self._settings.heartbeat_url_file) or ""
             if not is_address(url):

@@ -14,7 +14,7 @@ class WebhookCollector(Collector):
     """Exposes the status of all receivers as metrics.
 
     Args:
-        status: by the receiver's name.
+        status: returns, by receiver's name, the state of its messages.
     """
 
     def __init__(self, status: Callable[[], Mapping[str, WebhookStatus]]) -> None:

@@ -1,9 +1,9 @@
-"""What one receiver still has to get: takes in findings and conditions of the job, and gives messages, without IO.
+"""Decides which messages one receiver still has to get about findings and conditions of the job, without IO.
 
-The findings of a partition are one incident and go in one message, as in Alertmanager's grouping. A message says the
-state at the time of sending. The next message says what has not been delivered. A finding may be confirmed and over
-before the receiver could be reached: it is still reported, as resolved. An acknowledged finding is reported as
-acknowledged, and not again until it is over or worse.
+The findings of a partition form a *message group*: one message reports them together, as with Alertmanager. So does a
+condition of the job. A message says the state at the time of sending. If it is not delivered, the next one says what it
+would have said. So a finding that is confirmed and over before the receiver can be reached is still reported, as
+resolved. An acknowledged finding is reported as acknowledged, and not again until it is over or worse.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Pace:
     """When messages are sent; all in seconds.
 
     Attributes:
-        repeat_s: after how long an open incident is reported again.
-        wait_s: how long the first message of an incident waits for what belongs to it.
-        interval_s: the shortest time between two messages about an incident.
-        retry_s: the wait after the first try that failed; it doubles.
-        retry_most_s: the longest wait.
+        repeat_s: after how long a message group that needs somebody is reported again.
+        wait_s: how long its first message waits, so that it can report further findings as well.
+        interval_s: the shortest time between two messages of one group.
+        retry_s: the wait after the first try that failed; it doubles with each.
+        retry_most_s: the longest wait after a try that failed.
     """
 
     repeat_s: float
@@ -52,15 +52,15 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a receiver gets at one moment about one incident.
+    """What a receiver gets at one moment about one message group: a partition, or a condition of the job.
 
     Attributes:
         group: the partition, or the group of a condition.
-        alerts: those that somebody has to act on first, then the acknowledged ones, then what is over. Of each sort the
-            gravest comes first. If the message is only about acknowledged ones, these come before all.
-        key: the same for the same message, however often it is sent.
-        turns: how often the incident has turned, between asking for somebody and being acknowledged as a whole, as far
-            as the receiver may know. Each time that it gets worse adds two (`Alert.is_worse_than_told`).
+        alerts: first those on which somebody has to act, then acknowledged ones, then those that are over. Of each
+            sort the gravest comes first. If only acknowledged ones are news, these come before all others.
+        key: identifies the message; it is the same however often the message is sent.
+        turns: how often the group has turned from needing somebody to being acknowledged as a whole, or back, as far as
+            the receiver may know. It goes up by two each time the group gets worse (`Alert.is_worse_than_told`).
     """
 
     group: TopicPartition
@@ -70,27 +70,27 @@ class Message:
 
     @property
     def rounds(self) -> int:
-        """How often the incident has asked for somebody again: after it was acknowledged, or because it is worse."""
+        """How often the message group has needed somebody again: after it was acknowledged, or because it got worse."""
         return self.turns // 2
 
     @property
     def status(self) -> Status:
-        """The status of the message's first alert: what the receiver should make of the whole."""
+        """The status of the message as a whole, which is that of its first alert."""
         return self.alerts[0].status
 
     @property
     def is_in_part(self) -> bool:
-        """Whether only some of the incident was acknowledged, and the rest still asks for somebody."""
+        """Whether only some alerts of the message group were acknowledged, and others still need somebody."""
         return not self.is_firing and any(alert.status is Status.FIRING for alert in self.alerts)
 
     @property
     def is_firing(self) -> bool:
-        """Whether the message asks for somebody to act."""
+        """Whether the message says that somebody has to act."""
         return self.status is Status.FIRING
 
 
 class Told(NamedTuple):
-    """What a receiver knows of an incident so far.
+    """What a receiver knows of a message group so far.
 
     Attributes:
         at: when the last message was delivered, seconds since 1970 UTC; None if there was none.
@@ -103,16 +103,16 @@ class Told(NamedTuple):
 
 @dataclass(slots=True)
 class Group:
-    """One incident's messages; times are seconds since 1970 UTC.
+    """The state of one message group; times are seconds since 1970 UTC.
 
     Attributes:
-        news_since: since when there is something to report; None where there is nothing.
-        delivered_at: when a message was last taken; None where none was.
-        failures: tries in a row that failed.
-        not_before: no try before then.
-        turns: as of the last message that was tried (`Message.turns`); the receiver may have it, even without an
-            answer.
-        is_asking: somebody has to act, so it is reported again and again.
+        news_since: since when there is something to report; None if there is nothing.
+        delivered_at: when the receiver last took a message; None if it has taken none.
+        failures: how many tries in a row have failed.
+        not_before: the time before which nothing is tried.
+        turns: `Message.turns` of the last message that was tried. The receiver may have got that message even if it did
+            not answer.
+        is_asking: whether somebody has to act, so that the state is reported again and again.
     """
 
     news_since: float | None = None
@@ -128,8 +128,8 @@ class Outbox:
 
     Args:
         pace: when messages are sent.
-        draw: jitter of retries.
-        places: the links and commands that the text names (`Places`).
+        draw: random numbers that spread the retries.
+        places: the names, links and commands in the texts (`Places`).
     """
 
     def __init__(self, pace: Pace, draw: Random, places: Places | None = None) -> None:
@@ -140,7 +140,7 @@ class Outbox:
         self._groups: dict[TopicPartition, Group] = {}
 
     def restore(self, alerts: Iterable[Alert], told: Mapping[TopicPartition, Told], now: float) -> None:
-        """Begin from what was recorded, as `alerts` and `told` gave it. Call this before anything else.
+        """Go on from the recorded state, which `alerts` and `told` had returned; call this before anything else.
 
         ``now`` is in seconds since 1970 UTC.
         """
@@ -152,28 +152,28 @@ class Outbox:
 
     @property
     def alerts(self) -> list[Alert]:
-        """All alerts that the receiver knows of, or has still to get."""
+        """All alerts of which the receiver knows, or which it has still to get."""
         return list(self._alerts.values())
 
     @property
     def told(self) -> dict[TopicPartition, Told]:
-        """When each incident was last reported, and the `Message.turns` of that report."""
+        """By message group, when it was last reported, and `Message.turns` of that message."""
         return {place: Told(group.delivered_at, group.turns) for place, group in self._groups.items()}
 
     def waiting_since(self) -> list[float]:
-        """Since when each incident has had something to report, seconds since 1970 UTC."""
+        """For each message group with something to report, since when that is so, seconds since 1970 UTC."""
         return [group.news_since for group in self._groups.values() if group.news_since is not None]
 
     def observe(self, standing: Sequence[Finding], now: float, ended: Iterable[Finding] = ()) -> bool:
-        """Take in all findings that are not over at a moment (seconds since 1970 UTC), acknowledged or not.
+        """Take in all findings that are not over at a moment.
 
         Args:
-            standing: these findings.
-            now: the moment.
+            standing: all findings that are not over, acknowledged or not.
+            now: the moment, seconds since 1970 UTC.
             ended: the last events of findings that are over, which say how they ended.
 
         Returns:
-            Whether anything is to be recorded.
+            Whether the state has changed, so that it has to be recorded.
         """
         self._not_ahead_of(now)
         events = {finding.finding_id: finding for finding in ended}
@@ -186,16 +186,17 @@ class Outbox:
         return self._take_in(there, over_by_now, now)
 
     def observe_job(self, suffered: Sequence[Suffered], now: float, pending: Collection[str], *, can_end: bool) -> bool:
-        """Take in what the job itself suffers at a moment (seconds since 1970 UTC).
+        """Take in which conditions of the job are true at a moment.
 
         Args:
-            suffered: what is worth a message.
-            now: the moment.
-            pending: the names of what may come to be; what the last process reported of these is not over.
-            can_end: whether a condition that is not in ``suffered`` is over; else it may only not be known yet.
+            suffered: the conditions that are worth a message.
+            now: the moment, seconds since 1970 UTC.
+            pending: the names of all conditions that are true, if only for a moment. If an earlier process reported
+                one of these, it is not over.
+            can_end: whether a condition that is not in ``suffered`` is over. If not, it may just not be known yet.
 
         Returns:
-            Whether anything is to be recorded.
+            Whether the state has changed, so that it has to be recorded.
         """
         self._not_ahead_of(now)
         for one in suffered:
@@ -240,7 +241,7 @@ class Outbox:
     def due(self, now: float) -> Message | None:
         """The message to send now: of those that are due, the one that has waited longest. None if none is due.
 
-        It counts as tried: put `told` on record before you send it.
+        The message then counts as tried, so record `told` before you send it.
         """
         self._not_ahead_of(now)
         ready = [(at, place) for place, group in self._groups.items() if (at := self._due_at(group)) <= now]
@@ -295,7 +296,7 @@ class Outbox:
         return Message(place, tuple(mine), key, group.turns)
 
     def delivered(self, message: Message, now: float) -> None:
-        """Note that a receiver took a message; findings may have been observed since `due` gave it."""
+        """Note that the receiver took a message that `due` had returned; findings may have changed since."""
         for said in message.alerts:
             alert = self._alerts[said.name]
             if said.ends_at is None:
@@ -311,12 +312,12 @@ class Outbox:
         self._look_for_news(now)
 
     def failed(self, message: Message, now: float, asked_for_s: float = 0.0) -> float:
-        """Note that a message was not taken.
+        """Note that the receiver did not take a message.
 
         Args:
-            message: as `due` gave it.
+            message: the message that `due` had returned.
             now: seconds since 1970 UTC.
-            asked_for_s: for how long the receiver asked for no more messages.
+            asked_for_s: for how many seconds the receiver wants no more messages.
 
         Returns:
             After how many seconds it is tried again.

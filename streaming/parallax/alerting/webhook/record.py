@@ -1,8 +1,9 @@
 """Stores what each receiver knows and has still to get: the Delta table ``notifications``.
 
-A finding is on record before the first message about it is tried. What a receiver took is on record after that. A
-process that dies between the two sends the message again, with the same key. The table has one row for each receiver
-and finding, and is replaced as a whole in one commit. A finding leaves it once its end was delivered.
+A finding is recorded before the first message about it is tried, and that a receiver took the message is recorded
+afterwards. If the process dies between the two, the next one sends the message again, with the same key. The table has
+one row for each receiver and finding, and one commit replaces it as a whole. A finding leaves it once its end was
+delivered.
 """
 
 from __future__ import annotations
@@ -92,16 +93,16 @@ class Record:
             self._rows.setdefault(row["receiver"], []).append(row)
 
     def of(self, receiver: str) -> tuple[list[Alert], dict[TopicPartition, Told]]:
-        """What is stored of a receiver: its alerts, and what it knows of each incident."""
+        """What is recorded of a receiver: its alerts, and by message group what it knows."""
         rows = self._rows.get(receiver, [])
         alerts = [_alert(row) for row in rows]
         return alerts, {_group(row): Told(row["delivered_at"], row["turns"] or 0) for row in rows}
 
     def put(self, receiver: str, alerts: Sequence[Alert], told: Mapping[TopicPartition, Told]) -> bool:
-        """Store the present state of a receiver; a failure is logged, and the messages go out all the same.
+        """Record the present state of a receiver; a failure is logged, and messages are sent all the same.
 
         Returns:
-            Whether it is on record.
+            Whether it was recorded.
         """
         with self._lock:
             self._rows[receiver] = [_row(receiver, alert, told.get(alert.group, Told(None, 0))) for alert in alerts]

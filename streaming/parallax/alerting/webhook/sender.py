@@ -50,8 +50,8 @@ class Answer:
     """The result of a post to a receiver.
 
     Attributes:
-        error: None where the message was taken; else one line without a secret.
-        retry_after_s: for how long the receiver asked for no more messages.
+        error: why the message was not taken, one line without a secret; None if it was taken.
+        retry_after_s: for how many seconds the receiver wants no more messages.
     """
 
     error: str | None
@@ -70,10 +70,10 @@ class WebhookStatus:
     """The state of the messages to a receiver.
 
     Attributes:
-        delivered_total: messages that were taken since the job started.
-        failed_total: tries that failed since then.
-        waiting: incidents with something still to report.
-        oldest_s: for how long the first of them has waited.
+        delivered_total: how many messages it has taken since the job started.
+        failed_total: how many tries have failed since the job started.
+        waiting: how many message groups have something still to report.
+        oldest_s: for how many seconds the first of them has waited.
     """
 
     delivered_total: int = 0
@@ -85,11 +85,11 @@ class WebhookStatus:
 class Bounded:
     """Sends one request at a time in a thread, with a time limit for the whole answer.
 
-    urllib3's own timeout begins again with each part of an answer that drips. A request that has not ended in time is
-    left to itself. No other is begun while it lasts.
+    urllib3's own timeout begins again with each part of a slow answer. A request that takes longer than the limit is
+    left running, and no other is begun until it has ended.
 
     Args:
-        total_s: how long each is waited for.
+        total_s: how many seconds each request may take.
     """
 
     def __init__(self, total_s: float) -> None:
@@ -110,9 +110,9 @@ class Post:
     """Posts messages to the receiver that the settings name.
 
     Args:
-        settings: of the receiver.
-        places: the links and commands that messages name.
-        clock: seconds since 1970 UTC; part of the signature.
+        settings: the settings of the receiver.
+        places: the names, links and commands in messages.
+        clock: seconds since 1970 UTC, which are part of the signature.
     """
 
     def __init__(self, settings: WebhookSettings, places: Places, clock: Callable[[], float] = time.time) -> None:
@@ -167,13 +167,19 @@ class Post:
 
 
 def signature(secret: str, content: bytes, at: int) -> str:
-    """The header that proves to a receiver who sent a body, and when: HMAC-SHA256 over ``<seconds>.<body>``."""
+    """The header that proves to a receiver who sent a body, and when: HMAC-SHA256 over ``<seconds>.<body>``.
+
+    Args:
+        secret: the secret that the receiver knows.
+        content: the body.
+        at: when it is sent, seconds since 1970 UTC.
+    """
     mac = hmac.new(secret.encode(), str(at).encode() + b"." + content, hashlib.sha256)
     return f"t={at},v1={mac.hexdigest()}"
 
 
 def reason_of(error: urllib3.exceptions.HTTPError) -> str:
-    """The reason of a failure, without the address: a path may be a secret."""
+    """Why a request failed, without the address, because its path may be a secret."""
     for kind, said in _REASONS.items():
         if isinstance(error, kind):
             return said
@@ -191,11 +197,17 @@ _REASONS: Mapping[type[Exception], str] = {
 
 
 def secret_of(value: SecretStr | None, file: str | None) -> str | None:
-    """A secret as it is set. If a file holds it, the file is read each time, so that the secret can be renewed.
+    """The secret that the settings give, as text or in a file.
+
+    The file is read each time, so that the secret can be renewed.
+
+    Args:
+        value: the secret itself; None if it is not given so.
+        file: path of the file that holds it; None if it is not given so.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is no text.
+        ValueError: the file holds no text.
     """
     if file is not None:
         return Path(file).read_text(encoding="utf-8").strip()
@@ -203,7 +215,7 @@ def secret_of(value: SecretStr | None, file: str | None) -> str | None:
 
 
 def _retry_after(header: str | None, now: float) -> float:
-    """Seconds, from a number of them or a date (RFC 9110, 10.2.3); 0 where it says nothing that can be understood."""
+    """Seconds, from a number of them or a date (RFC 9110, 10.2.3); 0 if it says nothing that can be understood."""
     if header is None:
         return 0.0
     if header.strip().isdecimal():
@@ -219,9 +231,9 @@ class Notifier:
     """Sends messages to one receiver, in a thread of its own.
 
     Args:
-        name: of the receiver.
-        outbox: the receiver's messages; it has been given what was on record (`Outbox.restore`).
-        record: the table where the state of the outbox is stored.
+        name: the receiver's name.
+        outbox: the receiver's messages; it must have what was on record (`Outbox.restore`).
+        record: the table that holds the state of the outbox.
         post: sends a message.
         clock: seconds since 1970 UTC.
     """
@@ -244,7 +256,7 @@ class Notifier:
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
-        """Send nothing more. A message under way may take longer than this call waits for it."""
+        """Send nothing more, and wait for the message that is being sent, at most ``timeout_s`` seconds."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify()
@@ -258,13 +270,13 @@ class Notifier:
             self._changed.notify()
 
     def observe_job(self, suffered: Sequence[Suffered], pending: Collection[str], *, can_end: bool) -> None:
-        """Take in what the job itself suffers (`Outbox.observe_job`); does not block."""
+        """Take in which conditions of the job are true (`Outbox.observe_job`); does not block."""
         with self._changed:
             self._is_unrecorded |= self._outbox.observe_job(suffered, self._clock(), pending, can_end=can_end)
             self._changed.notify()
 
     def status(self) -> WebhookStatus:
-        """How many of its messages were taken, failed, or wait."""
+        """How many messages the receiver took, how many tries failed, and how many are to be sent."""
         with self._changed:
             since = self._outbox.waiting_since()
             oldest = max(self._clock() - min(since), 0.0) if since else 0.0
@@ -281,7 +293,7 @@ class Notifier:
                 self._note(message, answer)
 
     def _next(self) -> Message | None:
-        """Wait for the message to be sent next, and have it on record; None where no more is to be sent."""
+        """Wait for the message to be sent next, and have it on record; None if no more is to be sent."""
         while True:
             with self._changed:
                 if self._is_stopped:
@@ -357,7 +369,7 @@ class Webhooks:
     def stop(self) -> None:
         """Send nothing more to any receiver.
 
-        What was not delivered is on record. The next job on this storage path sends it.
+        Messages that were not delivered are on record. The next job on this storage path sends them.
         """
         for notifier in self._notifiers.values():
             notifier.stop(_CLOSING_S)
@@ -366,7 +378,7 @@ class Webhooks:
         """Take in all findings that are not over; does not block, and does nothing if they are the same as before.
 
         Args:
-            standing: these findings, acknowledged or not.
+            standing: all findings that are not over, acknowledged or not.
             ended: the last events of findings that are over, as far as they are known.
         """
         if (standing, ended) == self._seen:
@@ -376,16 +388,16 @@ class Webhooks:
             notifier.observe(standing, ended)
 
     def observe_job(self, suffered: Sequence[Suffered], pending: Collection[str], *, can_end: bool) -> None:
-        """Take in what the job itself suffers; does not block.
+        """Take in which conditions of the job are true; does not block.
 
         Args:
-            suffered: what is worth a message.
-            pending: the names of what is wrong, even if only for a moment.
-            can_end: whether a condition that is not in ``suffered`` is over; else it may only not be known yet.
+            suffered: the conditions that are worth a message.
+            pending: the names of all conditions that are true, if only for a moment.
+            can_end: whether a condition that is not in ``suffered`` is over. If not, it may just not be known yet.
         """
         for notifier in self._notifiers.values():
             notifier.observe_job(suffered, pending, can_end=can_end)
 
     def status(self) -> dict[str, WebhookStatus]:
-        """By receiver's name, how many of its messages were taken, failed, or wait."""
+        """By receiver's name, how many messages it took, and how many tries failed or messages wait."""
         return {name: notifier.status() for name, notifier in self._notifiers.items()}

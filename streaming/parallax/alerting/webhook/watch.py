@@ -23,10 +23,11 @@ class JobWatch:
     """A thread that looks at the job's metrics regularly.
 
     Args:
-        families: the metrics that conditions go by (`parallax.alerting.collector.ParallaxCollector.of_the_job`).
-        webhooks: who gets messages.
-        heartbeat: what is sent while the job works.
-        every_s: how often it looks.
+        families: returns the metrics by which conditions are decided
+            (`parallax.alerting.collector.ParallaxCollector.of_the_job`).
+        webhooks: sends messages to receivers.
+        heartbeat: sends the heartbeat while the job works.
+        every_s: seconds from one look to the next.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class JobWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread: what the job does while it stops is no news."""
+        """Stop the thread; call it before the job stops, since conditions that arise then are no news."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(_CLOSING_S)

@@ -55,16 +55,16 @@ class Scenario:
 
         Args:
             cluster: three brokers, all up.
-            producer: how transactions are ended, see ``parallax.lab.traffic``.
-            topic_prefix: put in front of each topic's suffix; must be new to the cluster.
+            producer: which client writes the transactions: ``legacy`` or ``java`` (`parallax.lab.traffic`).
+            topic_prefix: put in front of each topic's suffix; no topic of the cluster may begin so yet.
             say: called with what happens, a line at a time.
-            await_observed: called with (topic, offset, broker) before anything may be cleaned away; returns once a
-                monitor has recorded that offset.
-            hold_s: seconds between the last marker and the first cleaning, where ``await_observed`` is not given.
+            await_observed: called with (topic, offset, broker) before anything may be cleaned away; it must return
+                once a job has recorded that offset.
+            hold_s: seconds between the last marker and the first cleaning, if ``await_observed`` is not given.
             outage: how broker 2 goes away: ``kill`` (SIGKILL), ``stop`` (SIGTERM) or ``pause`` (SIGSTOP).
 
         Raises:
-            ScenarioFailed: the state was not reached; the text says what each broker shows.
+            ScenarioFailed: the brokers did not diverge as planned; the text says what each shows.
             LabError: brokers or producers failed on the way.
         """
         conductor = self.conductor(

@@ -1,4 +1,4 @@
-"""Plays scripts in one outage of broker 2, the victim. Then it verifies on each broker what they leave there."""
+"""Plays scripts in one outage of broker 2, the victim. Then it verifies on each broker what the scripts have left."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ExpectedFinding:
 
 @dataclass(frozen=True)
 class ScenarioResult:
-    """The traces that a scenario has left on the brokers, verified on each."""
+    """The result of a scenario: the divergences that are now on the brokers, verified on each."""
 
     name: str
     topics: tuple[str, ...]
@@ -123,7 +123,7 @@ class Conductor:
         """Run the scenario to its end.
 
         Raises:
-            ScenarioFailed: the state was not reached; the text says what each broker shows.
+            ScenarioFailed: the brokers did not diverge as planned; the text says what each shows.
             LabError: the brokers or the producers failed on the way.
         """
         started = time.monotonic()

@@ -1,6 +1,7 @@
 """A consumer group's deletion is lost: Kafka's own compacted topic ``__consumer_offsets`` diverges like any other.
 
-Clients cannot write to that topic. Its records are made by committing a group's offset and by deleting the group.
+Clients cannot write to that topic directly. A group's commit of an offset writes a record, and deleting the group
+writes a tombstone.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _FILLED = 10
 
 
 class GroupStage(Stage):
-    """A stage for scripts that write offsets of the consumer group ``group``.
+    """A stage for scripts that commit offsets of the consumer group ``group``, or delete it.
 
     The group's records lie in partition 0 of the offsets topic.
     """
@@ -36,12 +37,12 @@ class GroupStage(Stage):
         self.key = key_text(offset_key(self.group, consumed, 0))
 
     def commit_offset(self) -> int:
-        """Commit the group's offset; returns the offset of the record that says so."""
+        """Commit the group's offset; returns the offset that this record has in ``__consumer_offsets``."""
         admin.commit_offsets(self._cluster, self.group, self._consumed, {0: 7})
         return self._note(self._newest(lambda value: value is not None))
 
     def delete_group(self) -> int:
-        """Delete the group; returns the offset of its tombstone."""
+        """Delete the group; returns the offset that the tombstone has in ``__consumer_offsets``."""
         admin.delete_group(self._cluster, self.group)
         return self._note(self._newest(lambda value: value is None))
 
@@ -58,7 +59,7 @@ class GroupStage(Stage):
 def group_offset_resurrected(stage: Stage) -> Script:
     """Broker 2, the victim, misses the tombstone of a deleted group's offset.
 
-    If the victim leads, the group goes on where it once was.
+    If the victim leads, the group reads on from the deleted offset.
     """
     if not isinstance(stage, GroupStage):
         raise TypeError("this script plays on a GroupStage")
@@ -99,9 +100,9 @@ class GroupConductor(Conductor):
 
 
 def group_of_partition(cluster: Cluster, name: str, partition: int) -> str:
-    """A group's name, made from ``name``, whose records lie in a given partition of the offsets topic.
+    """A name for a group whose records are in a given partition of ``__consumer_offsets``; it begins with ``name``.
 
-    The partition is ``Utils.abs(groupId.hashCode) % partitions`` (GroupCoordinator.partitionFor).
+    Kafka chooses the partition by ``Utils.abs(groupId.hashCode) % partitions`` (GroupCoordinator.partitionFor).
     """
     count = len(cluster.admin.list_topics(OFFSETS_TOPIC, timeout=10).topics[OFFSETS_TOPIC].partitions)
     return next(group for i in range(10_000) if _java_hash(group := f"{name}-{i}") % count == partition)
@@ -116,6 +117,6 @@ def _java_hash(text: str) -> int:
 
 
 def offset_key(group: str, topic: str, partition: int) -> bytes:
-    """The key of a committed offset's record (OffsetCommitKey of version 1)."""
+    """The key of the record of a committed offset (OffsetCommitKey of version 1)."""
     texts = b"".join(struct.pack(">h", len(text)) + text.encode() for text in (group, topic))
     return struct.pack(">h", 1) + texts + struct.pack(">i", partition)

@@ -1,6 +1,6 @@
-"""The five scripts twice in one outage, on topics of equal settings.
+"""Plays each of the five scripts twice in one outage, on topics with the same settings.
 
-A guard holds one half of the topics and not the other.
+A guard holds one of the two topics, and not the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RETENTION_MS = 20_000
 
 
 class GuardedConductor(Conductor):
-    """Plays the scripts on topics that the guard holds, where nothing must be lost, and on others that it does not.
+    """Plays the scripts on topics that a guard holds, where nothing may diverge, and on others that it does not hold.
 
     No script waits for the guard.
     """

@@ -1,10 +1,10 @@
 """How replicas come to diverge: one script per kind.
 
-Each script writes something, and then broker 2, the victim, goes away. The script undoes or ends what it wrote, and
-lets the survivors clean away the tombstone or marker of that. So the victim never gets it.
+Each script writes something, and then broker 2, the victim, goes away. Meanwhile the script deletes the record or ends
+the transaction, and lets the other brokers clean away the tombstone or end marker. So the victim never gets it.
 
-Kafka's rules behind it: a tombstone is removed in the second pass over it. A marker is removed in the third, once
-nothing of its transaction is left and delete.retention.ms has passed (LogCleaner, CleanedTransactionMetadata, KIP-534).
+A cleaner removes a tombstone in its second pass over it. It removes a marker in the third, once no record of the
+transaction is left and delete.retention.ms has passed (LogCleaner, CleanedTransactionMetadata, KIP-534).
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def aborted_record_committed(stage: Stage) -> Script:
 def committed_record_aborted(stage: Stage) -> Script:
     """Broker 2 misses a COMMIT marker, and takes the producer's next ABORT for the end of both transactions.
 
-    A COMMIT is removed only once the survivors have removed all records of its transaction. So what was committed is a
-    deletion. The victim takes it for rolled back, and still shows the value that it deleted.
+    A cleaner removes a COMMIT only once all records of its transaction are gone. So the committed record is a
+    tombstone, which goes as well. The victim takes the deletion for rolled back, and still shows the deleted value.
     """
     old = stage.put("order-5", "open")
     stage.begin()
@@ -66,9 +66,10 @@ def committed_record_aborted(stage: Stage) -> Script:
 
 
 def committed_put_aborted(stage: Stage) -> Script:
-    """Like ``committed_record_aborted``, with a plain put that is overwritten later.
+    """Like ``committed_record_aborted``, with a record that is overwritten later instead of a deletion.
 
-    No latest value differs. Only the outcome of the first record does, in the victim's list of aborted transactions.
+    No key's latest value differs. Only the outcome of the overwritten record does, and the victim's list of aborted
+    transactions shows it.
     """
     stage.begin()
     first = stage.send("price-3", "10")

@@ -1,4 +1,4 @@
-"""A stage for a scenario's script: one topic, its producers, and the steps between which the script waits."""
+"""What a scenario's script works with: a topic, its producers, and the steps at which the script waits."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ SURVIVORS = (1, 3)
 
 @dataclass(frozen=True)
 class Outage:
-    """A step: all replicas are to hold what has been written so far; then broker 2 goes away."""
+    """A step: wait until all replicas hold what has been written so far; then broker 2 goes away."""
 
 
 @dataclass(frozen=True)
 class Cleaning:
-    """A step: the brokers that stayed are to clean their logs until nothing lies at these offsets any more.
+    """A step: wait until the brokers that stayed have cleaned their logs, so that nothing is left at some offsets.
 
-    ``superseded`` are the records that compaction removes in any case. ``evidence`` are the tombstones and markers,
-    which go when delete.retention.ms is over. In the healthy control it is not over, and they must still exist.
+    ``superseded`` are offsets of records that compaction removes in any case. ``evidence`` are offsets of tombstones
+    and markers, which go when delete.retention.ms is over. In the healthy control it is not over, so these must stay.
     """
 
     superseded: Sequence[int]
@@ -34,7 +34,7 @@ class Cleaning:
 
 @dataclass(frozen=True)
 class Return:
-    """A step: the broker that is away is to come back and catch up."""
+    """A step: the broker that is away comes back; wait until it has caught up."""
 
     wrong: Callable[[ReplicaView], bool]
     """Whether a replica shows the divergence."""
@@ -55,7 +55,10 @@ Script = Generator[Outage | Cleaning | Return, None, Divergence]
 
 
 class Stage:
-    """One topic (partition 0, led by broker 1, replicas 1, 2 and 3) and a script's two producers."""
+    """One topic, and the two producers of a script.
+
+    The topic has one partition, which broker 1 leads, and brokers 1, 2 and 3 hold.
+    """
 
     def __init__(
         self,
@@ -72,7 +75,7 @@ class Stage:
         self._read = read
 
     def put(self, key: str, value: str | None) -> int:
-        """Write a record outside of any transaction (None: a tombstone); returns its offset."""
+        """Write a record outside of any transaction; returns its offset. A value of None is a tombstone."""
         return self._note(self._plain.send(self.topic, key, value))
 
     def begin(self) -> None:
@@ -80,16 +83,16 @@ class Stage:
         self._transactional.begin()
 
     def send(self, key: str, value: str | None) -> int:
-        """Write a record in the transaction; returns its offset."""
+        """Write a record in the open transaction; returns its offset. A value of None is a tombstone."""
         return self._note(self._transactional.send(self.topic, key, value))
 
     def commit(self) -> int:
-        """Commit and wait for the marker on the leader; returns its offset."""
+        """Commit, and wait until the leader holds the end marker; returns the marker's offset."""
         self._transactional.commit()
         return self._note(self._next_marker())
 
     def abort(self) -> int:
-        """Abort and wait for the marker on the leader; returns its offset."""
+        """Abort, and wait until the leader holds the end marker; returns the marker's offset."""
         self._transactional.abort()
         return self._note(self._next_marker())
 
