@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from parallax.audit.compare import STATE, Comparer, parse
 from parallax.audit.inputs import from_tables
+from parallax.audit.packing import pack
 from parallax.audit.plan import PartitionPlan, TopicTraits
 from parallax.compare.blocks import Agreed, Recorded, agreed
 from parallax.compare.observations import POSITION, VIEWS, Observations
-from parallax.compare.packing import pack
 from parallax.compare.state import NEVER
 from parallax.compare.sums import Grain
 from parallax.findings.incidents import ALONE
