@@ -21,7 +21,10 @@ _REPORTED = ["over_by", "next_start"]
 
 
 def goes_on(state: PartitionState) -> Opens | None:
-    """The transactions that go on where the rows of all replicas end; None if these are not the same on all of them."""
+    """The transactions that go on where the rows of a state end.
+
+    None if these are not the same on all replicas.
+    """
     slots = np.flatnonzero(state.brokers["member"]).tolist()
     opens = [going.of_state(state, slot) for slot in slots]
     starts = [going.starts_of_state(state, slot) for slot in slots]

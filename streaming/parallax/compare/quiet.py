@@ -2,9 +2,10 @@
 
 A partition is *quiet* in a micro-batch if its readers go on as before, and its replicas show plain records that agree,
 or only how far they have come. Then a step moves numbers and forgets records that all have shown. It raises no suspect
-and leaves nothing unread. The kernel takes such a partition in exactly as `parallax.compare.step.step` would. When it
-meets anything else, or anything that it does not know, it leaves the partition to that step. So it decides nothing:
-whatever could lead to a verdict goes to the step, and so does whatever happens once, as a first reading or a change of
+and leaves nothing unread. The kernel takes such a partition in exactly as `parallax.compare.step.step` would.
+
+When it meets anything else, or anything that it does not know, it leaves the partition to that step. So it decides
+nothing: whatever could lead to a verdict goes to the step. So does what happens once: a first reading, or a change of
 the replica set or the cleanup policy. A property test holds the two against each other.
 
 Each function below names the one that it replaces. Functions that return a boolean return whether the partition is

@@ -228,7 +228,10 @@ def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
 
 
 def agreeing(marks: Mapping[Reader, Array], start: int, grain: Grain) -> Array:
-    """The cuts up to which all readers have shown the same rows, and nothing that is judged by itself, in order."""
+    """The cuts up to which all readers have shown the same rows.
+
+    Those are left out up to which one has shown a row that is judged by itself.
+    """
     cuts = common_cuts(marks.values(), start, grain)
     return cuts[same(marks, cuts) & (counted(marks, "odd", cuts) == 0)]
 
