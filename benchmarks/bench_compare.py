@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from parallax.audit.packing import pack, unpack
+from parallax.compare.batches import VIEW_COLUMNS, view_observations
 from parallax.compare.observations import Observations, OpenTransactions, ProgressRows, ReplicaSets, ViewRows
-from parallax.compare.packing import VIEW_COLUMNS, pack, unpack, view_observations
 from parallax.compare.state import PartitionState
 from parallax.compare.step import step
 from parallax.config import CompareSettings

@@ -8,7 +8,7 @@ prints its seed, the command that reproduces it, and a shrunken history. Exit co
 both run, and what they say otherwise of what is wrong at the end is counted. With ``asked`` the judge is asked about
 what the comparison suspects alone, and held against itself after a look at everything.
 
-``--blocks`` compares every micro-batch by blocks as well as by rows, and holds the two against each other.
+``--blocks`` audits what was recorded by blocks as well as by rows, and holds the two against each other.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--alone", type=int, default=ALONE, help="more findings of a kind about one replica: incident")
     parser.add_argument("--kills", type=int, default=0, help="in so many operations the job is killed once; 0: never")
     parser.add_argument("--second-opinion", nargs="?", const="alone", choices=sorted(OPINIONS), help="hold the judge")
-    parser.add_argument("--blocks", action="store_true", help="judge by blocks and by rows")
+    parser.add_argument("--blocks", action="store_true", help="audit by blocks and by rows")
     parser.add_argument("--withheld", action="store_true", help="judge with rows withheld and with all at once")
     parser.add_argument("--failures", type=int, default=10, help="stop after this many failures")
     arguments = parser.parse_args()
@@ -155,7 +155,7 @@ def work(
 ) -> Share:
     """Run the seeds of ``[first, last)``: what was counted, and the texts of the failures.
 
-    ``second``: an opinion; ``blocks``: judge by blocks as well; ``withheld``: with rows withheld as well.
+    ``second``: an opinion; ``blocks``: audit by blocks as well; ``withheld``: with rows withheld as well.
     """
     counts: Counter[str] = Counter()
     failures: list[str] = []

@@ -1,4 +1,4 @@
-"""The comparison by blocks against the one by rows: the same micro-batches, judged both ways, step by step.
+"""An audit of what was recorded, by blocks and by rows: every now and then in a history, of all that was read so far.
 
 What a reader reads comes whole here, with its position, as a file of the views has it. What its rows add up to is made
 by the product's own kernel, with blocks that are short enough for these histories.
@@ -7,31 +7,37 @@ by the product's own kernel, with blocks that are short enough for these histori
 from __future__ import annotations
 
 import random
-from collections import Counter, deque
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
-from parallax.compare.agreed import fits, without_rows
-from parallax.compare.blocks import Sums
+from parallax.audit.compare import STATE, Comparer, parse
+from parallax.audit.inputs import from_tables
+from parallax.audit.packing import pack
+from parallax.audit.plan import PartitionPlan, TopicTraits
+from parallax.compare.blocks import Agreed, Recorded, agreed
 from parallax.compare.observations import POSITION, VIEWS, Observations
-from parallax.compare.state import PartitionState
-from parallax.compare.step import StepResult, step
+from parallax.compare.state import NEVER
+from parallax.compare.sums import Grain
 from parallax.findings.incidents import ALONE
-from parallax.model import ReadEvent
-from parallax.replica.digests import COLUMNS, Digester
+from parallax.model import ReadEvent, TopicPartition, UnknownReason
+from parallax.replica.digests import COLUMNS, Digester, Digests
 from parallax.views.blocks import RANGE
 from tests.simulation.both import held
 from tests.simulation.monitor import Monitor
-from tests.simulation.readers import PARTITION, PROGRESS, TOPIC, Row
+from tests.simulation.readers import PARTITION, PROGRESS, RC, RU, TOPIC, TOPIC_ID, Row
 from tests.simulation.world import Violation, World
 
-KEY = bytes(16)
-BLOCK_BITS = 3
+GRAIN = Grain(block=3)
+DIGESTER = Digester(bytes(16), block_bits=GRAIN.block)
+PLACE = TopicPartition(TOPIC, PARTITION)
 WHOLE = (ReadEvent.OK, ReadEvent.PARTITION_ADDED)
-TOGETHER = 0.5
-"""Share of the micro-batches that hold all that was read, of all replicas."""
+AUDITED = 0.25
+"""Share of the micro-batches after which an audit is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,113 +48,115 @@ class Read:
     rows: list[Row]
 
     @property
-    def span(self) -> Any:
-        """As the footer of the file tells it."""
-        last = self.rows[-1]
-        return np.array([(0, self.start, last["offset"], -1, 0, last["event"] in WHOLE)], RANGE)
+    def end(self) -> int:
+        return int(self.rows[-1]["offset"])
+
+    @property
+    def digests(self) -> Digests:
+        shown = [row for row in self.rows if row["kind"] != POSITION]
+        columns = {name: np.array([row[name] for row in shown], dtype) for name, dtype in COLUMNS.items()}
+        return DIGESTER.add_up(np.array([0, len(shown)]), np.zeros(1, np.int32), columns)
+
+
+def added_up(reads: list[Read]) -> Recorded:
+    """As the footers of the files tell it."""
+    spans = [(0, read.start, read.end, -1, 0, read.rows[-1]["event"] in WHOLE) for read in reads]
+    parts = [read.digests for read in reads]
+    for n, part in enumerate(parts):
+        part.parts["range"] = n
+    return Recorded(np.array(spans, RANGE), [TOPIC_ID] * len(spans), Digests.concat(parts))
 
 
 @dataclass
-class Blockwise(Monitor):
-    """A monitor beside which everything is compared by blocks as well."""
+class Audited(Monitor):
+    """A monitor whose recorded rows are audited both ways."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.reads: dict[tuple[int, int], deque[Read]] = {}
+        self.reads: dict[tuple[int, int], list[Read]] = {}
         self.under_way: dict[tuple[int, int], Read] = {}
-        self.by_rows, self.by_blocks = PartitionState(), PartitionState()
-        self.sums = Sums(fresh=True, block_bits=BLOCK_BITS)
-        self.digester = Digester(KEY, block_bits=BLOCK_BITS)
         self.drawing = random.Random(f"blocks {self.seed}")
         self.judged: Counter[str] = Counter()
 
     def give(self, view: int, broker: int, rows: list[Row]) -> None:
         super().give(view, broker, rows)
-        queue = self.reads.setdefault((view, broker), deque())
         if view == PROGRESS:
-            queue += [Read(0, [row]) for row in rows]
-        elif len(rows) == 1 and rows[0]["kind"] == POSITION:
+            return
+        if len(rows) == 1 and rows[0]["kind"] == POSITION:
             before = self.under_way.pop((view, broker), Read(rows[0]["offset"], []))
-            queue.append(Read(before.start, [*before.rows, *rows]))
+            self.reads.setdefault((broker, view), []).append(Read(before.start, [*before.rows, *rows]))
         else:
             self.under_way[view, broker] = Read(self.positions[view, broker], rows)
 
     def batch(self, take: float = 1.0, crash: bool = False, repeat: bool = False) -> None:
         super().batch(take, crash, repeat)
-        names = list(self.reads)
-        self.drawing.shuffle(names)
-        taken: list[tuple[tuple[int, int], Read]] = []
-        # Replicas of a healthy partition are read at nearly the same time; those that are not have little to agree on.
-        everything = take >= 1.0 or self.drawing.random() < TOGETHER
-        for name in names:
-            queue = self.reads[name]
-            count = len(queue) if everything else self.drawing.randint(0, len(queue))
-            taken += [(name, queue.popleft()) for _ in range(count)]
-        if taken:
-            self.compare(taken)
+        if self.drawing.random() < AUDITED:
+            self.audit()
 
-    def compare(self, taken: list[tuple[tuple[int, int], Read]]) -> None:
-        """One micro-batch, both ways."""
-        seen = Observations.of(TOPIC, PARTITION, [row for _, read in taken for row in read.rows])
-        whole = self.rows_of(self.by_rows, seen)
-        parts = self.step_by_blocks(seen, taken)
-        if [s.as_row() for s in whole.suspects] != [s.as_row() for s in parts.suspects]:
-            raise Violation(f"blocks: other suspects: {parts.suspects}; by rows: {whole.suspects}")
-        if replace(whole.coverage, state_bytes=0) != replace(parts.coverage, state_bytes=0):
-            raise Violation(f"blocks: other coverage: {parts.coverage}; by rows: {whole.coverage}")
-        self.by_rows, self.by_blocks = whole.state, parts.state
-        self.begin()
+    def audit(self) -> None:
+        """Compare all that was recorded, both ways."""
+        readers = [(broker, view) for broker in self.cluster.replicas for view in VIEWS]
+        if not all(reader in self.reads for reader in readers):
+            return
+        self.judged["ran audits: all"] += 1
+        found = agreed({reader: added_up(self.reads[reader]) for reader in readers}, grain=GRAIN)
+        if found is None:
+            return
+        rows, blocks = self.verdicts(None), self.verdicts(found)
+        if rows != blocks:
+            raise Violation(f"blocks: other {found}: {blocks}; by rows: {rows}")
+        total = sum(len(read.rows) for reader in readers for read in self.reads[reader])
+        self.judged["ran audits: with a range that agreed"] += 1
+        self.judged["ran rows by blocks: all"] += total
+        self.judged["ran rows by blocks: that nobody looked at"] += found.rows
 
-    def step_by_blocks(self, seen: Observations, taken: list[tuple[tuple[int, int], Read]]) -> StepResult:
-        for (view, broker), read in taken:
-            if view != PROGRESS:
-                self.sums.take((view, broker), read.span, ["t"], self.digested(read.rows))
-        brokers = self.by_blocks.brokers
-        stood = {(view, int(b["broker"])): int(b["shown"][view]) for b in brokers for view in VIEWS}
-        agreed = self.sums.agreed(brokers["broker"][brokers["member"]].tolist(), stood)
-        self.judged["ran rows by blocks: all"] += len(seen.rows)
-        self.judged["ran micro-batches by blocks: all"] += 1
-        if agreed is None or not fits(self.by_blocks, agreed, seen):
-            self.judged["ran micro-batches by blocks: of ranges that agreed and did not fit"] += agreed is not None
-            return self.rows_of(self.by_blocks, seen)
-        left = replace(seen, rows=without_rows(seen.rows, agreed))
-        self.judged["ran rows by blocks: that nobody looked at"] += len(seen.rows) - len(left.rows)
-        self.judged["ran micro-batches by blocks: with a range that agreed"] += 1
-        return self.rows_of(self.by_blocks, left, agreed=agreed)
+    def verdicts(self, found: Agreed | None) -> Any:
+        brokers = tuple(self.cluster.replicas)
+        ends = tuple(min(self.reads[broker, view][-1].end for broker in brokers) for view in (RU, RC))
+        strict = NEVER if self.compacted else 0
+        plan = PartitionPlan(*PLACE, TOPIC_ID, TopicTraits(self.compacted), brokers, ends, strict_from=strict)  # type: ignore[arg-type]
+        plan = replace(plan, starts=dict.fromkeys(brokers, 0), marks=dict.fromkeys(brokers, ends))
+        inputs = from_tables([plan], [], 2, {} if found is None else {PLACE: found})
+        comparer = Comparer(inputs, self.settings, 2, last=True, from_log_start=False)
+        rows = [{"topic": TOPIC, "partition": PARTITION, "at": at, "packed": b} for at, b in self.packed(ends, found)]
+        (made,) = [row for one in comparer.compare([pa.RecordBatch.from_pylist(rows)]) for row in one.to_pylist()]
+        compared, suspects, coverage = parse(made["result"])
+        # By rows an audit begins at the first one that is left, by blocks where the first range begins. What was not
+        # read in time an audit of the tables knows by the positions (`Compared.unread`).
+        unknown = {**coverage.unknown, UnknownReason.BEFORE_FIRST_READING: (0, 0)}
+        told = replace(coverage, state_bytes=0, unread=(), unknown=unknown)
+        said = {**asdict(compared), "rows": 0, "compared_from": 0, "unread": ()}
+        return said, sorted(one.suspect_id for one in suspects), told
 
-    def rows_of(self, state: PartitionState, seen: Observations, **more: Any) -> StepResult:
-        options: Any = {"from_log_start": not self.late, "compacted": self.compacted, **more}
-        return step(state, seen, self.settings, self.cluster.now, **options)
-
-    def digested(self, rows: list[Row]) -> Any:
-        """What the rows of a reading add up to."""
-        shown = [row for row in rows if row["kind"] != POSITION]
-        columns = {name: np.array([row[name] for row in shown], dtype) for name, dtype in COLUMNS.items()}
-        return self.digester.add_up(np.array([0, len(shown)]), np.zeros(1, np.int32), columns)
-
-    def begin(self) -> None:
-        """Where nothing is left to judge, and all readers stand at one offset, sums begin there."""
-        state, brokers = self.by_blocks, self.by_blocks.brokers
-        members = brokers[brokers["member"]]
-        places = set(members["position"].ravel().tolist())
-        if state.is_settled and not len(state.unended) and len(places) == 1:
-            self.sums.begin_at(places.pop(), members["broker"].tolist())
+    def packed(self, ends: tuple[int, ...], found: Agreed | None) -> Iterator[tuple[int, bytes]]:
+        """The rows as an audit reads them: of each reader those in a stretch of offsets, in their order."""
+        yield STATE, b""
+        first = -1 if found is None else found.end
+        chunks: list[tuple[int, int, list[Row]]] = []
+        for (broker, view), reads in self.reads.items():
+            if broker not in self.cluster.replicas:
+                continue
+            kept = [row for read in reads for row in read.rows if row["kind"] == POSITION or row["offset"] >= first]
+            kept = sorted((r for r in kept if r["offset"] <= ends[view]), key=lambda r: (r["offset"], -r["kind"]))
+            chunks += [(kept[n]["offset"], n, kept[n : n + 20]) for n in range(0, len(kept), 20)]
+        for at, _, rows in sorted(chunks, key=lambda chunk: chunk[:2]):
+            yield at, pack(Observations.of(TOPIC, PARTITION, rows))
 
 
 @dataclass
 class Blocks(World):
-    """A history whose every micro-batch is compared both ways."""
+    """A history in which what was recorded is audited both ways."""
 
-    watching: ClassVar[type[Monitor]] = Blockwise
+    watching: ClassVar[type[Monitor]] = Audited
 
     def tally(self) -> Counter[str]:
         """What was counted of the history, and of what blocks spared."""
-        assert isinstance(self.monitor, Blockwise)
+        assert isinstance(self.monitor, Audited)
         return super().tally() + self.monitor.judged
 
 
 def both_ways(seed: int, healthy: bool, alone: int = ALONE, kills: int = 0) -> Blocks:
-    """Run the history of a seed, and judge it by blocks as well as by rows.
+    """Run the history of a seed, and audit what was recorded by blocks as well as by rows.
 
     Args:
         seed: of the history.
@@ -157,6 +165,6 @@ def both_ways(seed: int, healthy: bool, alone: int = ALONE, kills: int = 0) -> B
         kills: see `Profile.kills`.
 
     Raises:
-        Violation: the two have said something else of a micro-batch, or a property does not hold.
+        Violation: the two have said something else, or a property does not hold.
     """
     return held(Blocks, "--blocks", seed, healthy, alone, kills)

@@ -188,7 +188,7 @@ class Monitor(Readers):
             again = self.step_of(PartitionState.from_bytes(self.state), seen, **options)
             assert again.state.to_bytes() == state, "a replayed batch must leave the same state"
             assert again.suspects == result.suspects, "a replayed batch must raise the same suspects"
-        together = taken_in(self.state, seen, self.settings, self.cluster.now, **options)
+        together = taken_in(self.state, seen, self.settings, self.cluster.now, compacted=self.compacted)
         if together is not None and not is_withholding(result.state):
             assert result.suspects == [], "a partition that raises something is not quiet"
             assert together == (state, result.coverage), "what is taken in together is what a step makes of it"

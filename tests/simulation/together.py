@@ -16,7 +16,7 @@ from parallax.model import TopicPartition
 
 
 def taken_in(
-    state: bytes, seen: Observations, settings: CompareSettings, now_ms: int, **options: bool | None
+    state: bytes, seen: Observations, settings: CompareSettings, now_ms: int, *, compacted: bool | None
 ) -> tuple[bytes, Coverage] | None:
     """What becomes of a partition that is taken in together with others; None where it is not quiet.
 
@@ -33,11 +33,11 @@ def taken_in(
     heads = Blobs.of([state[:head], b"", state[:head]])
     unmatched = Blobs.of([state[head:], b"", state[head:]])
     may = np.ones(len(parts), np.bool_)
-    quiet = step_quiet(heads, unmatched, may, gathered.ordered(), settings, **options)  # type: ignore[arg-type]
-    assert quiet.at.tolist() in ([1], [0, 1, 2]), "twins that are not both quiet"
-    if len(quiet.at) == 1:
+    quiet = step_quiet(heads, unmatched, may, gathered.ordered(), settings, compacted=compacted)
+    assert quiet.at.tolist() in ([], [0, 2]), "twins that are not both quiet"
+    if not len(quiet.at):
         return None
-    twin, _, mine = (quiet.heads.piece(n) + quiet.unmatched.piece(n) for n in range(3))
+    twin, mine = (quiet.heads.piece(n) + quiet.unmatched.piece(n) for n in range(2))
     assert twin == mine, "twins that are not alike afterwards"
-    *_, coverage = from_columns(to_columns(places, quiet, now_ms))
+    *_, coverage = from_columns(to_columns(places[::2], quiet, now_ms))
     return mine, Coverage(**{f: getattr(coverage, f) for f in Coverage.__slots__} | {"partition": seen.partition})

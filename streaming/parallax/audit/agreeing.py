@@ -12,20 +12,19 @@ import structlog
 from deltalake.exceptions import DeltaError
 
 from parallax.audit.plan import PartitionPlan
-from parallax.compare.blocks import Agreed, Sums
+from parallax.compare.blocks import Agreed, Recorded, agreed
+from parallax.compare.observations import VIEWS
 from parallax.model import IsolationLevel, TopicPartition
 from parallax.views.blocks import Blocks, ByPlace, recorded
 
 log = structlog.get_logger(__name__)
 
-Recorded = Mapping[IsolationLevel, Mapping[int, Blocks]]
+Views = Mapping[IsolationLevel, Mapping[int, Blocks]]
 """What the rows of each view add up to, by broker."""
 
 
-def recorded_blocks(storage: str) -> Recorded:
-    """The recorded sums of each broker's rows, block by block, for each isolation level.
-
-    Empty if the tables cannot be read: the audit then compares rows.
+def recorded_blocks(storage: str) -> Views:
+    """By isolation level and broker, the sums of recorded rows, block by block; empty if unreadable.
 
     Args:
         storage: ``storage.path``.
@@ -37,7 +36,7 @@ def recorded_blocks(storage: str) -> Recorded:
         return {}
 
 
-def agreeing(blocks: Recorded, plans: Iterable[PartitionPlan]) -> dict[TopicPartition, Agreed]:
+def agreeing(blocks: Views, plans: Iterable[PartitionPlan]) -> dict[TopicPartition, Agreed]:
     """By partition, the range in which the recorded sums of all replicas are equal.
 
     A partition without such a range is left out.
@@ -50,14 +49,12 @@ def agreeing(blocks: Recorded, plans: Iterable[PartitionPlan]) -> dict[TopicPart
     made = {}
     readers = {(int(i), broker): ByPlace(its) for i, of_view in blocks.items() for broker, its in of_view.items()}
     for one in plans:
-        sums = Sums(fresh=True)
-        for reader, its in readers.items():
-            if reader[1] in one.replicas:
-                sums.take(reader, *its.of(one.place))
-        agreed = sums.agreed(one.replicas, {})
-        if agreed is not None and agreed.end <= min(one.ends):
-            made[one.place] = agreed
+        wanted = [(broker, view) for broker in one.replicas for view in VIEWS]
+        if all((view, broker) in readers for broker, view in wanted):
+            found = agreed({(b, v): Recorded(*readers[v, b].of(one.place)) for b, v in wanted})
+            if found is not None and found.end <= min(one.ends):
+                made[one.place] = found
     return made
 
 
-__all__ = ["Recorded", "agreeing", "recorded_blocks"]
+__all__ = ["Views", "agreeing", "recorded_blocks"]

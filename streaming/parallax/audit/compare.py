@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from parallax.audit.packing import unpack
 from parallax.audit.result import NO_MORE, Compared, Stopped
 from parallax.compare.agreed import take_in
 from parallax.compare.blocks import Agreed
@@ -28,7 +29,6 @@ from parallax.compare.observations import (
     Observations,
     ViewRows,
 )
-from parallax.compare.packing import unpack
 from parallax.compare.remembered import waiting
 from parallax.compare.replicas import ended_up_to, retained_from
 from parallax.compare.results import from_json, to_json

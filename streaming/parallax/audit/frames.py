@@ -11,15 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from parallax.audit.compare import RESULT_DDL, STATE, Comparer
+from parallax.audit.packing import PACKED_AT_DDL, pack_progress, pack_readers
+from parallax.compare.batches import OF_POSITION, PROGRESS_COLUMNS, VIEW_COLUMNS
 from parallax.compare.blocks import Agreed
-from parallax.compare.packing import (
-    OF_POSITION,
-    PACKED_AT_DDL,
-    PROGRESS_COLUMNS,
-    VIEW_COLUMNS,
-    pack_progress,
-    pack_readers,
-)
 from parallax.config import Settings
 from parallax.model import UNKNOWN, IsolationLevel, RowKind, TopicPartition
 from parallax.source.offsets import Range, Reader, to_json

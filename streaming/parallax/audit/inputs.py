@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from parallax.audit.compare import PartitionInput
+from parallax.audit.packing import pack
 from parallax.audit.plan import READ_COMMITTED, READ_UNCOMMITTED, Look, PartitionPlan, by_place
 from parallax.compare.blocks import Agreed
 from parallax.compare.observations import Observations
-from parallax.compare.packing import pack
 from parallax.compare.state import NEVER
 from parallax.model import UNKNOWN, RowKind, TopicPartition
 

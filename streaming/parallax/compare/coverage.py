@@ -27,12 +27,15 @@ def coverage(state: PartitionState, observations: Observations, now_ms: int, gra
         grace_ms: for how long a log may begin above another before its replica is accused; until then a report is
             awaited.
     """
-    common = [_compared(state, view) for view in VIEWS]
-    unjudged = {READ_UNCOMMITTED: np.empty(0, np.int64), READ_COMMITTED: _unjudged(state)}
-    unread = tuple(span for view in VIEWS for span in _unread(state, view, unjudged[view]))
+    common, reached = [_compared(state, view) for view in VIEWS], replicas.read_to(state)
+    retained, floor = replicas.retained_from(state), state.partition["floor"][0].tolist()
+    begun = [max(common[view], floor[view], retained) for view in VIEWS]
+    unjudged = {READ_UNCOMMITTED: np.empty(0, np.int64), READ_COMMITTED: _unjudged(state, begun[READ_COMMITTED])}
+    unread = tuple(span for view in VIEWS for span in _unread(state, view, begun[view], unjudged[view]))
     undecided = state.content["offset"][replicas.undecided(state)]
-    by_view = [_unknown(state, view, unread, len(unjudged[view]), undecided) for view in VIEWS]
-    waits = [_waits_from(state, view, by_view[view], unjudged[view], undecided) for view in VIEWS]
+    open_ = [(begun[view], int(reached[:, view].max(initial=UNKNOWN))) for view in VIEWS]
+    by_view = [_unknown(state, view, open_[view], unread, len(unjudged[view]), undecided) for view in VIEWS]
+    waits = [_waits_from(state, view, common[view], by_view[view], unjudged[view], undecided) for view in VIEWS]
     return Coverage(
         topic=observations.topic,
         partition=observations.partition,
@@ -45,8 +48,8 @@ def coverage(state: PartitionState, observations: Observations, now_ms: int, gra
         candidates=remembered.waiting(state.candidates),
         state_bytes=state.nbytes,
         brokers=tuple(
-            _broker(broker, reached)
-            for broker, reached in zip(state.brokers, replicas.read_to(state).tolist(), strict=True)
+            _broker(broker, its)
+            for broker, its in zip(state.brokers, reached.tolist(), strict=True)
             if broker["member"] or not state.partition["members_known"][0]
         ),
         compared_at=now_ms,
@@ -85,24 +88,22 @@ def _await_report(state: PartitionState) -> Array:
     return awaited
 
 
-def _begun(state: PartitionState, view: int) -> int:
-    """Up to where there are verdicts, or can be none any more."""
-    floor = int(state.partition["floor"][0, view])
-    return max(_compared(state, view), floor, replicas.retained_from(state))
-
-
 def _compared(state: PartitionState, view: int) -> int:
     """Up to where every replica was read and compared, also by the sums of its withheld rows."""
     common = replicas.common_position(state, view)
     return max(common, sums.agreed_to(state, view)) if len(state.recent_sums) or len(state.sums) else common
 
 
-def _unjudged(state: PartitionState) -> Array:
+def _unjudged(state: PartitionState, begun: int) -> Array:
     """The offsets that every reader in read_committed has passed and that have no verdict yet, in order.
 
     Absences that wait for what may explain them, and outcomes that wait for the end markers that decide them.
+
+    Args:
+        state: after a step.
+        begun: up to where there are verdicts, or can be none any more.
     """
-    begun, pending = _begun(state, READ_COMMITTED), state.pending
+    pending = state.pending
     absent = state.candidates["offset"][state.candidates["offset"] < begun]
     if not len(pending) or pending["offset"][0] >= begun:
         return np.unique(absent) if len(absent) else absent
@@ -111,10 +112,15 @@ def _unjudged(state: PartitionState) -> Array:
 
 
 def _unknown(
-    state: PartitionState, view: int, unread: tuple[UnreadRange, ...], unjudged: int, undecided: Array
+    state: PartitionState,
+    view: int,
+    open_: tuple[int, int],
+    unread: tuple[UnreadRange, ...],
+    unjudged: int,
+    undecided: Array,
 ) -> dict[UnknownReason, int]:
     counts = dict.fromkeys(UnknownReason, 0)
-    begun, furthest = _begun(state, view), int(replicas.read_to(state)[:, view].max(initial=UNKNOWN))
+    begun, furthest = open_
     deferred = state.deferred[state.deferred["view"] == view]
     ends = np.minimum(deferred["end"], furthest)
     counts[UnknownReason.DEFERRED] = int(np.maximum(ends - np.maximum(deferred["start"], begun), 0).sum())
@@ -132,7 +138,7 @@ def _unknown(
 
 
 def _waits_from(
-    state: PartitionState, view: int, counts: dict[UnknownReason, int], unjudged: Array, undecided: Array
+    state: PartitionState, view: int, common: int, counts: dict[UnknownReason, int], unjudged: Array, undecided: Array
 ) -> int:
     """Where a view waits for verdicts that come by themselves as soon as more has been read; -1 where it does not."""
     waiting = [unjudged, undecided] if view == READ_UNCOMMITTED else [unjudged]
@@ -140,7 +146,7 @@ def _waits_from(
     why = _why_open(state, view)
     if why in PASSING and counts[why]:
         # A replica that is still copying the log moves this, though what is beyond stays without a verdict.
-        lowest.append(max(0, _compared(state, view)))
+        lowest.append(max(0, common))
     return min(lowest, default=UNKNOWN)
 
 
@@ -176,7 +182,7 @@ def _why_open(state: PartitionState, view: int) -> UnknownReason:
     return UnknownReason.NOT_READ_YET if followed.all() else UnknownReason.BEFORE_FIRST_READING
 
 
-def _unread(state: PartitionState, view: int, unjudged: Array) -> list[UnreadRange]:
+def _unread(state: PartitionState, view: int, begun: int, unjudged: Array) -> list[UnreadRange]:
     """The ranges of a view, cut so that none overlap, and to what has been compared and is still retained.
 
     Where several overlap, the last of `UNREAD_REASONS` counts, and an audit has to have begun after all of them.
@@ -185,8 +191,8 @@ def _unread(state: PartitionState, view: int, unjudged: Array) -> list[UnreadRan
     rows = [row for mine, *row in state.unread[_SPAN].tolist() if mine == view]
     if not rows:
         return []
-    lowest, end = max(replicas.log_starts(state), default=UNKNOWN), _begun(state, view)
-    edges = sorted({min(max(edge, lowest), end) for start, stop, *_ in rows for edge in (start, stop)})
+    lowest = max(replicas.log_starts(state), default=UNKNOWN)
+    edges = sorted({min(max(edge, lowest), begun) for start, stop, *_ in rows for edge in (start, stop)})
     spans: list[UnreadRange] = []
     for low, high in pairwise(edges):
         over = [(reason, since) for start, stop, reason, since in rows if start <= low and high <= stop]

@@ -27,13 +27,9 @@ from parallax.compare.state import (
     HEADER,
     MAX_BROKERS,
     NEW_HEADER,
-    PARTITION,
-    PENDING,
     TABLES,
     UNMATCHED,
     UNREAD,
-    PartitionState,
-    new_broker,
 )
 from parallax.config import CompareSettings
 from parallax.model import UNKNOWN
@@ -46,7 +42,8 @@ MANY_WAITING = 1024
 
 _NAMES = tuple(name for name, _ in TABLES)
 _SIZES = np.array([dtype.itemsize for _, dtype in TABLES], np.int64)
-_HELD = ("partition", "broker", "unread", "told", "content", "pending")
+_GATHERED = ("partition", "broker", "unread", "content", "pending")
+_HELD = (*_GATHERED, "told")
 _AT = {name: _NAMES.index(name if name != "broker" else "brokers") for name in _HELD}
 _IS_HEAD = np.array([name not in UNMATCHED for name in _NAMES])
 _FOREIGN = np.array([n not in _AT.values() for n in range(len(_NAMES))])
@@ -85,24 +82,21 @@ def step_quiet(
     settings: CompareSettings,
     *,
     compacted: bool | None = None,
-    from_log_start: bool = True,
 ) -> Quiet:
     """Compare the partitions that are quiet in a micro-batch; the other partitions stay unchanged.
 
     Args:
-        heads: the packed head of each partition's state (`PartitionState.head_bytes`); empty bytes for a new state.
-        unmatched: the packed unmatched tables of each state (`PartitionState.unmatched_bytes`).
-        may: mask of the partitions that may be compared here.
+        heads: `PartitionState.head_bytes` of each partition; empty for one without a state, which is never quiet.
+        unmatched: `PartitionState.unmatched_bytes`.
+        may: mask of the partitions that may be taken in here.
         seen: what was observed of each partition.
         settings: grace period, and cap of the state.
         compacted: see `parallax.compare.step.step`.
-        from_log_start: see `parallax.compare.step.step`.
     """
-    counts, fresh = _counted(heads, unmatched, may)
-    known = _Brokers(heads, counts, fresh, seen)
-    is_quiet = may & (counts[:, _AT["partition"]] == 1) & (known.count <= MAX_BROKERS)
+    counts = _counted(heads, unmatched, may)
+    is_quiet = may & (counts[:, _AT["partition"]] == 1)
     is_quiet &= sum(np.diff(at) for at in seen.at) <= MANY_ROWS
-    states = _gathered(heads, unmatched, counts, fresh, known, np.diff(seen.at[0]))
+    states = _gathered(heads, unmatched, counts, np.diff(seen.at[0]))
     rows, progress, _, sets = seen.tables
     _, _, _, set_at = seen.at
     covered = np.zeros(len(may), COVERED)
@@ -114,7 +108,6 @@ def step_quiet(
         int(settings.state_cap_bytes * CONTENT_SHARE) // CONTENT.itemsize,
         int(settings.state_cap_bytes * COMMITTED_SHARE) // CANDIDATE.itemsize,
         UNKNOWN if compacted is None else int(compacted),
-        from_log_start,
     )
     take_in(
         states,
@@ -138,11 +131,9 @@ def _contiguous(columns: Any) -> Any:
     return type(columns)(*(np.require(column, requirements=("C", "W")) for column in columns))
 
 
-def _counted(heads: Blobs, unmatched: Blobs, may: Array) -> tuple[Array, Array]:
-    """How many rows each table of each state has, 0 of one that is nothing for the kernel; and which are fresh."""
+def _counted(heads: Blobs, unmatched: Blobs, may: Array) -> Array:
+    """How many rows each table of each state has; 0 of one that is nothing for the kernel."""
     counts = np.zeros((len(may), len(TABLES)), np.int64)
-    fresh = may & (heads.size == 0)
-    counts[fresh, _AT["partition"]] = 1
     at = np.flatnonzero(may & (heads.size >= HEADER.itemsize))
     headers = np.zeros(len(at), HEADER)
     _copy(heads.data, heads.start[at], headers.view(np.uint8), *_places(len(at), HEADER.itemsize))
@@ -154,57 +145,23 @@ def _counted(heads: Blobs, unmatched: Blobs, may: Array) -> tuple[Array, Array]:
     is_ours &= HEADER.itemsize + sizes[:, _IS_HEAD].sum(axis=1) == heads.size[at]
     is_ours &= sizes[:, ~_IS_HEAD].sum(axis=1) == unmatched.size[at]
     counts[at[is_ours]] = rows[is_ours]
-    return counts, fresh
+    return counts
 
 
-class _Brokers:
-    """The replicas of each place: those that its state knows; where it is fresh, those that are named now."""
-
-    def __init__(self, heads: Blobs, counts: Array, fresh: Array, seen: Ordered) -> None:
-        rows, progress, _, sets = seen.tables
-        owner = np.concatenate([seen.owners(0), seen.owners(1), seen.owners(3)])
-        broker = np.concatenate([rows.broker, progress.broker, sets.broker]).astype(np.int64)
-        named = np.unique((owner << 32 | broker)[fresh[owner] & (broker >= 0)])
-        self.count = counts[:, _AT["broker"]].copy()
-        self.count[fresh] = np.bincount(named >> 32, minlength=len(fresh))[fresh]
-        self.at = _bounds(self.count)
-        self.table = np.zeros(int(self.at[-1]), BROKER)
-        self.table[np.repeat(fresh, self.count)] = new_broker(UNKNOWN)
-        self.table["broker"][np.repeat(fresh, self.count)] = named & 0xFFFF_FFFF
-        known = ~fresh
-        start = heads.start + HEADER.itemsize + PARTITION.itemsize
-        size = self.count * BROKER.itemsize
-        _copy(heads.data, start[known], self.table.view(np.uint8), self.at[:-1][known] * BROKER.itemsize, size[known])
-
-
-def _gathered(
-    heads: Blobs, unmatched: Blobs, counts: Array, fresh: Array, brokers: _Brokers, new_rows: Array
-) -> Tables:
-    partition = np.zeros(len(counts), PARTITION)
-    partition[fresh] = PartitionState().partition
-    at = np.flatnonzero(~fresh & (counts[:, _AT["partition"]] == 1))
-    into, size = _places(len(counts), PARTITION.itemsize)
-    _copy(heads.data, heads.start[at] + HEADER.itemsize, partition.view(np.uint8), into[at], size[at])
+def _gathered(heads: Blobs, unmatched: Blobs, counts: Array, new_rows: Array) -> Tables:
     tables: dict[str, Array] = {}
-    for name, dtype, blobs, more in (
-        ("content", CONTENT, unmatched, new_rows),
-        ("pending", PENDING, unmatched, new_rows),
-        ("unread", UNREAD, heads, np.zeros_like(new_rows)),
-    ):
+    for name in _GATHERED:
+        dtype = dict(TABLES)[_NAMES[_AT[name]]]
+        blobs = heads if _IS_HEAD[_AT[name]] else unmatched
         mine = counts[:, _AT[name]]
-        bounds = _bounds(mine + more)
+        bounds = _bounds(mine if _IS_HEAD[_AT[name]] else mine + new_rows)
         made = np.zeros(int(bounds[-1]), dtype)
         start = blobs.start + _offset_of(name, counts)
         _copy(blobs.data, start, made.view(np.uint8), bounds[:-1] * dtype.itemsize, mine * dtype.itemsize)
         tables |= {name: made.view(plain(dtype)), f"{name}_at": bounds}
-        if name != "unread":
+        if not _IS_HEAD[_AT[name]]:
             tables[f"{name}_rows"] = mine.copy()
-    return Tables(
-        partition=partition.view(plain(PARTITION)),
-        broker=brokers.table.view(plain(BROKER)),
-        broker_at=brokers.at,
-        **tables,
-    )
+    return Tables(**tables)
 
 
 def _offset_of(name: str, counts: Array) -> Array:
@@ -220,7 +177,6 @@ def _packed(
     at: Array, heads: Blobs, before: Array, states: Tables, covered: Array, spans: Array, span_at: Array
 ) -> Quiet:
     counts = before[at].copy()
-    counts[:, _AT["broker"]] = np.diff(states.broker_at)[at]
     for name in ("content", "pending"):
         counts[:, _AT[name]] = getattr(states, f"{name}_rows")[at]
     sizes = counts * _SIZES
@@ -234,16 +190,10 @@ def _packed(
     headers["rows"] = counts
     into, size = _places(len(at), HEADER.itemsize)
     _copy(headers.view(np.uint8), into, made_heads.data, made_heads.start, size)
-    sources = {
-        "partition": (states.partition, np.arange(len(before))),
-        "broker": (states.broker, states.broker_at[:-1]),
-        "unread": (states.unread, states.unread_at[:-1]),
-        "content": (states.content, states.content_at[:-1]),
-        "pending": (states.pending, states.pending_at[:-1]),
-    }
-    for name, (table, first) in sources.items():
-        made, n = made_heads if _IS_HEAD[_AT[name]] else made_rest, _AT[name]
+    for name in _GATHERED:
+        made, n, table = made_heads if _IS_HEAD[_AT[name]] else made_rest, _AT[name], getattr(states, name)
         into = made.start + _offset_of(name, counts)
+        first = getattr(states, f"{name}_at")[:-1]
         _copy(table.view(np.uint8), first[at] * table.itemsize, made.data, into, sizes[:, n])
     told = heads.start[at] + _offset_of("told", before[at])
     into = made_heads.start + _offset_of("told", counts)

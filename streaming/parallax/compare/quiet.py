@@ -1,10 +1,12 @@
 """The compiled step for partitions where nothing needs a verdict: all partitions of a Spark task in one call.
 
-A partition is *quiet* in a micro-batch if its replicas show plain records that agree, or only how far they have come.
-Then a step moves numbers, and forgets records that all replicas have shown. It raises no suspect, and leaves no range
-without verdict. The compiled step does for such a partition exactly what `parallax.compare.step.step` would. When it
-meets anything else, or anything that it does not know, it leaves the partition to that step. So it decides nothing:
-whatever could lead to a verdict goes to the step. A property test compares the two.
+A partition is *quiet* in a micro-batch if its readers go on as before, and its replicas show plain records that agree,
+or only how far they have come. Then a step moves numbers and forgets records that all have shown. It raises no suspect
+and leaves nothing unread. The kernel takes such a partition in exactly as `parallax.compare.step.step` would.
+
+When it meets anything else, or anything that it does not know, it leaves the partition to that step. So it decides
+nothing: whatever could lead to a verdict goes to the step. So does what happens once: a first reading, or a change of
+the replica set or the cleanup policy. A property test holds the two against each other.
 
 Each function below names the function of the step that it replaces. A function with a boolean result says whether the
 partition is quiet so far. If it is not, ignore what the function wrote to the partition's arrays.
@@ -31,13 +33,11 @@ from parallax.compare.state import (
     CONTENT,
     FOLLOWED,
     NEVER,
-    NOT_BEGUN,
     NULL_KEY,
     PARTITION,
     PENDING,
     TOMBSTONE,
     UNREAD,
-    WHOLE_SO_FAR,
 )
 from parallax.compare.unread import APART_MS, DEFAULT_RETENTION_MS, LATELY
 from parallax.model import UNKNOWN, ReadEvent, UnknownReason
@@ -45,17 +45,16 @@ from parallax.replica.kernel_cache import allow_read_only
 
 allow_read_only()
 
-_OK, _ADDED = EVENT_CODE[ReadEvent.OK], EVENT_CODE[ReadEvent.PARTITION_ADDED]
+_OK = EVENT_CODE[ReadEvent.OK]
 _NEVER = int(NEVER)
 _AT, _HIGH, _STABLE, _ANSWERS = range(4)
 """Columns of what a replica said of itself last (`parallax.compare.unread._Said`)."""
 
 REASONS = tuple(UnknownReason)
-_NOT_READ_YET, _SET_UNKNOWN, _NOT_BEGUN, _SKIPPED, _DELETED_UNREAD = (
+_NOT_READ_YET, _NOT_BEGUN, _SKIPPED, _DELETED_UNREAD = (
     REASONS.index(reason)
     for reason in (
         UnknownReason.NOT_READ_YET,
-        UnknownReason.REPLICA_SET_UNKNOWN,
         UnknownReason.BEFORE_FIRST_READING,
         UnknownReason.SKIPPED,
         UnknownReason.DELETED_UNREAD,
@@ -72,7 +71,6 @@ COVERED = np.dtype(
         ("why_gone", "u1"),
         ("log_start_differs", "<i8"),
         ("retention_differs", "<i8"),
-        ("members_known", "u1"),
         ("awaits_report", "u1"),
         ("state_bytes", "<i8"),
         ("spans", "<i8"),
@@ -152,6 +150,7 @@ class Tables(NamedTuple):
     """
 
     partition: Array
+    partition_at: Array
     broker: Array
     broker_at: Array
     content: Array
@@ -169,17 +168,15 @@ class Limits(NamedTuple):
 
     Attributes:
         grace_ms: see `CompareSettings`.
-        content: how many rows of `CONTENT` one partition may have; more goes beyond the cap.
-        pending: how many rows of `PENDING` one partition may have.
-        compacted: 1 or 0 if the caller says whether topics are compacted; -1 if rows of progress say it.
-        from_log_start: see `parallax.compare.step.step`.
+        content: rows of `CONTENT` that the cap lets in.
+        pending: rows of `PENDING` that the cap lets in.
+        compacted: 1 or 0 if the caller says whether topics are compacted, -1 if progress says it.
     """
 
     grace_ms: int
     content: int
     pending: int
     compacted: int
-    from_log_start: bool
 
 
 # --- replicas.py ------------------------------------------------------------------------------------------------------
@@ -248,19 +245,16 @@ def _retained_from(p: Any, brokers: Array) -> int:
 
 
 @_part
-def _members(p: Any, brokers: Array) -> int:
+def _members(brokers: Array) -> int:
     mask = 0
-    if p.members_known:
-        for slot in range(len(brokers)):
-            if brokers[slot].member:
-                mask |= 1 << slot
+    for slot in range(len(brokers)):
+        if brokers[slot].member:
+            mask |= 1 << slot
     return mask
 
 
 @_part
-def _common(p: Any, brokers: Array, view: int) -> int:
-    if _members(p, brokers) == 0:
-        return UNKNOWN
+def _common(brokers: Array, view: int) -> int:
     common = _NEVER
     for slot in range(len(brokers)):
         if brokers[slot].member:
@@ -285,48 +279,29 @@ def _register(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, at: Any
     for i in range(at[0], at[1]):
         if _slot(brokers, ticks.broker[i]) < 0:
             return False
-    newest = UNKNOWN
-    for i in range(among[0], among[1]):
-        if _slot(brokers, sets.broker[i]) < 0:
-            return False
-        newest = max(newest, sets.observed_at[i])
-    if among[0] == among[1] or newest <= p.members_at:
-        return True
-    return _set_members(p, brokers, sets, among, newest)
-
-
-@_part
-def _set_members(p: Any, brokers: Array, sets: Sets, among: Any, newest: int) -> bool:
-    """Whether the replica set is still the known one, and no other was reported in between."""
-    for slot in range(len(brokers)):
-        is_member = False
-        for i in range(among[0], among[1]):
-            is_member |= sets.observed_at[i] == newest and sets.broker[i] == brokers[slot].broker
-        if p.members_known and is_member != (brokers[slot].member != 0):
-            return False
-        brokers[slot].member = is_member
-    first = among[0]
+    first, newest = among[0], p.members_at
     while first < among[1]:
         end = first + 1
         while end < among[1] and sets.observed_at[end] == sets.observed_at[first]:
             end += 1
         if sets.observed_at[first] > p.members_at and not _is_the_set(brokers, sets, first, end):
             return False
+        newest = max(newest, sets.observed_at[first])
         first = end
     p.members_at = newest
-    p.members_known = True
-    return True
+    known: bool = p.members_known and _members(brokers) != 0
+    return known
 
 
 @_part
 def _is_the_set(brokers: Array, sets: Sets, first: int, end: int) -> bool:
-    for slot in range(len(brokers)):
-        is_member = False
-        for i in range(first, end):
-            is_member |= sets.broker[i] == brokers[slot].broker
-        if is_member != (brokers[slot].member != 0):
+    named = 0
+    for i in range(first, end):
+        slot = _slot(brokers, sets.broker[i])
+        if slot < 0:
             return False
-    return True
+        named |= 1 << slot
+    return named == _members(brokers)
 
 
 @_part
@@ -377,20 +352,13 @@ def _take_in_position(broker: Any, rows: Rows, of: Any, view: int) -> None:
 
 
 @_part
-def _follow_heads(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, at: Any, was_known: bool) -> None:
-    """`follow_heads`."""
-    lowest, _, highest, known, _ = _starts(brokers)
+def _follow_heads(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, at: Any) -> None:
+    """`follow_heads`, of a policy that is known, or is still not known."""
+    _, _, highest, known, _ = _starts(brokers)
     held = _held_from(brokers)
-    if not was_known:
+    if p.deletes == UNKNOWN:
         _see_heads(p, rows, of, ticks, at)
-        if p.deletes == UNKNOWN:
-            return
-        if known and _only_compacts(p) and p.head != UNKNOWN:
-            lost = max(0, (lowest if held == _NEVER else held) - p.head)
-            p.skipped[0] += lost
-            p.skipped[1] += lost
-        p.head = UNKNOWN
-    if not _only_compacts(p):
+    elif not _only_compacts(p):
         p.head = UNKNOWN
         if known and p.deletes > 0:
             p.deleted_to = highest
@@ -414,110 +382,41 @@ def _see_heads(p: Any, rows: Rows, of: Any, ticks: Ticks, at: Any) -> None:
 
 
 @_part
-def _take_in_deletes(p: Any, ticks: Ticks, at: Any) -> bool:
-    """`_take_in_deletes`; a policy that has ceased to delete is not quiet."""
-    newest, deleted = -1, p.deletes > 0
-    for i in range(at[0], at[1]):
-        if ticks.deletes[i] == UNKNOWN:
-            continue
-        deleted |= ticks.deletes[i] > 0
-        if newest < 0 or ticks.observed_at[i] > ticks.observed_at[newest]:
-            newest = i
-    if newest < 0:
-        return True
-    p.deletes = ticks.deletes[newest]
-    return not (deleted and p.deletes == 0)
-
-
-@_part
-def _take_in_policy(p: Any, brokers: Array, ticks: Ticks, at: Any, compacted: int) -> None:
-    """`_take_in_policy`, of a partition without candidates."""
+def _policy_stays(p: Any, ticks: Ticks, at: Any, compacted: int) -> bool:
+    """`_take_in_policy`, of one that stays what it was."""
     if compacted >= 0:
         p.strict_from, p.policy_at = (_NEVER, UNKNOWN) if compacted else (0, _NEVER)
-        return
-    newest, any_compacts, end, told_at = -1, False, 0, UNKNOWN
+    newest = p.policy_at
     for i in range(at[0], at[1]):
-        end = max(end, ticks.log_end_offset[i])
-        if ticks.compacted[i] == UNKNOWN or ticks.policy_at[i] <= p.policy_at:
-            continue
-        any_compacts |= ticks.compacted[i] != 0
-        if newest < 0 or ticks.policy_at[i] > ticks.policy_at[newest]:
-            newest = i
-        if ticks.broker[i] == ticks.leader[i] and ticks.log_end_offset[i] != UNKNOWN:
-            told_at = max(told_at, ticks.policy_at[i])
-    if newest < 0:
-        return
-    p.policy_at = ticks.policy_at[newest]
-    if any_compacts:
-        p.strict_from = _NEVER
-    if ticks.compacted[newest] == 0 and p.strict_from == _NEVER and told_at == ticks.policy_at[newest]:
-        for slot in range(len(brokers)):
-            end = max(end, brokers[slot].log_end_offset)
-        p.strict_from = end
+        if ticks.deletes[i] != UNKNOWN and ticks.deletes[i] != p.deletes:
+            return False
+        if compacted < 0 and ticks.compacted[i] != UNKNOWN and ticks.policy_at[i] > p.policy_at:
+            if (ticks.compacted[i] != 0) != (p.strict_from == _NEVER):
+                return False
+            newest = max(newest, ticks.policy_at[i])
+    p.policy_at = newest
+    return True
 
 
 # --- breaks.py --------------------------------------------------------------------------------------------------------
 
 
 @_part
-def _is_of_the_topic(p: Any, brokers: Array, ticks: Ticks, at: Any) -> bool:
-    """`of_the_topic`, where all progress is of the topic as it is now."""
+def _goes_on(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, at: Any) -> bool:
+    """`of_the_topic` and `apply_breaks`, of readers that go on in the topic as it is."""
     for i in range(at[0], at[1]):
         broker = brokers[_slot(brokers, ticks.broker[i])]
         if ticks.observed_at[i] <= broker.topic_at:
             return False
-        told, other = broker.topic_id[0], broker.topic_id[1]
-        if (told != 0 or other != 0) and told != p.topic_id and other != p.topic_id:
-            return False
-    return True
-
-
-@_part
-def _apply_breaks(p: Any, brokers: Array, rows: Rows, of: Any) -> bool:
-    """`apply_breaks`, of readers that begin or go on in the topic as it is."""
-    is_quiet, is_named = _topic_is_the_same(p, rows, of)
-    if is_quiet and is_named:
-        is_quiet = _readers_are_of_the_topic(p, brokers, rows, of)
-    if not is_quiet:
-        return False
-    for i in range(of[0], of[1]):
-        if rows.kind[i] != POSITION or rows.event[i] == _OK:
-            continue
-        if rows.event[i] != _ADDED:
-            return False
-        view, offset = rows.level[i], rows.offset[i]
-        if brokers[_slot(brokers, rows.broker[i])].position[view] == UNKNOWN:
-            if max(offset, _retained_from(p, brokers)) < p.floor[view]:
+        for view in range(2):
+            if broker.topic_id[view] != 0 and broker.topic_id[view] != p.topic_id:
                 return False
-            if not _only_compacts(p):
-                p.floor[view] = max(p.floor[view], offset)
-    return True
-
-
-@_part
-def _topic_is_the_same(p: Any, rows: Rows, of: Any) -> tuple[bool, bool]:
-    """Whether no other topic id is named than the known one, and whether any is."""
-    is_named = False
     for i in range(of[0], of[1]):
-        if rows.kind[i] != POSITION or rows.topic_id[i] == 0:
+        its = brokers[_slot(brokers, rows.broker[i])].topic_id[rows.level[i]]
+        if rows.kind[i] != POSITION:
             continue
-        is_named = True
-        if p.topic_id == 0:
-            p.topic_id = rows.topic_id[i]
-        if rows.topic_id[i] != p.topic_id:
-            return False, True
-    return True, is_named
-
-
-@_part
-def _readers_are_of_the_topic(p: Any, brokers: Array, rows: Rows, of: Any) -> bool:
-    for i in range(of[0], of[1]):
-        reader = brokers[_slot(brokers, rows.broker[i])].topic_id
-        view = rows.level[i]
-        if reader[view] != 0 and reader[view] != p.topic_id:
+        if rows.event[i] != _OK or (rows.topic_id[i] != 0 and rows.topic_id[i] != p.topic_id) or its != p.topic_id:
             return False
-        if rows.kind[i] == POSITION and rows.topic_id[i] != 0:
-            reader[view] = p.topic_id
     return True
 
 
@@ -574,8 +473,8 @@ def _sorted(times: Array, second: Array) -> Array:
 
 
 @_part
-def _follow_reading(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, at: Any, from_log_start: bool) -> bool:
-    """`take_in`, where all is read in time or shown whole."""
+def _follow_reading(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, at: Any) -> bool:
+    """`take_in`, of readers that are followed, where all is read in time."""
     first = at[1] - at[0]
     # Index of the tick, or behind the ticks of the position row: at one time the ticks come first.
     events = np.empty(first + of[1] - of[0], np.int64)
@@ -591,16 +490,13 @@ def _follow_reading(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, a
         return True
     retention = _retention(p, ticks, at)
     said = np.empty((len(brokers), 4), np.int64)
-    came_to = np.empty((len(brokers), 2), np.int64)
     for slot in range(len(brokers)):
         said[slot, _AT], said[slot, _HIGH] = brokers[slot].reported_at, brokers[slot].high_watermark
         said[slot, _STABLE], said[slot, _ANSWERS] = brokers[slot].stable_told, brokers[slot].reachable
-        for view in range(2):
-            came_to[slot, view] = brokers[slot].position[view]
     for k in _sorted(times[:n], times[:n]):
         if k < first:
             _tick(p, brokers, said, ticks, events[k], retention)
-        elif not _position(p, brokers, said, came_to, rows, of, events[k], retention, from_log_start):
+        elif not _position(p, brokers, said, rows, events[k], retention):
             return False
     return True
 
@@ -653,87 +549,27 @@ def _end(brokers: Array, said: Array, now: int, view: int) -> tuple[int, int]:
 
 
 @_part
-def _bound_by_readings(p: Any, brokers: Array, said: Array, at: int, retention: int) -> None:
-    for view in range(2):
-        is_bound = p.bound_at[view] != UNKNOWN or p.next_bound_at[view] != UNKNOWN
-        if not is_bound and _all_reported(brokers, said, at, retention):
-            p.next_bound_at[view], p.next_bound[view] = _end(brokers, said, at, view)
-            _promote(p, view)
-
-
-@_part
-def _position(
-    p: Any,
-    brokers: Array,
-    said: Array,
-    came_to: Array,
-    rows: Rows,
-    of: Any,
-    i: int,
-    retention: int,
-    from_log_start: bool,
-) -> bool:
+def _position(p: Any, brokers: Array, said: Array, rows: Rows, i: int, retention: int) -> bool:
     slot, view, at, stable = (
         _slot(brokers, rows.broker[i]),
         rows.level[i],
         rows.timestamp[i],
         rows.last_stable_offset[i],
     )
-    begun = brokers[slot].begun
-    _bound_by_readings(p, brokers, said, at, retention)
+    for of in range(2):
+        is_bound = p.bound_at[of] != UNKNOWN or p.next_bound_at[of] != UNKNOWN
+        if brokers[slot].begun[of] != FOLLOWED or not is_bound:
+            return False
     if stable != UNKNOWN:
         said[slot, _AT], said[slot, _HIGH] = at, rows.high_watermark[i]
         said[slot, _STABLE], said[slot, _ANSWERS] = stable, 1
-    shown = rows.high_watermark[i] if view == READ_UNCOMMITTED else stable
-    is_followed = begun[view] == FOLLOWED
-    if begun[view] != FOLLOWED and shown != UNKNOWN:
-        end = min(shown, _in_time_from(p, view, at, retention))
-        start = came_to[slot, view]
-        if begun[view] == NOT_BEGUN:
-            start = rows.log_start_offset[i] if from_log_start else _lowest(rows, of, i, start)
-        reached = min(rows.offset[i], end)
-        if not _shows_all(rows, of, i, start, reached) or (reached < end and not from_log_start):
-            return False
-        begun[view] = WHOLE_SO_FAR if reached < end else FOLLOWED
-        _is_read_to(p, view, reached)
-    if begun[READ_COMMITTED] == NOT_BEGUN and 0 <= stable <= rows.log_start_offset[i]:
-        begun[READ_COMMITTED] = FOLLOWED
-        _is_read_to(p, READ_COMMITTED, stable)
-    came_to[slot, view] = rows.offset[i]
     if p.read_to[view] == UNKNOWN:
         return True
     late = min(rows.offset[i], _in_time_from(p, view, at, retention), p.strict_from)
-    is_known: bool = late <= p.read_to[view] or (not is_followed and _shows_all(rows, of, i, p.read_to[view], late))
+    is_in_time: bool = late <= p.read_to[view]
     p.read_to[view] = max(p.read_to[view], rows.offset[i])
     _promote(p, view)
-    return is_known
-
-
-@_part
-def _shows_all(rows: Rows, of: Any, i: int, start: int, end: int) -> bool:
-    """Of plain records, which come in order."""
-    come_to = start
-    for j in range(of[0], of[1]):
-        if rows.kind[j] == RECORD and rows.level[j] == rows.level[i] and rows.broker[j] == rows.broker[i]:
-            come_to += rows.offset[j] == come_to
-    return come_to >= end
-
-
-@_part
-def _lowest(rows: Rows, of: Any, i: int, left: int) -> int:
-    """Where a reader began, or was left before."""
-    lowest = rows.offset[i] if left == UNKNOWN else min(rows.offset[i], left)
-    for j in range(of[0], of[1]):
-        if rows.level[j] == rows.level[i] and rows.broker[j] == rows.broker[i]:
-            lowest = min(lowest, rows.offset[j])
-    return lowest
-
-
-@_part
-def _is_read_to(p: Any, view: int, offset: int) -> None:
-    if p.read_to[view] == UNKNOWN:
-        p.read_to[view] = offset
-        _promote(p, view)
+    return is_in_time
 
 
 # --- rules/progress.py and rules/log_start.py -------------------------------------------------------------------------
@@ -813,13 +649,13 @@ def _observe_heads(p: Any, brokers: Array, grace_ms: int) -> bool:
 
 
 @_part
-def _take_in_rows(p: Any, brokers: Array, states: Tables, k: int, rows: Rows, of: Any, from_log_start: bool) -> bool:
+def _take_in_rows(p: Any, brokers: Array, states: Tables, k: int, rows: Rows, of: Any) -> bool:
     """`_fresh`, `_take_in_uncommitted` and `_take_in_committed`, of plain records that come in order and agree."""
     last = np.full((len(brokers), 2), UNKNOWN)
     for i in range(of[0], of[1]):
         slot, view, offset = _slot(brokers, rows.broker[i]), rows.level[i], rows.offset[i]
         shown = brokers[slot].shown[view]
-        if not from_log_start and shown == UNKNOWN:
+        if shown == UNKNOWN:
             return False
         if rows.kind[i] == POSITION:
             continue
@@ -905,14 +741,14 @@ def _take_in_pending(p: Any, states: Tables, k: int, rows: Rows, i: int, slot: i
 @_part
 def _let_go(p: Any, brokers: Array, states: Tables, k: int) -> bool:
     """`judge`, where nothing is absent, nor undecided, nor may be judged early."""
-    members, retained = _members(p, brokers), _retained_from(p, brokers)
+    members, retained = _members(brokers), _retained_from(p, brokers)
     floors = np.empty(2, np.int64)
     for view in range(2):
-        floors[view] = max(p.floor[view], _common(p, brokers, view), retained)
+        floors[view] = max(p.floor[view], _common(brokers, view), retained)
     if not _let_go_content(p, brokers, states, k, floors[READ_UNCOMMITTED]):
         return False
     pending = states.pending[states.pending_at[k] : states.pending_at[k + 1]]
-    common, early = _common(p, brokers, READ_COMMITTED), _may_judge_early(brokers, members)
+    common, early = _common(brokers, READ_COMMITTED), _may_judge_early(brokers, members)
     kept = 0
     for i in range(states.pending_rows[k]):
         row = pending[i]
@@ -933,7 +769,7 @@ def _let_go(p: Any, brokers: Array, states: Tables, k: int) -> bool:
 
 @_part
 def _let_go_content(p: Any, brokers: Array, states: Tables, k: int, floor: int) -> bool:
-    members, passed = _members(p, brokers), _common(p, brokers, READ_UNCOMMITTED)
+    members, passed = _members(brokers), _common(brokers, READ_UNCOMMITTED)
     stable = UNKNOWN
     for slot in range(len(brokers)):
         if brokers[slot].member:
@@ -977,22 +813,23 @@ def _may_judge_early(brokers: Array, members: int) -> bool:
 
 
 @_part
-def _cover(p: Any, brokers: Array, states: Tables, k: int, covered: Any, spans: Array, grace_ms: int) -> None:
+def _cover(states: Tables, k: int, covered: Any, spans: Array, grace_ms: int) -> None:
     """`coverage`, of a partition without candidates, disputes and deferred ranges."""
-    retained, members = _retained_from(p, brokers), _members(p, brokers)
+    p = states.partition[states.partition_at[k]]
+    brokers = states.broker[states.broker_at[k] : states.broker_at[k + 1]]
+    retained = _retained_from(p, brokers)
     lowest, _, highest, known, _ = _starts(brokers)
-    covered.members_known = p.members_known
     covered.spans = 0
     for view in range(2):
-        common = _common(p, brokers, view)
+        common = _common(brokers, view)
         begun = max(common, p.floor[view], retained)
         covered.compared_up_to[view] = common
         covered.open[view] = max(0, _furthest(brokers, view) - begun)
         covered.gone[view] = p.skipped[view]
         _cut(states, k, view, highest, begun, covered, spans)
     covered.why_gone = _DELETED_UNREAD if p.deletes > 0 else _SKIPPED
-    covered.why_open = _why_open(brokers, members, READ_UNCOMMITTED)
-    covered.why_open_committed = _why_open(brokers, members, READ_COMMITTED)
+    covered.why_open = _why_open(brokers, READ_UNCOMMITTED)
+    covered.why_open_committed = _why_open(brokers, READ_COMMITTED)
     covered.log_start_differs = covered.retention_differs = 0
     if known and p.strict_from == _NEVER:
         if p.deletes > 0:
@@ -1010,9 +847,7 @@ def _cover(p: Any, brokers: Array, states: Tables, k: int, covered: Any, spans: 
 
 
 @_part
-def _why_open(brokers: Array, members: int, view: int) -> int:
-    if members == 0:
-        return _SET_UNKNOWN
+def _why_open(brokers: Array, view: int) -> int:
     for slot in range(len(brokers)):
         if brokers[slot].member and not brokers[slot].begun[view]:
             return _NOT_BEGUN
@@ -1057,9 +892,9 @@ def _cut(states: Tables, k: int, view: int, lowest: int, end: int, covered: Any,
 
 
 @_part
-def _is_plain(brokers: Array, states: Tables, k: int) -> bool:
+def _is_plain(p: Any, brokers: Array, states: Tables, k: int) -> bool:
     """Whether what waits is of plain records that agree so far, and none are withheld."""
-    if states.partition[k].withheld != _NEVER or states.partition[k].differed:
+    if p.withheld != _NEVER or p.differed:
         return False
     for slot in range(len(brokers)):
         if brokers[slot].mismatch_last != UNKNOWN:
@@ -1081,26 +916,18 @@ def _one(
     states: Tables, k: int, rows: Rows, of: Any, ticks: Ticks, at: Any, sets: Sets, among: Any, limits: Limits
 ) -> bool:
     """`step`, in its order."""
-    p = states.partition[k]
+    p = states.partition[states.partition_at[k]]
     brokers = states.broker[states.broker_at[k] : states.broker_at[k + 1]]
-    was_known = p.deletes != UNKNOWN
-    if not _is_plain(brokers, states, k):
+    if not _is_plain(p, brokers, states, k) or not _register(p, brokers, rows, of, ticks, at, sets, among):
         return False
-    if not _register(p, brokers, rows, of, ticks, at, sets, among) or not _is_of_the_topic(p, brokers, ticks, at):
+    if not _policy_stays(p, ticks, at, limits.compacted) or not _goes_on(p, brokers, rows, of, ticks, at):
         return False
-    if not _take_in_deletes(p, ticks, at):
-        return False
-    _take_in_policy(p, brokers, ticks, at, limits.compacted)
-    if not _apply_breaks(p, brokers, rows, of) or not _take_in_rows(
-        p, brokers, states, k, rows, of, limits.from_log_start
-    ):
-        return False
-    if not _follow_reading(p, brokers, rows, of, ticks, at, limits.from_log_start):
+    if not _take_in_rows(p, brokers, states, k, rows, of) or not _follow_reading(p, brokers, rows, of, ticks, at):
         return False
     _take_in_positions(p, brokers, rows, of)
     if not _observe(p, brokers, ticks, at, limits.grace_ms):
         return False
-    _follow_heads(p, brokers, rows, of, ticks, at, was_known)
+    _follow_heads(p, brokers, rows, of, ticks, at)
     if at[0] < at[1] and _only_compacts(p) and not _observe_heads(p, brokers, limits.grace_ms):
         return False
     if not _let_go(p, brokers, states, k):
@@ -1132,9 +959,8 @@ def _kernel(frozen: tuple[int, ...]) -> Any:
             of, at, among = (row_at[k], row_at[k + 1]), (tick_at[k], tick_at[k + 1]), (set_at[k], set_at[k + 1])
             is_quiet[k] = _one(states, k, rows, of, ticks, at, sets, among, limits)
             if is_quiet[k]:
-                brokers = states.broker[states.broker_at[k] : states.broker_at[k + 1]]
                 mine = spans[span_at[k] : span_at[k + 1]]
-                _cover(states.partition[k], brokers, states, k, covered[k], mine, limits.grace_ms)
+                _cover(states, k, covered[k], mine, limits.grace_ms)
 
     return take_in
 
@@ -1159,12 +985,12 @@ _I64 = np.empty(0, np.int64)
 _SAMPLE = (
     _tables(),
     *(_columns(Rows), _I64, _columns(Ticks), _I64, _columns(Sets), _I64),
-    Limits(0, 0, 0, -1, True),
+    Limits(0, 0, 0, -1),
     *(np.empty(0, np.bool_), np.empty(0, COVERED), np.empty(0, UNREAD), _I64),
 )
 
 _FROZEN = (
-    *(_OK, _ADDED, _NOT_READ_YET, _SET_UNKNOWN, _NOT_BEGUN, _NEVER, UNKNOWN, NOT_BEGUN, FOLLOWED, WHOLE_SO_FAR),
+    *(_OK, _NOT_READ_YET, _NOT_BEGUN, _NEVER, UNKNOWN, FOLLOWED),
     *(APART_MS, DEFAULT_RETENTION_MS, LATELY, POSITION, RECORD, NOT_TRANSACTIONAL, NULL_KEY, TOMBSTONE),
 )
 

@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from parallax.compare.gathered import Gathered
-from parallax.compare.packing import (
+from parallax.compare.batches import (
     OF_POSITION,
     PROGRESS_COLUMNS,
     VIEW_COLUMNS,
     progress_observations,
     view_observations,
 )
+from parallax.compare.gathered import Gathered
 from parallax.model import IsolationLevel
 from parallax.source.schema import PROGRESS, VIEW
 from parallax.views.commits import DataFile

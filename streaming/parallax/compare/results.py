@@ -131,7 +131,7 @@ def from_columns(packed: bytes) -> Iterator[Coverage]:
             deferred=(),
             candidates=0,
             state_bytes=one["state_bytes"],
-            brokers=tuple(replicas[i] for i in mine if is_member[i] or not one["members_known"]),
+            brokers=tuple(replicas[i] for i in mine if is_member[i]),
             compared_at=now_ms,
             unread=unread,
             awaits_report=bool(one["awaits_report"]),

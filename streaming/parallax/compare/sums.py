@@ -23,7 +23,7 @@ RECENT_BITS = 6
 """Above the offset that all readers have passed, there is a mark every 2**6 = 64 offsets."""
 
 Reader = tuple[int, int]
-"""Slot and view."""
+"""A replica, by its slot or its broker id, and a view."""
 
 _KEY = b"withheld by blk."
 """The key of these sums; it need not be secret, because keys and contents are hashed with a secret key already."""
@@ -103,10 +103,8 @@ def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reache
         grain: how close marks lie.
     """
     last = marks[-1:] if len(marks) else np.zeros(1, SUM)
-    found = _parts(rows, digests)
+    found = _summed(_parts(rows, digests), last)
     found["end"] = np.minimum((digests.parts["block"] + 1) << grain.recent, reached)
-    for name in _COUNTS:
-        found[name] = np.cumsum(found[name], dtype=found.dtype[name]) + last[name]
     made = np.concatenate([marks, found])
     if not len(made) or int(made["end"][-1]) < reached:
         end = made[-1:].copy() if len(made) else last.copy()
@@ -116,33 +114,48 @@ def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reache
     return made
 
 
-def totals(rows: ViewRows) -> Array:
-    """The sums of one reader's rows, to check that withheld rows are found again in the views.
+def recorded(parts: Array, ends: Array, ranges: Array) -> Array:
+    """The marks of a reader by the parts that were recorded with its rows; ``slot`` and ``view`` are not set.
 
     Args:
-        rows: in offset order.
-
-    Returns:
-        One row of `SUM`, without slot, view and end.
+        parts: `parallax.replica.digests.PART`, in order.
+        ends: up to where each of them is known.
+        ranges: `parallax.views.blocks.RANGE` of the parts.
     """
-    made, parts = np.zeros(1, SUM), _parts(rows, digested(rows, Grain()))
+    made = np.concatenate([_of_parts(parts), np.zeros(len(ranges), SUM)])
+    made["end"] = np.concatenate([ends, ranges["end"]])
+    return _summed(made[np.argsort(made["end"], kind="stable")], np.zeros(1, SUM))
+
+
+def totals(rows: ViewRows) -> Array:
+    """The sums of one reader's rows, as one row of `SUM`; the rows are in offset order."""
+    return _summed(np.concatenate([np.zeros(1, SUM), _parts(rows, digested(rows, Grain()))]), np.zeros(1, SUM))[-1:]
+
+
+def _summed(parts: Array, last: Array) -> Array:
+    """The sums of parts, each with those of all before it, and of the mark before them."""
     for name in _COUNTS:
-        made[name] = parts[name].sum(dtype=SUM[name])
-    return made
+        parts[name] = np.cumsum(parts[name], dtype=parts.dtype[name]) + last[name]
+    return parts
 
 
 def _parts(rows: ViewRows, digests: Digests) -> Array:
-    parts = digests.parts
-    made = np.zeros(len(parts), SUM)
-    if not len(parts):
+    made = _of_parts(digests.parts)
+    if not len(made):
         return made
-    made["low"], made["high"] = parts["low"], parts["high"]
-    made["odd"] = parts["listed"] + parts["emptied"] + parts["contradicted"]
-    made["rows"] = sum(parts[name].astype(np.int64) for name in KINDS)
     begins = np.cumsum(made["rows"]) - made["rows"]
     is_plain = (rows.kind == RECORD) & (rows.outcome == NOT_TRANSACTIONAL)
     made["transactional"] = np.add.reduceat(~is_plain, begins, dtype=np.int64)
     made["shape"] = np.add.reduceat(np.where(is_plain, np.uint64(0), _shape(rows)), begins, dtype=np.uint64)
+    return made
+
+
+def _of_parts(parts: Array) -> Array:
+    """What digests say of each part; which rows are transactional they do not say."""
+    made = np.zeros(len(parts), SUM)
+    made["low"], made["high"] = parts["low"], parts["high"]
+    made["odd"] = parts["listed"] + parts["emptied"] + parts["contradicted"]
+    made["rows"] = np.sum([parts[name] for name in KINDS], axis=0, dtype=np.int64)
     return made
 
 
@@ -235,6 +248,15 @@ def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
     return mask
 
 
+def agreeing(marks: Mapping[Reader, Array], start: int, grain: Grain) -> Array:
+    """The cuts up to which all readers have shown the same rows.
+
+    Those are left out up to which one has shown a row that is judged by itself.
+    """
+    cuts = common_cuts(marks.values(), start, grain)
+    return cuts[same(marks, cuts) & (counted(marks, "odd", cuts) == 0)]
+
+
 def is_one_shape(marks: Mapping[Reader, Array], cuts: Array) -> Array:
     """For each offset, whether the two readers of every replica have shown the same transactions below it.
 
@@ -297,6 +319,7 @@ __all__ = [
     "Reader",
     "added",
     "agreed_to",
+    "agreeing",
     "at",
     "behind",
     "common_cuts",
@@ -304,6 +327,7 @@ __all__ = [
     "digested",
     "is_one_shape",
     "marks_of",
+    "recorded",
     "same",
     "store",
     "thinned",

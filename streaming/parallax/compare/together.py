@@ -133,7 +133,7 @@ def step_buckets(
     told = Told({bucket: [] for bucket in before})
     is_quiet = np.zeros(len(seen.buckets), np.bool_)
     if len(seen.buckets):
-        quiet = _quiet(before, seen, settings, told, from_log_start=from_log_start)
+        quiet = _quiet(before, seen, settings, told)
         if quiet is not None and len(quiet.at):
             is_quiet[quiet.at] = True
             told.quiet = to_columns([seen.few.places[n] for n in quiet.at.tolist()], quiet, now_ms)
@@ -162,13 +162,11 @@ def step_buckets(
     return told
 
 
-def _quiet(
-    before: Mapping[int, States], seen: Seen, settings: CompareSettings, told: Told, *, from_log_start: bool
-) -> Quiet | None:
+def _quiet(before: Mapping[int, States], seen: Seen, settings: CompareSettings, told: Told) -> Quiet | None:
     """What has become of the quiet partitions; None where that failed, so that each has to be stepped by itself."""
     try:
         heads, unmatched, may = _packed(before, seen)
-        return step_quiet(heads, unmatched, may, seen.few, settings, from_log_start=from_log_start)
+        return step_quiet(heads, unmatched, may, seen.few, settings)
     except NOT_OF_ONE_PARTITION:
         raise
     except Exception as error:  # noqa: BLE001 - one of thousands may be to blame, and nobody knows which

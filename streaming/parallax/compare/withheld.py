@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from parallax.compare import going, sums
-from parallax.compare.agreed import fits
+from parallax.compare.agreed import fits, goes_on
 from parallax.compare.blocks import Agreed
 from parallax.compare.observations import (
     POSITION,
@@ -253,30 +253,21 @@ class _Run:
         brokers = self.state.brokers
         if set(marks) != {(int(slot), view) for slot in np.flatnonzero(brokers["member"]) for view in VIEWS}:
             return False
-        among = np.flatnonzero(brokers["member"]).tolist()
-        before = [going.of_state(self.state, slot) for slot in among]
-        starts = {producer: one.start for producer, one in before[0].items()}
-        if any(its != before[0] for its in before):
+        if (before := goes_on(self.state)) is None:
             return False
-        if any(going.starts_of_state(self.state, slot) != starts for slot in among):
-            return False
-        cuts = sums.common_cuts(marks.values(), start, self.limits.grain)
-        cuts = cuts[sums.same(marks, cuts) & (sums.counted(marks, "odd", cuts) == 0)]
+        cuts = sums.agreeing(marks, start, self.limits.grain)
         is_plain = sums.counted(marks, "transactional", cuts) == 0
         is_known = is_plain | (sums.is_one_shape(marks, cuts) & np.isin(cuts, self.state.going["end"]))
         if not is_known.any():
             return False
         end = int(cuts[is_known][-1])
-        opens = before[0] if is_plain[is_known][-1] else going.at(self.state.going, end) or {}
-        ids = {int(broker) for broker in brokers["broker"][among]}
-        stood = {(view, broker): before[0] for view in VIEWS for broker in ids}
-        rows = int(sums.counted(marks, "rows", np.array([end]))[0])
-        agreed = Agreed(start, end, frozenset(ids), dict.fromkeys(VIEWS, opens), stood, rows)
-        nothing = self._nothing()
-        if not fits(self.state, agreed, nothing):
+        opens = before if is_plain[is_known][-1] else going.at(self.state.going, end) or {}
+        ids = frozenset(brokers["broker"][brokers["member"]].tolist())
+        agreed = Agreed(start, end, ids, dict.fromkeys(VIEWS, opens))
+        if not fits(self.state, agreed):
             return False
         self._go_to(marks, end)
-        self.step(nothing, agreed)
+        self.step(self._nothing(), agreed)
         return True
 
     def take_up(self, end: int) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from parallax.audit.packing import pack
 from parallax.compare.observations import Observations
-from parallax.compare.packing import pack
 from tests.unit.compare.history import (
     Row,
 )

@@ -17,7 +17,8 @@ from parallax.audit.agreeing import agreeing, recorded_blocks
 from parallax.audit.compare import STATE, Comparer, parse
 from parallax.audit.inputs import from_tables
 from parallax.audit.plan import PartitionPlan, TopicTraits
-from parallax.compare.blocks import Agreed, Sums
+from parallax.compare.blocks import Agreed, Recorded, agreed
+from parallax.compare.sums import Grain
 from parallax.model import IsolationLevel, Outcome, ReadEvent, RowKind, TopicPartition, UnknownReason
 from parallax.replica.digests import COLUMNS, Digester, Digests
 from parallax.source.planning import Piece
@@ -89,13 +90,8 @@ class History:
         return cls(read, (length, length))
 
     def agreed(self) -> Agreed | None:
-        sums = Sums(fresh=True, block_bits=BITS)
         digester = Digester(bytes(16), block_bits=BITS)
-        for reader, readings in self.read.items():
-            for start, its in readings:
-                span = np.array([(0, start, its[-1]["offset"], -1, 0, its[-1]["event"] == ReadEvent.OK)], RANGE)
-                sums.take(reader, span, ["id"], digested(digester, its))
-        return sums.agreed(BROKERS, {})
+        return agreed({(b, v): added_up(digester, its) for (v, b), its in self.read.items()}, grain=Grain(block=BITS))
 
     def audited(self, agreed: Agreed | None) -> Any:
         """What an audit says: of all rows, or without those that have agreed."""
@@ -123,6 +119,17 @@ class History:
         )
 
 
+def added_up(digester: Digester, readings: list[tuple[int, list[Row]]]) -> Recorded:
+    """What a reader has shown, as the footers tell it."""
+    digests, spans = [], []
+    for n, (start, its) in enumerate(readings):
+        one = digested(digester, its)
+        one.parts["range"] = n
+        digests.append(one)
+        spans.append((0, start, its[-1]["offset"], -1, 0, its[-1]["event"] == ReadEvent.OK))
+    return Recorded(np.array(spans, RANGE), ["id"] * len(spans), Digests.concat(digests))
+
+
 def is_read(row: Row, agreed: Agreed | None) -> bool:
     return agreed is None or row["kind"] == RowKind.POSITION or row["offset"] >= agreed.end
 
@@ -146,16 +153,20 @@ def test_an_audit_without_the_rows_that_agree_says_what_an_audit_of_all_rows_say
     assert history.audited(agreed) == history.audited(None)
 
 
-def test_replicas_that_differ_in_their_last_record_do_not_agree() -> None:
+@pytest.mark.parametrize("place", [0.0, 0.5, 1.0])
+def test_replicas_agree_up_to_the_last_cut_below_the_first_record_in_which_they_differ(place: float) -> None:
     history = History.drawn(5, 0, 40)
-    of_1 = [row for _, its in history.read[int(RU), 1] for row in its if row["kind"] == RowKind.RECORD]
-    last = max(row["offset"] for row in of_1)
+    offsets = sorted({r["offset"] for _, its in history.read[int(RU), 1] for r in its if r["kind"] == RowKind.RECORD})
+    other = offsets[round(place * (len(offsets) - 1))]
     for view in (RU, RC):
         history.read[int(view), 2] = [
-            (start, [{**row, "content_hash": 4711} if row["offset"] == last else row for row in its])
+            (start, [{**row, "content_hash": 4711} if row["offset"] == other else row for row in its])
             for start, its in history.read[int(view), 2]
         ]
-    assert history.agreed() is None, "they are read up to the same offset, and differ there"
+    agreed, end = history.agreed(), other >> BITS << BITS
+    assert (agreed is None) == (end == 0)
+    assert agreed is None or end <= agreed.end <= other
+    assert history.audited(agreed) == history.audited(None)
 
 
 @pytest.mark.parametrize("what", ["listed", "emptied"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from parallax.audit.inputs import from_brokers, ticks
+from parallax.audit.packing import unpack
 from parallax.audit.plan import (
     PartitionPlan,
     PolicyHistory,
@@ -16,7 +17,6 @@ from parallax.audit.plan import (
     traits,
     updated,
 )
-from parallax.compare.packing import unpack
 from parallax.compare.state import NEVER
 from parallax.replica.errors import Unauthorized
 from parallax.source.offsets import Reader

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+from parallax.audit.packing import pack, unpack
 from parallax.compare.observations import Observations
-from parallax.compare.packing import pack, unpack
 from parallax.model import FindingKind, Outcome, RowKind, UnknownReason
 from tests.unit.compare.listing import END, emptied, read
 

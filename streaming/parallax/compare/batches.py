@@ -1,12 +1,8 @@
-"""Turns Arrow batches of the tables into observations by partition, and packs observations as bytes for Spark.
-
-Knows Arrow and numpy, no Spark.
-"""
+"""Turns Arrow batches of the tables into observations by partition. Knows Arrow and numpy, no Spark."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -17,8 +13,6 @@ from parallax.compare.gathered import Gathered
 from parallax.compare.observations import (
     EVENTS,
     Array,
-    Columns,
-    Observations,
     OpenTransactions,
     ProgressRows,
     ReplicaSets,
@@ -26,18 +20,6 @@ from parallax.compare.observations import (
     topic_id_code,
 )
 from parallax.model import UNKNOWN, TopicPartition
-
-_FIELDS: list[Any] = [
-    pa.field("topic", pa.string()),
-    pa.field("partition", pa.int32()),
-    pa.field("packed", pa.binary()),
-]
-
-PACKED: Any = pa.schema(_FIELDS)
-
-PACKED_AT_DDL = "topic string, partition int, at bigint, packed binary"
-
-PACKED_AT: Any = pa.schema([*_FIELDS[:2], pa.field("at", pa.int64()), _FIELDS[2]])
 
 VIEW_COLUMNS = (
     "topic",
@@ -87,40 +69,6 @@ PROGRESS_COLUMNS = (
 )
 """The columns that `progress_observations` needs; ``observed_at`` and ``policy_at`` are in milliseconds."""
 
-_COUNTS = struct.Struct("<4Q")
-
-
-def pack(observations: Observations) -> bytes:
-    """All rows of the observations as bytes, for `unpack`. Topic and partition are not in them."""
-    parts = (
-        observations.rows,
-        observations.progress,
-        observations.open_transactions,
-        observations.replica_sets,
-    )
-    return b"".join(
-        [_COUNTS.pack(*(len(part) for part in parts)), *(part.to_bytes() if len(part) else b"" for part in parts)]
-    )
-
-
-def unpack(topic: str, partition: int, packed: bytes) -> Observations:
-    """The observations from bytes that `pack` wrote.
-
-    Raises:
-        ValueError: the bytes were not written by `pack`.
-    """
-    counts = _COUNTS.unpack_from(packed)
-    made: list[Any] = []
-    start = _COUNTS.size
-    columns: type[Columns]
-    for columns, count in zip((ViewRows, ProgressRows, OpenTransactions, ReplicaSets), counts, strict=True):
-        size = count * sum(dtype.itemsize for dtype in columns.dtypes().values())
-        made.append(columns.from_bytes(packed[start : start + size], count) if count else columns.none())
-        start += size
-    if start != len(packed):
-        raise ValueError(f"packed observations: {len(packed)} bytes where {start} were announced")
-    return Observations(topic, partition, *made)
-
 
 def view_observations(batch: Any) -> Gathered:
     """The observations of an Arrow batch of a view, with the columns `VIEW_COLUMNS`; rows stay in their order."""
@@ -129,50 +77,6 @@ def view_observations(batch: Any) -> Gathered:
     none = np.empty(0, np.int64)
     tables = (rows, ProgressRows.none(), OpenTransactions.none(), ReplicaSets.none())
     return Gathered(places, tables, (of, none, none, none))
-
-
-def pack_readers(batches: Iterable[Any]) -> Iterator[Any]:
-    """Pack the rows of each reader in Arrow batches of a view, for Spark's ``mapInArrow``.
-
-    Yields batches of topic, partition, ``at`` (the first offset) and the packed rows. A reader's rows come in offset
-    order. So sort its packed pieces by ``at`` to get its rows in that order.
-    """
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        made: list[tuple[str, int, int, bytes]] = []
-        for shown in view_observations(batch).each():
-            for reader in _readers(shown.rows):
-                part = shown.rows.take(reader)
-                packed = pack(Observations(shown.topic, shown.partition, rows=part))
-                made.append((shown.topic, shown.partition, int(part.offset[0]), packed))
-        topics, partitions, at, blobs = zip(*made, strict=True)
-        arrays: list[Any] = [
-            pa.array(topics, pa.string()),
-            pa.array(partitions, pa.int32()),
-            pa.array(at, pa.int64()),
-            pa.array(blobs, pa.binary()),
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, schema=PACKED_AT)
-
-
-def pack_progress(batches: Iterable[Any]) -> Iterator[Any]:
-    """Pack the rows of progress of each partition in Arrow batches, for Spark's ``mapInArrow``.
-
-    Yields batches of the same columns as `pack_readers`; ``at`` is always 0.
-    """
-    for batch in batches:
-        made = [(one.topic, one.partition, pack(one)) for one in progress_observations(batch).each()]
-        if made:
-            rows = [{"topic": topic, "partition": number, "at": 0, "packed": blob} for topic, number, blob in made]
-            yield pa.RecordBatch.from_pylist(rows, schema=PACKED_AT)
-
-
-def _readers(rows: ViewRows) -> list[Array]:
-    """Index of the rows of each (view, broker), in their order."""
-    order = np.lexsort((rows.broker, rows.view))
-    view, broker = rows.view[order], rows.broker[order]
-    return np.split(order, np.flatnonzero((view[1:] != view[:-1]) | (broker[1:] != broker[:-1])) + 1)
 
 
 def _places(batch: Any) -> tuple[list[TopicPartition], Array]:

@@ -1,48 +1,18 @@
-"""Rows of the tables, packed for the shuffle and unpacked again."""
+"""Rows of the tables become observations by partition."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
-from parallax.compare.observations import EVENT_CODE, Observations, topic_id_code
-from parallax.compare.packing import (
-    PACKED_AT,
-    PROGRESS_COLUMNS,
-    VIEW_COLUMNS,
-    pack,
-    pack_progress,
-    pack_readers,
-    progress_observations,
-    unpack,
-    view_observations,
-)
+from parallax.compare.batches import PROGRESS_COLUMNS, VIEW_COLUMNS, progress_observations, view_observations
+from parallax.compare.observations import EVENT_CODE, topic_id_code
 from parallax.compare.results import from_json, to_json
 from parallax.model import ReadEvent
 from tests.unit.compare.history import Comparison, both, everywhere, record, tick
-
-
-def same(left: Observations, right: Observations) -> bool:
-    return all(
-        np.array_equal(getattr(getattr(left, part), f.name), getattr(getattr(right, part), f.name))
-        for part in ("rows", "progress", "open_transactions", "replica_sets")
-        for f in fields(getattr(left, part))
-    )
-
-
-def test_observations_survive_packing() -> None:
-    rows = [*both(1, [record(0, "K", "V"), record(1, None, None)], 2), *tick(5, everywhere(2), open={1: [(9, 0)]})]
-    observed = Observations.of("t", 3, rows)
-    assert same(unpack("t", 3, pack(observed)), observed)
-
-
-def test_bytes_that_were_not_packed_are_refused() -> None:
-    with pytest.raises(ValueError, match="packed observations"):
-        unpack("t", 0, pack(Observations("t", 0)) + b"x")
 
 
 def view_batch() -> pa.RecordBatch:
@@ -94,32 +64,6 @@ def test_partitions_that_differ_in_topic_or_number_alone_are_parted(places: list
     ]
 
 
-def test_rows_of_partition_and_reader_are_packed_together_with_the_offset_that_they_begin_at() -> None:
-    readers = (("a", 0, 1, 0), ("a", 1, 1, 0), ("a", 0, 0, 1), ("a", 0, 1, 1), ("a", 0, 0, 1), ("b", 0, 1, 0))
-    rows = [
-        dict.fromkeys(VIEW_COLUMNS, 0)
-        | {"topic": topic, "partition": partition, "view": view, "broker": broker, "offset": 10 * n + at}
-        | {"event": None, "topic_id": None}
-        for n in (1, 2)
-        for at, (topic, partition, view, broker) in enumerate(readers)
-    ]
-    (batch,) = pack_readers([as_views(rows[:0]), as_views(rows)])
-    assert batch.schema == PACKED_AT
-    made = {}
-    for r in batch.to_pylist():
-        mine = unpack(r["topic"], r["partition"], r["packed"]).rows
-        (view,), (broker,) = set(mine.view.tolist()), set(mine.broker.tolist())
-        made[r["topic"], r["partition"], view, broker] = (r["at"], mine.offset.tolist())
-    assert len(made) == batch.num_rows == 5
-    assert made == {
-        ("a", 0, 1, 0): (10, [10, 20]),
-        ("a", 1, 1, 0): (11, [11, 21]),
-        ("a", 0, 0, 1): (12, [12, 14, 22, 24]),
-        ("a", 0, 1, 1): (13, [13, 23]),
-        ("b", 0, 1, 0): (15, [15, 25]),
-    }
-
-
 def progress_batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     transactions = pa.list_(pa.struct([("producer_id", pa.int64()), ("start_offset", pa.int64())]))
     schema = pa.schema(
@@ -158,14 +102,6 @@ def test_progress_tells_no_open_transaction_from_an_unknown_list() -> None:
     assert observed.open_transactions.producer_id.tolist() == [9]
     assert observed.open_transactions.broker.tolist() == [1]
     assert sorted(set(observed.replica_sets.broker.tolist())) == [1, 2]
-
-
-def test_progress_is_packed_by_partition() -> None:
-    rows = [progress_row("t", 0, 1), progress_row("t", 1, 1), progress_row("t", 0, 2)]
-    batches = list(pack_progress([progress_batch(rows), progress_batch([])]))
-    packed = {(r["topic"], r["partition"]): (r["at"], r["packed"]) for b in batches for r in b.to_pylist()}
-    assert {place: at for place, (at, _) in packed.items()} == {("t", 0): 0, ("t", 1): 0}
-    assert unpack("t", 0, packed["t", 0][1]).progress.broker.tolist() == [1, 2]
 
 
 def test_progress_is_parted_by_partition_each_with_the_lists_of_its_own_rows() -> None:

@@ -1,0 +1,101 @@
+"""Packs observations into blobs for a shuffle, and unpacks them again. Knows Arrow and numpy, no Spark."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from parallax.compare.batches import progress_observations, view_observations
+from parallax.compare.gathered import KINDS
+from parallax.compare.observations import Array, Columns, Observations, ViewRows
+
+PACKED_AT_DDL = "topic string, partition int, at bigint, packed binary"
+
+_FIELDS: list[Any] = [
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("at", pa.int64()),
+    pa.field("packed", pa.binary()),
+]
+PACKED_AT: Any = pa.schema(_FIELDS)
+
+_COUNTS = struct.Struct("<4Q")
+
+
+def pack(observations: Observations) -> bytes:
+    """The rows of observations as bytes, as they lie in memory, without topic and partition."""
+    parts = (
+        observations.rows,
+        observations.progress,
+        observations.open_transactions,
+        observations.replica_sets,
+    )
+    return b"".join(
+        [_COUNTS.pack(*(len(part) for part in parts)), *(part.to_bytes() if len(part) else b"" for part in parts)]
+    )
+
+
+def unpack(topic: str, partition: int, packed: bytes) -> Observations:
+    """The observations from bytes that `pack` wrote.
+
+    Raises:
+        ValueError: the bytes are not of `pack`.
+    """
+    counts = _COUNTS.unpack_from(packed)
+    made: list[Any] = []
+    start = _COUNTS.size
+    columns: type[Columns]
+    for columns, count in zip(KINDS, counts, strict=True):
+        size = count * sum(dtype.itemsize for dtype in columns.dtypes().values())
+        made.append(columns.from_bytes(packed[start : start + size], count) if count else columns.none())
+        start += size
+    if start != len(packed):
+        raise ValueError(f"packed observations: {len(packed)} bytes where {start} were announced")
+    return Observations(topic, partition, *made)
+
+
+def pack_readers(batches: Iterable[Any]) -> Iterator[Any]:
+    """Pack rows of the views by reader, for ``mapInArrow``; each blob comes with its first offset.
+
+    A reader's rows come in offset order. So sorting its blobs by ``at`` gives them back in that order.
+    """
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        made: list[tuple[str, int, int, bytes]] = []
+        for shown in view_observations(batch).each():
+            for reader in _readers(shown.rows):
+                part = shown.rows.take(reader)
+                packed = pack(Observations(shown.topic, shown.partition, rows=part))
+                made.append((shown.topic, shown.partition, int(part.offset[0]), packed))
+        topics, partitions, at, blobs = zip(*made, strict=True)
+        arrays: list[Any] = [
+            pa.array(topics, pa.string()),
+            pa.array(partitions, pa.int32()),
+            pa.array(at, pa.int64()),
+            pa.array(blobs, pa.binary()),
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=PACKED_AT)
+
+
+def pack_progress(batches: Iterable[Any]) -> Iterator[Any]:
+    """Pack rows of progress by partition, for ``mapInArrow``; ``at`` is always 0."""
+    for batch in batches:
+        made = [(one.topic, one.partition, pack(one)) for one in progress_observations(batch).each()]
+        if made:
+            rows = [{"topic": topic, "partition": number, "at": 0, "packed": blob} for topic, number, blob in made]
+            yield pa.RecordBatch.from_pylist(rows, schema=PACKED_AT)
+
+
+def _readers(rows: ViewRows) -> list[Array]:
+    """Index of the rows of each (view, broker), in their order."""
+    order = np.lexsort((rows.broker, rows.view))
+    view, broker = rows.view[order], rows.broker[order]
+    return np.split(order, np.flatnonzero((view[1:] != view[:-1]) | (broker[1:] != broker[:-1])) + 1)
+
+
+__all__ = ["PACKED_AT", "PACKED_AT_DDL", "pack", "pack_progress", "pack_readers", "unpack"]
