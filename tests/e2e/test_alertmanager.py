@@ -31,10 +31,10 @@ from parallax.lab.ports import free_ports
 from parallax.lab.waiting import until
 from parallax.model import FindingKind, FindingStatus, Severity, TopicPartition
 from parallax.shell import Shell
+from tests.builders.coverage import coverage
+from tests.builders.findings import finding
 from tests.e2e.prometheus import INSTALLED, ROOT, Alertmanager, Prometheus
-from tests.pages import coverage
 from tests.receiver import Message, Receiver
-from tests.samples import finding as sample
 
 Labels = Mapping[str, str]
 
@@ -82,7 +82,7 @@ def job(cluster: str, instance: str = "a", name: str = "parallax") -> dict[str, 
     return {"job": name, "instance": instance} | ({"cluster": cluster} if cluster else {})
 
 
-def finding(
+def of_finding(
     cluster: str, partition: int = 0, name: str = "f1", alertname: str = "ParallaxDivergenceConfirmed"
 ) -> Labels:
     return alert(alertname, cluster=cluster, topic="orders", partition=str(partition), finding_id=name)
@@ -108,7 +108,7 @@ INCIDENTS = {
         [health(name, **job("away", instance)) for name in OF_A_JOB for instance in "ab"],
         [
             *(health(name, **job("near-away")) for name in ("ParallaxQueryStalled", *OF_A_JOB[2:])),
-            finding("away"),
+            of_finding("away"),
             alert("ParallaxBrokerUnreachable", cluster="away", broker_id="2"),
             alert("ParallaxMessagesUndelivered", **job("away"), receiver="on-call"),
         ],
@@ -125,7 +125,7 @@ INCIDENTS = {
             *(health(name, **job("half", "b")) for name in ("ParallaxQueryStalled", *OF_A_JOB[2:])),
             *(health(name, **job("half", name="other")) for name in ("ParallaxQueryStalled", *OF_A_JOB[2:])),
             *(health(name, **job("near-half")) for name in ("ParallaxQueryStalled", *OF_A_JOB[2:])),
-            finding("half"),
+            of_finding("half"),
         ],
     ),
     "a job compares nothing": Incident(
@@ -140,7 +140,7 @@ INCIDENTS = {
             health("ParallaxQueryStalled", **job("near-stalled")),
             health("ParallaxQueryRestarting", **job("stalled")),
             health("ParallaxFindingsNotWritable", **job("stalled")),
-            finding("stalled"),
+            of_finding("stalled"),
         ],
     ),
     "the storage of a job is full": Incident(
@@ -150,7 +150,7 @@ INCIDENTS = {
             *(health(name, **job("full", "b")) for name in ("ParallaxQueryStalled", *OF_A_JOB[2:])),
             *(health(name, **job("full", name="other")) for name in ("ParallaxQueryStalled", *OF_A_JOB[2:])),
             *(health(name, **job("near-full")) for name in ("ParallaxQueryStalled", *OF_A_JOB[2:])),
-            finding("full"),
+            of_finding("full"),
         ],
     ),
     "an outage has become worse": Incident(
@@ -162,19 +162,19 @@ INCIDENTS = {
         ],
     ),
     "a finding is acknowledged": Incident(
-        finding("known", alertname="ParallaxFindingAcknowledged"),
-        [finding("known", alertname=name) for name in OF_A_FINDING],
+        of_finding("known", alertname="ParallaxFindingAcknowledged"),
+        [of_finding("known", alertname=name) for name in OF_A_FINDING],
         [
-            *(finding("known", name=f"another, {name}", alertname=name) for name in OF_A_FINDING),
-            *(finding(f"near-known, {name}", alertname=name) for name in OF_A_FINDING),
+            *(of_finding("known", name=f"another, {name}", alertname=name) for name in OF_A_FINDING),
+            *(of_finding(f"near-known, {name}", alertname=name) for name in OF_A_FINDING),
         ],
     ),
     "a finding is worse than was acknowledged": Incident(
-        finding("worse", alertname="ParallaxFindingWorse"),
-        [finding("worse", alertname=name) for name in OF_A_STATE],
+        of_finding("worse", alertname="ParallaxFindingWorse"),
+        [of_finding("worse", alertname=name) for name in OF_A_STATE],
         [
-            *(finding("worse", name="another", alertname=name) for name in OF_A_STATE),
-            *(finding("near-worse", alertname=name) for name in OF_A_STATE),
+            *(of_finding("worse", name="another", alertname=name) for name in OF_A_STATE),
+            *(of_finding("near-worse", alertname=name) for name in OF_A_STATE),
         ],
     ),
 }
@@ -186,11 +186,11 @@ ONE_OF_EACH = [
 """An alert of each rule, each of another cluster."""
 
 PLACES = [
-    finding("grouped", 0, "f1"),
-    finding("grouped", 0, "f2", "ParallaxDivergenceExposed"),
-    finding("grouped", 0, "f3", "ParallaxMarkerMissing"),
-    finding("grouped", 1, "f4"),
-    finding("near-grouped", 0, "f5"),
+    of_finding("grouped", 0, "f1"),
+    of_finding("grouped", 0, "f2", "ParallaxDivergenceExposed"),
+    of_finding("grouped", 0, "f3", "ParallaxMarkerMissing"),
+    of_finding("grouped", 1, "f4"),
+    of_finding("near-grouped", 0, "f5"),
 ]
 
 
@@ -305,7 +305,7 @@ if INSTALLED:
     def test_an_acknowledged_finding_is_not_over_and_asks_again_when_it_is_worse(
         tmp_path: Path,
     ) -> None:
-        state, wrong = MonitorState(), sample("f1")
+        state, wrong = MonitorState(), finding("f1")
         registry = CollectorRegistry()
         registry.register(OfCluster(ParallaxCollector(state), "lab"))
         with (
@@ -494,7 +494,7 @@ if INSTALLED:
             def of(name: str, summary: str) -> dict[str, Any]:
                 said = {**RULES[name]["annotations"], "summary": summary, "resolved_summary": "Replicas differed"}
                 said["resolved_turn"] = ""
-                return {"labels": finding("lab", alertname=name), "annotations": said}
+                return {"labels": of_finding("lab", alertname=name), "annotations": said}
 
             confirmed = of("ParallaxDivergenceConfirmed", "Broker 2 lacks it")
             exposed = of("ParallaxDivergenceExposed", "It has become worse: Broker 2 lacks it")
@@ -528,8 +528,8 @@ if INSTALLED:
         registry = CollectorRegistry()
         places = Places("lab", page="https://monitor.example", shell=Shell(config="/etc/parallax.yaml"))
         registry.register(OfCluster(ParallaxCollector(state, places=places), "lab"))
-        warning = sample("f1", severity=Severity.WARNING, kind=FindingKind.MARKER_MISSING)
-        exposed = sample("f1", sequence=2, kind=FindingKind.ABORTED_RECORD_COMMITTED, exposed=True)
+        warning = finding("f1", severity=Severity.WARNING, kind=FindingKind.MARKER_MISSING)
+        exposed = finding("f1", sequence=2, kind=FindingKind.ABORTED_RECORD_COMMITTED, exposed=True)
         healed = replace(
             exposed, sequence=3, status=FindingStatus.RESOLVED, summary="Broker 2 showed a record. Healed: it does not."
         )

@@ -30,7 +30,7 @@ from parallax.lab.scenarios import ScenarioResult
 from parallax.model import FindingKind, FindingStatus, Outcome, RowKind, Rule
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
-from tests import samples
+from tests.builders.findings import finding
 from tests.e2e.play import Played, Recorder
 
 pytestmark = pytest.mark.timeout(600)
@@ -189,7 +189,7 @@ def test_the_page_asks_each_broker_and_says_in_what_they_differ(diverged: Stage,
     topic = next(t for t in diverged.result.topics if t.endswith("tombstone"))
     mine = diverged.recorder.seen[topic, 2].records.values()
     value = next(record for record in mine if record.key == KEYS["tombstone"] and record.value is not None)
-    found = Asking(client, "full").ask(samples.finding("f", topic=topic, offset=value.offset))
+    found = Asking(client, "full").ask(finding(topic=topic, offset=value.offset))
     (there, *_), (said,) = found[0].rows, [row for row in found[0].rows if row.name == "value"]
     nothing = "nothing: the cleaner has removed it"
     assert [cell.text for cell in there.cells] == [nothing, "a record", nothing]

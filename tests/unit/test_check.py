@@ -29,7 +29,8 @@ from parallax.replica.types import Greeting, LogDir, ProducerState, TransactionL
 from parallax.views.binding import bind
 from parallax.views.outages import Outage, Turn, longest_outages, outages
 from parallax.views.pause import pause
-from tests.pages import Job, progress
+from tests.builders.coverage import progress
+from tests.pages import Job
 from tests.unit.guard.recording import history, record
 
 PLACE = PartitionMetadata(1, 0, (1, 2), (1, 2))

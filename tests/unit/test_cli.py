@@ -29,9 +29,9 @@ from parallax.lab.errors import LabError
 from parallax.lab.scenarios import ExpectedFinding, ScenarioResult
 from parallax.lab.watched import recorded_by
 from parallax.model import FindingKind, FindingStatus
+from tests.builders.findings import EVENT
 
 sys.path.append(str(Path(__file__).parent / "findings"))
-from tests.unit.findings.events import EVENT
 
 STANDS = replace(EVENT, finding_id="a" * 32)
 OVER = replace(EVENT, finding_id="b" * 32, status=FindingStatus.RESOLVED)

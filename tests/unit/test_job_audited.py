@@ -6,23 +6,17 @@ from pathlib import Path
 
 from parallax.audit.ledger import Ledger
 from parallax.audit.result import AuditReport, PartitionResult, Result
-from parallax.compare.suspect import Coverage, UnreadRange
+from parallax.compare.suspect import UnreadRange
 from parallax.config import validate
 from parallax.job import Job
 from parallax.model import TopicPartition, UnknownReason
+from tests.builders.coverage import coverage
 
 FIRST = UnknownReason.BEFORE_FIRST_READING
-IDLE = Coverage(
-    "orders",
-    0,
-    (40, 40),
-    {FIRST: (40, 40)},
-    (),
-    0,
-    0,
-    (),
-    0,
-    tuple(UnreadRange(v, 0, 40, FIRST, 5_000) for v in (0, 1)),
+IDLE = coverage(
+    compared_up_to=(40, 40),
+    unknown={FIRST: (40, 40)},
+    unread=tuple(UnreadRange(v, 0, 40, FIRST, 5_000) for v in (0, 1)),
 )
 
 

@@ -13,7 +13,7 @@ from parallax.errors import SetupError
 from parallax.findings.finding import Finding
 from parallax.job import Job
 from parallax.lab.waiting import until
-from tests.pages import finding
+from tests.pages import shown_again
 
 
 class Client:
@@ -38,7 +38,7 @@ class Client:
 def test_what_stands_is_known_before_spark_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from parallax.findings.table import FindingsTable
 
-    FindingsTable(str(tmp_path)).append([finding()])
+    FindingsTable(str(tmp_path)).append([shown_again()])
     settings = {
         "kafka": {"bootstrap.servers": "localhost:1"},
         "topics": {"pattern": ".*"},
@@ -59,4 +59,4 @@ def test_what_stands_is_known_before_spark_is_started(tmp_path: Path, monkeypatc
     monkeypatch.setattr(job, "_start_spark", no_spark)
     with pytest.raises(SetupError, match="no Spark here"):
         job.start()
-    assert [one.finding_id for one in known] == [finding().finding_id]
+    assert [one.finding_id for one in known] == [shown_again().finding_id]

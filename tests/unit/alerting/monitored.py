@@ -9,7 +9,7 @@ from parallax.alerting.status import Status, Watch
 from parallax.compare.suspect import Coverage
 from parallax.findings.happenings import FindingsStatus
 from parallax.model import IsolationLevel
-from tests.pages import BROKERS, coverage, progress
+from tests.builders.coverage import BROKERS, coverage, progress
 from tests.unit.alerting.reported import Clock, Report
 
 LEVELS = tuple(IsolationLevel)

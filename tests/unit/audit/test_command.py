@@ -26,14 +26,14 @@ from parallax.output import output
 from parallax.replica.client import PartitionMetadata, TopicMetadata
 from parallax.replica.errors import NotHosted, ReplicaError
 from parallax.source.pace import Metered
-from tests.unit.audit.results import SUSPECT, finding
+from tests.unit.audit.results import SUSPECT, found
 
 REPORT = AuditReport(
     "brokers",
     1_700_000_000.0,
     1_700_000_009.0,
     (
-        PartitionResult("orders", 0, Result.DIVERGED, (), (finding(),), (1, 2, 3), 0, (10, 10)),
+        PartitionResult("orders", 0, Result.DIVERGED, (), (found(),), (1, 2, 3), 0, (10, 10)),
         PartitionResult("orders", 1, Result.UNKNOWN, ("broker 2: refused",), (), (1, 2, 3), -1, (-1, -1)),
     ),
     {1: 2048},
@@ -225,7 +225,7 @@ class Manager:
         return dict.fromkeys(ids, "asked once more") if self.looks >= 0 else {}
 
     def standing(self) -> list[Any]:
-        return [finding()]
+        return [found()]
 
 
 @pytest.mark.parametrize(("looks", "undecided"), [(3, {}), (10**9, {SUSPECT.suspect_id: "asked once more"})])
@@ -244,6 +244,6 @@ def test_verdicts_are_waited_for_until_the_time_is_up(looks: int, undecided: dic
 
 def test_events_are_numbered_and_kept_in_memory() -> None:
     store = MemoryStore()
-    assert [e.sequence for e in store.append([finding(), finding()])] == [1, 2]
-    assert [e.sequence for e in store.append([finding()])] == [3]
+    assert [e.sequence for e in store.append([found(), found()])] == [1, 2]
+    assert [e.sequence for e in store.append([found()])] == [3]
     assert len(store.load()) == 3

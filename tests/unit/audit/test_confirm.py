@@ -14,38 +14,32 @@ from structlog.testing import capture_logs
 from parallax.audit.confirm import standalone
 from parallax.audit.report import write
 from parallax.audit.result import AuditReport, Confirmed, Result, judge, with_record
-from parallax.compare.suspect import Accusation, Suspect
+from parallax.compare.suspect import Suspect
 from parallax.config import Settings, validate
-from parallax.findings.answers import Answers, KeyShown, RecordShown
+from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim
 from parallax.findings.incident import tally_of
 from parallax.findings.manager import FindingsManager
 from parallax.findings.table import FINDINGS, read_events
-from parallax.model import FindingKind, Rule, TopicPartition
+from parallax.model import NOBODY, FindingKind, TopicPartition
 from parallax.shell import Shell
+from tests.builders.answers import NOTHING, PRODUCER, answers, newest, replica
+from tests.builders.claims import key_suspect, suspect
 from tests.unit.audit.results import PLAN, WHOLE
-from tests.unit.findings.managed import HASHER, Cluster, Replicas, Watch, away, showing, suspect, undeleted
-from tests.unit.findings.replies import agree, replica, wrong
+from tests.unit.findings.managed import HASHER, Cluster, Replicas, Watch, away, showing, undeleted
+from tests.unit.findings.replies import agree, wrong
 
 PLACE = TopicPartition("orders", 0)
 KEY_HEX = "00" * 16
 DIRECTED = suspect(FindingKind.ABORTED_RECORD_COMMITTED)
 """What the comparison saw while the end marker was there still: broker 2 shows an aborted record as committed."""
 SEEN = {"sides": {"value at offset 10": [2], "no value": [1, 3]}, "pivot": 2}
-WITHOUT = Suspect(
-    "orders",
-    0,
-    Accusation(
-        Rule.LATEST_VALUE,
-        FindingKind.VISIBILITY_MISMATCH,
-        -1,
-        10,
-        producer_id=7,
-        marker_offset=20,
-        key_hash_lo=5,
-        observations=SEEN,
-    ),
-    {},
+WITHOUT = key_suspect(
+    FindingKind.VISIBILITY_MISMATCH,
+    broker=NOBODY,
+    producer_id=PRODUCER,
+    marker_offset=20,
+    observations=SEEN,
     raised_at=1_800_000_000_000,
 )
 """What an audit sees afterwards: broker 2 shows a value, and nothing says which side is right."""
@@ -54,8 +48,8 @@ WITHOUT = Suspect(
 def values(c: Claim) -> Answers:
     if c.kind is FindingKind.ABORTED_RECORD_COMMITTED:
         return wrong(c)
-    shown, none = KeyShown(RecordShown(10, "none", value_size=5), True, 10), KeyShown(None, True)
-    return Answers({b: replica(b, key=shown if b == 2 else none) for b in (1, 2, 3)}, leader=1)
+    shown, none = newest(10), NOTHING
+    return answers(*(replica(b, key=shown if b == 2 else none) for b in (1, 2, 3)))
 
 
 @pytest.fixture

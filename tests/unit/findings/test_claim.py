@@ -7,15 +7,10 @@ from typing import Any
 import pytest
 
 from parallax.compare.observations import topic_id_code
-from parallax.compare.suspect import Accusation, Suspect
 from parallax.findings.claim import Claim, HadEnded, Recorded, claim_from_row, explains
 from parallax.model import NOBODY, FindingKind, Rule
 from parallax.sides import parsed
-
-
-def suspect(kind: FindingKind, **fields: object) -> Suspect:
-    accusation = Accusation(Rule.OUTCOME, kind, 2, 10, producer_id=7, transaction_start_offset=10, **fields)  # type: ignore[arg-type]
-    return Suspect("orders", 0, accusation, {}, raised_at=1000)
+from tests.builders.claims import suspect
 
 
 @pytest.mark.parametrize("kind", list(FindingKind))

@@ -34,6 +34,7 @@ from parallax.findings.requests import (
 )
 from parallax.model import NOBODY, FindingKind, Rule, TopicPartition
 from parallax.sides import parsed
+from tests.builders.answers import NOTHING, silent
 
 KEY = (0, 5)
 FROZEN = Claim("s", Rule.PROGRESS, FindingKind.READ_COMMITTED_FROZEN, "t", 0, 2, 10, 7, 10)
@@ -364,7 +365,7 @@ def requests_of(claim: Claim, marks: Marks, *, keys: bool = False, epoch_end: An
 
     def answer(request: Any) -> Any:
         asked.append(request)
-        shown = KeyShown(None, True)
+        shown = NOTHING
         match request:
             case Ends():
                 return replace(marks, log_end_offset=marks.log_end_offset + len(asked))
@@ -450,13 +451,13 @@ def test_only_what_a_consumer_could_get_is_asked_for(
 def test_a_reading_has_the_part_of_each_claim() -> None:
     _, read = requests_of(VALUE, Marks(50, 40, 0, 60), keys=True)
     answer = read.for_claim(VALUE)
-    assert answer.key == KeyShown(None, True)
+    assert answer.key == NOTHING
     assert read.for_claim(replace(VALUE, key_hash_lo=9)).key is None
     asked, read = requests_of(FROZEN, Marks(50, 40, 0, 60))
     assert Aborted(10) in asked
     assert read.for_claim(FROZEN).aborted == ((7, 10),)
     assert read.for_claim(replace(FROZEN, producer_id=9)).aborted == ((9, 3),)
-    failed = Reading(ReplicaAnswer(2, error="away"))
+    failed = Reading(silent(2))
     assert failed.for_claim(FROZEN).error == "away"
 
 
@@ -543,7 +544,7 @@ def test_aborted_transactions_are_listed_only_from_an_offset_that_the_log_has(
 
 
 def test_why_a_key_was_not_read_is_said_of_that_which_is_not_there_or_not_complete() -> None:
-    whole, partly = KeyShown(None, True), KeyShown(None, False)
+    whole, partly = NOTHING, KeyShown(None, False)
     for keys, error in (({KEY: whole}, None), ({KEY: partly}, "too long"), ({}, "too long")):
         read = Reading(ReplicaAnswer(2), keys=keys, key_error="too long")
         assert read.for_claim(VALUE).key_error == error

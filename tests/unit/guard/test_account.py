@@ -8,10 +8,11 @@ import pytest
 from parallax.config import GuardSettings, ReadSettings
 from parallax.guard import late
 from parallax.guard.account import on_record
-from parallax.guard.clock import Absence, Late, Presence
+from parallax.guard.clock import Late
 from parallax.guard.holds import Absentee, Event, EventKind
 from parallax.guard.table import GuardTable
 from parallax.model import TopicPartition
+from tests.builders.absences import absence
 from tests.unit.guard.looking import HOUR, PLACE, START, tick
 from tests.unit.guard.recording import ALL, history, record
 
@@ -78,7 +79,7 @@ def test_one_that_lasts_and_what_came_later_or_elsewhere(tmp_path: Path) -> None
 
 
 def test_what_no_audit_has_compared_and_what_the_guard_did(tmp_path: Path) -> None:
-    was = Absence(PLACE, 3, Presence.AWAY, 10, START, MINUTE, START + MINUTE, None)
+    was = absence(3, since_ms=START, retention_ms=MINUTE, bound_ms=START + MINUTE)
     late.save(str(tmp_path), [Late(PLACE, 3, START + 2 * MINUTE, was)])
     table = GuardTable(str(tmp_path))
     for kind, reason in (

@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from parallax.cli import app
+from parallax.repair import command
+
+T = TypeVar("T")
+
+
+def standing_in(made: T, monkeypatch: pytest.MonkeyPatch) -> T:
+    """Let the command look at a made cluster, and change it, in place of one that it connects to."""
+
+    @contextmanager
+    def lookout(*_: Any) -> Iterator[tuple[T, T]]:
+        yield made, made
+
+    monkeypatch.setattr(command, "_lookout", lookout)
+    return made
 
 
 def invoked(*words: object) -> Result:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +17,7 @@ from parallax.repair.seen import End, Look
 from parallax.repair.table import RepairTable, read_record
 from parallax.replica.changes import EndMarker
 from parallax.replica.errors import Unauthorized, Unreachable
-from tests.unit.repair.commands import config, invoked
+from tests.unit.repair.commands import config, invoked, standing_in
 from tests.unit.repair.looks import MARKER, PLACE, START, look, mended
 
 PROVEN = {(7, START): [End("commit", "", MARKER, "f1")]}
@@ -60,14 +57,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    made = Cluster()
-
-    @contextmanager
-    def lookout(*_: Any) -> Iterator[tuple[Cluster, Cluster]]:
-        yield made, made
-
-    monkeypatch.setattr(command, "_lookout", lookout)
-    return made
+    return standing_in(Cluster(), monkeypatch)
 
 
 def settings(folder: Path, mode: str = "on") -> Settings:

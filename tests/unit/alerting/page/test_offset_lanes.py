@@ -10,7 +10,8 @@ import pytest
 from parallax.alerting.page.glance import Partition, State, partitions
 from parallax.alerting.page.offset_lanes import Scale, drawn_lanes, lanes, scale
 from parallax.model import IsolationLevel
-from tests.pages import BROKERS, Job, progress
+from tests.builders.coverage import BROKERS, progress
+from tests.pages import Job
 
 END = 1_000_000
 
