@@ -1,4 +1,4 @@
-"""The order in which the always-on job starts its parts."""
+"""The always-on job: in which order its parts start, and what an audit of it ends in what it shows."""
 
 from __future__ import annotations
 
@@ -8,12 +8,39 @@ from typing import Any
 import pytest
 
 from parallax import job as module
+from parallax.audit.ledger import Ledger
+from parallax.audit.result import AuditReport, PartitionResult, Result
+from parallax.compare.suspect import UnreadRange
 from parallax.config import validate
 from parallax.errors import SetupError
 from parallax.findings.finding import Finding
+from parallax.findings.table import FindingsTable
 from parallax.job import Job
 from parallax.lab.waiting import until
+from parallax.model import TopicPartition, UnknownReason
+from tests.builders.coverage import coverage
 from tests.pages import shown_again
+
+FIRST = UnknownReason.BEFORE_FIRST_READING
+IDLE = coverage(
+    compared_up_to=(40, 40),
+    unknown={FIRST: (40, 40)},
+    unread=tuple(UnreadRange(v, 0, 40, FIRST, 5_000) for v in (0, 1)),
+)
+
+
+def test_what_an_audit_has_compared_is_known_though_nothing_is_written_to_the_topic_any_more(tmp_path: Path) -> None:
+    settings = {"kafka": {"bootstrap.servers": "localhost:1"}, "topics": {"pattern": ".*"}}
+    job = Job(validate(settings | {"storage": {"path": str(tmp_path)}}, where="test"))
+    job._ledger = Ledger(str(tmp_path))
+    job._compared([], [IDLE])
+    shown = lambda: job.state.snapshot().coverage[TopicPartition("orders", 0)].unknown_for(FIRST)  # noqa: E731
+    assert shown() == (40, 40)
+    one = PartitionResult("orders", 0, Result.CONSISTENT, (), (), (1, 2, 3), 0, (40, 40))
+    job._audited(AuditReport("brokers", 4.0, 6.0, (one,)))
+    assert shown() == (40, 40), "it began before they were read past"
+    job._audited(AuditReport("brokers", 10.0, 12.0, (one,)))
+    assert shown() == (0, 0)
 
 
 class Client:
@@ -36,8 +63,6 @@ class Client:
 
 
 def test_what_stands_is_known_before_spark_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from parallax.findings.table import FindingsTable
-
     FindingsTable(str(tmp_path)).append([shown_again()])
     settings = {
         "kafka": {"bootstrap.servers": "localhost:1"},

@@ -9,7 +9,7 @@ from parallax.config import Settings, WebhookSettings
 from parallax.findings.table import SCHEMA
 from tests.scripts import script_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 reference = script_of("reference")
 
 
