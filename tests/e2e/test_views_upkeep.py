@@ -8,28 +8,23 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
 from parallax.config import StorageSettings
-from parallax.model import IsolationLevel, ReadEvent
-from parallax.source.columns import Position, position_batch
+from parallax.model import IsolationLevel
 from parallax.source.offsets import Reader
 from parallax.views.maintenance import Maintenance
 from parallax.views.positions import positions_since
-from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, TableSize, create_tables
+from parallax.views.tables import PROGRESS, VIEWS, TableSize, create_tables
+from tests.builders.positions import midnight, position, record_positions
 
 BUSY, IDLE = Reader(1, 1, "orders", 0), Reader(1, 2, "orders", 0)
 
 
 def record(storage: Path, recorded_on: date, *rows: tuple[Reader, int]) -> None:
-    """Append position rows as a micro-batch of that date would."""
-    at_ms = int(datetime(recorded_on.year, recorded_on.month, recorded_on.day, tzinfo=UTC).timestamp() * 1000)
-    positions = [Position(reader, offset, at_ms + offset, ReadEvent.OK, "", "A", 9, 9, 0) for reader, offset in rows]
-    table = pa.Table.from_batches([position_batch(positions, with_isolation=False)])
-    table = table.append_column(RECORDED_ON, pa.array([recorded_on] * len(rows), pa.date32()))
-    write_deltalake(str(storage / "read_committed"), table, mode="append")
+    at_ms = midnight(recorded_on)
+    record_positions(storage, recorded_on, *(position(reader, offset, at_ms + offset) for reader, offset in rows))
 
 
 @pytest.mark.timeout(900)

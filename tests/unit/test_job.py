@@ -11,7 +11,6 @@ from parallax import job as module
 from parallax.audit.ledger import Ledger
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.compare.suspect import UnreadRange
-from parallax.config import validate
 from parallax.errors import SetupError
 from parallax.findings.finding import Finding
 from parallax.findings.table import FindingsTable
@@ -19,6 +18,7 @@ from parallax.job import Job
 from parallax.lab.waiting import until
 from parallax.model import TopicPartition, UnknownReason
 from tests.builders.coverage import coverage
+from tests.builders.settings import settings_of
 from tests.pages import shown_again
 
 FIRST = UnknownReason.BEFORE_FIRST_READING
@@ -30,8 +30,7 @@ IDLE = coverage(
 
 
 def test_what_an_audit_has_compared_is_known_though_nothing_is_written_to_the_topic_any_more(tmp_path: Path) -> None:
-    settings = {"kafka": {"bootstrap.servers": "localhost:1"}, "topics": {"pattern": ".*"}}
-    job = Job(validate(settings | {"storage": {"path": str(tmp_path)}}, where="test"))
+    job = Job(settings_of(tmp_path))
     job._ledger = Ledger(str(tmp_path))
     job._compared([], [IDLE])
     shown = lambda: job.state.snapshot().coverage[TopicPartition("orders", 0)].unknown_for(FIRST)  # noqa: E731
@@ -64,13 +63,7 @@ class Client:
 
 def test_what_stands_is_known_before_spark_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     FindingsTable(str(tmp_path)).append([shown_again()])
-    settings = {
-        "kafka": {"bootstrap.servers": "localhost:1"},
-        "topics": {"pattern": ".*"},
-        "storage": {"path": str(tmp_path)},
-        "alerting": {"metrics_port": 0},
-    }
-    job = Job(validate(settings, where="test"))
+    job = Job(settings_of(tmp_path, alerting={"metrics_port": 0}))
     known: list[Finding] = []
 
     def no_spark() -> None:

@@ -20,12 +20,13 @@ from parallax.audit.progress import Shown
 from parallax.audit.report import document, size_text, write
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.cli import app
-from parallax.config import ConfigError, Settings, validate
+from parallax.config import ConfigError, Settings
 from parallax.errors import SetupError
 from parallax.output import output
 from parallax.replica.client import PartitionMetadata, TopicMetadata
 from parallax.replica.errors import NotHosted, ReplicaError
 from parallax.source.pace import Metered
+from tests.builders.settings import settings_of
 from tests.unit.audit.results import SUSPECT, found
 
 REPORT = AuditReport(
@@ -48,14 +49,7 @@ def logging_as_before() -> Iterator[None]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return validate(
-        {
-            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
-            "topics": {"include": ["orders"]},
-            "storage": {"path": str(tmp_path / "data")},
-            "read": {"request_timeout_ms": 300},
-        }
-    )
+    return settings_of(tmp_path / "data", read={"request_timeout_ms": 300})
 
 
 @pytest.mark.parametrize(

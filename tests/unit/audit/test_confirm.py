@@ -15,7 +15,7 @@ from parallax.audit.confirm import standalone
 from parallax.audit.report import write
 from parallax.audit.result import AuditReport, Confirmed, Result, judge, with_record
 from parallax.compare.suspect import Suspect
-from parallax.config import Settings, validate
+from parallax.config import Settings
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim
 from parallax.findings.incident import tally_of
@@ -25,6 +25,7 @@ from parallax.model import NOBODY, FindingKind, TopicPartition
 from parallax.shell import Shell
 from tests.builders.answers import NOTHING, PRODUCER, answers, newest, replica
 from tests.builders.claims import key_suspect, suspect
+from tests.builders.settings import settings_of
 from tests.unit.audit.results import PLAN, WHOLE
 from tests.unit.findings.managed import HASHER, Cluster, Replicas, Watch, away, showing, undeleted
 from tests.unit.findings.replies import agree, wrong
@@ -54,15 +55,8 @@ def values(c: Claim) -> Answers:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return validate(
-        {
-            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
-            "topics": {"include": ["orders"]},
-            "storage": {"path": str(tmp_path / "data")},
-            "findings": {"probe_retry_ms": 10, "recheck_interval_s": 3600},
-            "audit": {"confirm_timeout_s": 20},
-        }
-    )
+    findings = {"probe_retry_ms": 10, "recheck_interval_s": 3600}
+    return settings_of(tmp_path / "data", findings=findings, audit={"confirm_timeout_s": 20})
 
 
 def on_record(settings: Settings, *suspects: Suspect) -> list[str]:

@@ -21,11 +21,11 @@ from parallax.audit.spot import Checked
 from parallax.audit.waiting import AGAIN_S, MAX_TOGETHER, SOON_S, CaughtUp
 from parallax.compare.state import UNREAD_REASONS
 from parallax.compare.suspect import Coverage, DeferredRange, UnreadRange
-from parallax.config import validate
 from parallax.findings.report import short_id
 from parallax.model import TopicPartition, UnknownReason
 from tests.builders.coverage import broker, coverage
 from tests.builders.findings import finding
+from tests.builders.settings import settings_of
 
 
 def waiting(*deferred: DeferredRange, partition: int = 0) -> Coverage:
@@ -361,15 +361,8 @@ def test_suspects_of_an_audit_are_in_their_table_before_they_are_offered_and_onl
     monkeypatch.setattr(schedule_module, "create_suspects", lambda _path: None)
     monkeypatch.setattr(schedule_module, "append_suspects", lambda _path, s, *_: done.append(("appended", list(s))))
     monkeypatch.setattr(schedule_module, "confirm", offered)
-    settings = validate(
-        {
-            "topics": {"include": ["orders"]},
-            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
-            "storage": {"path": "unused"},
-        }
-    )
     manager: Any = Manager()
-    confirmed: Any = schedule_module._confirming(settings, manager)
+    confirmed: Any = schedule_module._confirming(settings_of(), manager)
     confirmed(["pending", "fresh"])
     confirmed(["pending"])
     assert done == [("appended", ["fresh"]), ("offered", ["pending", "fresh"]), ("offered", ["pending"])]

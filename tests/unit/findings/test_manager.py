@@ -16,7 +16,7 @@ from deltalake import write_deltalake
 from structlog.testing import capture_logs
 
 from parallax.compare.suspect import Suspect
-from parallax.config import Settings, validate
+from parallax.config import Settings
 from parallax.findings import effect
 from parallax.findings import manager as manager_module
 from parallax.findings.acknowledge import acknowledge
@@ -31,6 +31,7 @@ from parallax.findings.table import FindingsTable, FindingsTableError, read_even
 from parallax.model import FindingKind, FindingStatus, Rule, Severity
 from tests.builders.answers import NOTHING, OPEN, answers, newest, replica
 from tests.builders.claims import key_suspect, suspect
+from tests.builders.settings import settings_of
 from tests.unit.findings.managed import (
     HASHER,
     Cluster,
@@ -49,14 +50,7 @@ from tests.unit.findings.replies import HELD_BY_ANOTHER, agree, missing, wrong
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return validate(
-        {
-            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
-            "topics": {"include": ["orders"]},
-            "storage": {"path": str(tmp_path / "data")},
-            "findings": {"probe_retry_ms": 10, "recheck_interval_s": 0.05},
-        }
-    )
+    return settings_of(tmp_path / "data", findings={"probe_retry_ms": 10, "recheck_interval_s": 0.05})
 
 
 Start = Callable[..., tuple[FindingsManager, Watch]]

@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 
 from parallax.cli import app
 from parallax.repair import command
+from tests.builders.settings import document
 
 T = TypeVar("T")
 
@@ -34,11 +35,5 @@ def invoked(*words: object) -> Result:
 
 def config(folder: Path, mode: str = "on") -> Path:
     path = folder / "parallax.yaml"
-    made = {
-        "kafka": {"bootstrap.servers": "nowhere:1"},
-        "topics": {"include": ["orders"]},
-        "storage": {"path": str(folder / "data")},
-        "repair": {"mode": mode},
-    }
-    path.write_text(json.dumps(made))
+    path.write_text(json.dumps(document(folder / "data", repair={"mode": mode})))
     return path

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parallax.config import Settings, validate
+from parallax.config import Settings
 from parallax.repair import command
 from parallax.repair.command import RepairCommandError, document, resume, run, undo
 from parallax.repair.plan import Plan, make
@@ -17,6 +17,7 @@ from parallax.repair.seen import End, Look
 from parallax.repair.table import RepairTable, read_record
 from parallax.replica.changes import EndMarker
 from parallax.replica.errors import Unauthorized, Unreachable
+from tests.builders.settings import settings_of
 from tests.unit.repair.commands import config, invoked, standing_in
 from tests.unit.repair.looks import MARKER, PLACE, START, look, mended
 
@@ -61,14 +62,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 def settings(folder: Path, mode: str = "on") -> Settings:
-    return validate(
-        {
-            "kafka": {"bootstrap.servers": "nowhere:1"},
-            "topics": {"include": ["orders"]},
-            "storage": {"path": str(folder)},
-            "repair": {"mode": mode},
-        }
-    )
+    return settings_of(folder, repair={"mode": mode})
 
 
 def kinds(folder: Path) -> list[EventKind]:

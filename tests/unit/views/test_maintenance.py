@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 
 from parallax.config import StorageSettings
 from parallax.model import IsolationLevel, ReadEvent
-from parallax.source.columns import Position, position_batch
 from parallax.source.offsets import Reader
 from parallax.views.maintenance import Maintenance, drop_older
 from parallax.views.positions import positions_since
-from parallax.views.tables import RECORDED_ON, create_tables
+from parallax.views.tables import create_tables
+from tests.builders.positions import midnight, position, record_positions
 
 OLD, TODAY = date(2026, 1, 1), date(2026, 1, 9)
 RC = IsolationLevel.READ_COMMITTED
@@ -30,12 +28,8 @@ def storage(tmp_path: Path) -> str:
 def record(
     storage: str, on: date, broker: int, offset: int, topic_id: str = "A", event: ReadEvent = ReadEvent.OK
 ) -> None:
-    at_ms = int(datetime(on.year, on.month, on.day, tzinfo=UTC).timestamp() * 1000) + broker
-    row = Position(Reader(int(RC), broker, "t", 0), offset, at_ms, event, "", topic_id, 9, 9, 0)
-    table = pa.Table.from_batches([position_batch([row], with_isolation=False)])
-    write_deltalake(
-        f"{storage}/{RC.option}", table.append_column(RECORDED_ON, pa.array([on], pa.date32())), mode="append"
-    )
+    row = position(Reader(int(RC), broker, "t", 0), offset, midnight(on) + broker, event, topic_id=topic_id)
+    record_positions(storage, on, row)
 
 
 def positions(storage: str) -> dict[int, tuple[int, str]]:
