@@ -16,13 +16,6 @@ from parallax.model import UnknownReason
 from tests.builders.coverage import broker, coverage
 
 
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @dataclass
 class Report:
     name: str = "compare"

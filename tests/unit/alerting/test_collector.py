@@ -37,9 +37,10 @@ from parallax.source.feedback import ALL
 from parallax.views.pause import Pause
 from parallax.views.tables import TableSize
 from tests.builders.absences import absence, late
+from tests.builders.clock import Clock
 from tests.builders.coverage import progress
 from tests.builders.findings import finding
-from tests.unit.alerting.reported import Clock, Report, in_part, samples
+from tests.unit.alerting.reported import Report, in_part, samples
 
 NAMES = {
     "audit_last_timestamp_seconds",

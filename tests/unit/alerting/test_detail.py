@@ -10,17 +10,11 @@ from parallax.alerting.state import MonitorState
 from parallax.compare.suspect import Coverage
 from parallax.findings.happenings import FindingsStatus
 from parallax.model import IsolationLevel, UnknownReason
+from tests.builders.clock import Clock
 from tests.builders.coverage import broker, coverage, progress
 from tests.builders.findings import finding
 
 STEP_S = 60.0
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Job:

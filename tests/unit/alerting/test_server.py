@@ -15,7 +15,8 @@ from parallax.alerting.server import MetricsServer, MetricsServerError
 from parallax.alerting.state import MonitorState
 from parallax.config import AlertingSettings
 from parallax.findings.happenings import FindingsStatus
-from tests.unit.alerting.reported import Clock, Report, in_part
+from tests.builders.clock import Clock
+from tests.unit.alerting.reported import Report, in_part
 
 
 @pytest.fixture

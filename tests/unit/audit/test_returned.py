@@ -5,6 +5,7 @@ from __future__ import annotations
 from parallax.audit.returned import PAUSE_S, SETTLE_S, TRIES, Returned
 from parallax.compare.suspect import Coverage
 from parallax.model import TopicPartition
+from tests.builders.clock import Clock
 from tests.builders.coverage import broker, coverage
 
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -12,13 +13,6 @@ ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 def answered(place: TopicPartition, *, away: tuple[int, ...] = ()) -> Coverage:
     return coverage(*place, brokers=[broker(b, reachable=b not in away) for b in (1, 2)])
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def seen_once(clock: Clock) -> Returned:
@@ -32,7 +26,7 @@ def seen_once(clock: Clock) -> Returned:
 
 
 def test_a_job_that_starts_asks_all_that_answer_once_they_had_time_to_settle() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     returned = Returned(clock)
     returned.observe([answered(ONE, away=(2,))])
     assert returned.next_at() == 100.0 + SETTLE_S
@@ -44,7 +38,7 @@ def test_a_job_that_starts_asks_all_that_answer_once_they_had_time_to_settle() -
 
 
 def test_a_broker_that_answers_again_is_asked_and_one_that_went_on_is_not() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     returned = seen_once(clock)
     returned.observe([answered(ONE, away=(2,)), answered(TWO)])
     returned.observe([answered(TWO)])
@@ -55,7 +49,7 @@ def test_a_broker_that_answers_again_is_asked_and_one_that_went_on_is_not() -> N
 
 
 def test_one_that_comes_and_goes_is_left_alone_for_a_while() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     returned = seen_once(clock)
     asked, began = 0, clock.now
     for _ in range(60):
@@ -69,7 +63,7 @@ def test_one_that_comes_and_goes_is_left_alone_for_a_while() -> None:
 
 
 def test_one_that_is_away_again_before_it_is_asked_waits_for_its_next_return() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     returned = seen_once(clock)
     for away in ((2,), (), (2,)):
         returned.observe([answered(ONE, away=away)])
@@ -82,7 +76,7 @@ def test_one_that_is_away_again_before_it_is_asked_waits_for_its_next_return() -
 
 
 def test_a_broker_waits_until_the_last_of_its_partitions_has_settled() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     returned = Returned(clock)
     returned.observe([answered(ONE, away=(1,))])
     clock.now += SETTLE_S - 1
@@ -94,7 +88,7 @@ def test_a_broker_waits_until_the_last_of_its_partitions_has_settled() -> None:
 
 
 def test_what_was_not_answered_is_asked_for_again_ever_more_rarely_and_not_for_ever() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     returned = seen_once(clock)
     returned.asked([1, 2], {2: [TWO]})
     pauses, last = [], clock.now
