@@ -25,12 +25,13 @@ from parallax.findings.acknowledge import acknowledged
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
-from parallax.guard.clock import Absence, Late, Presence
+from parallax.guard.clock import Absence, Late
 from parallax.guard.outages import Outages
 from parallax.lab.ports import free_ports
 from parallax.lab.waiting import until
 from parallax.model import FindingKind, FindingStatus, Severity, TopicPartition
 from parallax.shell import Shell
+from tests.builders.absences import absence
 from tests.builders.coverage import coverage
 from tests.builders.findings import finding
 from tests.e2e.prometheus import INSTALLED, ROOT, Alertmanager, Prometheus
@@ -401,7 +402,7 @@ if INSTALLED:
                 """The replica has been away for so long, and has so long."""
                 now = time.time()
                 since, bound = int((now - since_s) * 1000), int((now + until_s) * 1000)
-                one = Absence(place, 2, Presence.AWAY, 10, since, 86_400_000, bound, None)
+                one = absence(2, *place, since_ms=since, retention_ms=86_400_000, bound_ms=bound)
                 said(() if late else (one,), late)
                 return one
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,7 @@ def test_of_an_incident_it_is_said_of_how_many_the_replicas_were_asked(settings:
 
 
 def test_findings_of_other_partitions_are_not_asked_about(settings: Settings, audited: Confirming) -> None:
-    on_record(settings, Suspect("orders", 1, DIRECTED.accusation, {}, DIRECTED.raised_at))
+    on_record(settings, replace(DIRECTED, partition=1))
     assert audited([], values) == Confirmed()
 
 

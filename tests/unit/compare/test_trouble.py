@@ -7,10 +7,11 @@ from structlog.testing import capture_logs
 from parallax.compare.suspect import Coverage
 from parallax.compare.trouble import AGAIN_S, AT_ONCE, Trouble
 from tests.builders.clock import Clock
+from tests.builders.coverage import coverage
 
 
 def failed(partition: int, error: str = "IndexError: 7") -> Coverage:
-    return Coverage("orders", partition, (-1, -1), {}, (), 0, 0, (), 0, error=error)
+    return coverage(partition=partition, error=error)
 
 
 def said(trouble: Trouble, *coverages: Coverage, problems: tuple[str, ...] = ()) -> list[tuple[int | None, str]]:
