@@ -172,7 +172,7 @@ def test_an_absent_replica_and_one_that_was_late_are_told(job: Job) -> None:
     assert [replicas[b].absence for b in BROKERS] == [None, None, away]
     assert [replicas[b].late is not None for b in BROKERS] == [True, False, False]
     renderer, snapshot = Renderer(), job.state.snapshot()
-    page = renderer.partition(snapshot, status(job), absence.place, (), "") or ""
+    page = renderer.partition(snapshot, status(job), away.place, (), "") or ""
     assert "away; what it lacks was kept until 1970-01-01 00:01:05 UTC, and may be gone by now" in page
     assert "it copied its log late and may have missed tombstones or end markers" in page
     overview = renderer.overview(snapshot, status(job), Wanted()) or ""
