@@ -22,7 +22,7 @@ from tests.builders.positions import midnight, position, record_positions
 BUSY, IDLE = Reader(1, 1, "orders", 0), Reader(1, 2, "orders", 0)
 
 
-def record(storage: Path, recorded_on: date, *rows: tuple[Reader, int]) -> None:
+def append(storage: Path, recorded_on: date, *rows: tuple[Reader, int]) -> None:
     at_ms = midnight(recorded_on)
     record_positions(storage, recorded_on, *(position(reader, offset, at_ms + offset) for reader, offset in rows))
 
@@ -32,10 +32,10 @@ def test_upkeep_compacts_and_drops_old_dates_and_keeps_every_position_and_stream
     storage, today = tmp_path / "data", datetime.now(UTC).date()
     create_tables(str(storage))
     old = date(2026, 1, 1)
-    record(storage, old, (BUSY, 5), (IDLE, 7))
-    record(storage, old, (BUSY, 6))
+    append(storage, old, (BUSY, 5), (IDLE, 7))
+    append(storage, old, (BUSY, 6))
     for offset in (10, 11, 12):
-        record(storage, today, (BUSY, offset))
+        append(storage, today, (BUSY, offset))
     path = str(storage / "read_committed")
     reader = spark.readStream.format("delta").option("ignoreDeletes", "true").load(path)
     seen: list[tuple[int, int]] = []
@@ -72,6 +72,6 @@ def test_upkeep_compacts_and_drops_old_dates_and_keeps_every_position_and_stream
     assert len([uri for uri in table.file_uris() if "broker=1" in uri]) == 1
     assert positions_since(str(storage), IsolationLevel.READ_COMMITTED, -1)[0] == before
     assert before[IDLE].position == 7
-    record(storage, today, (BUSY, 13))
+    append(storage, today, (BUSY, 13))
     run()
     assert sorted(seen[6:]) == [(1, 13), (2, 7)]

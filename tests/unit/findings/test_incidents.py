@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
@@ -527,17 +526,15 @@ class TestGroups:
         def frozen(claim: Claim) -> Answers:
             if claim.kind is RESURRECTED:
                 return resurrected(claim)
-            beside = partial(replica, open_transactions=())
             held = {"open_transactions": (OpenTransaction(7, 10),), "last_stable_offset": 10}
-            return answers(beside(1), replica(2, **held), beside(3))
+            return answers(replica(1, END), replica(2, END, **held), replica(3, END))
 
         def ended(claim: Claim) -> Answers:
             if claim.kind is RESURRECTED:
                 return resurrected(claim)
             outcomes = {1: "aborted", 2: "committed", 3: "aborted"}
             held = {b: {10: RecordShown(10, outcome)} for b, outcome in outcomes.items()}
-            made = {b: replica(b, committed=held[b], asked=frozenset({10}), open_transactions=()) for b in held}
-            return Answers(made, leader=1)
+            return answers(*(replica(b, END, committed=held[b], asked=frozenset({10})) for b in held))
 
         life = Flood()
         life.suspect(claim(FindingKind.READ_COMMITTED_FROZEN, marker_offset=-1))

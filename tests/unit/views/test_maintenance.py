@@ -25,7 +25,7 @@ def storage(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-def record(
+def append(
     storage: str, on: date, broker: int, offset: int, topic_id: str = "A", event: ReadEvent = ReadEvent.OK
 ) -> None:
     row = position(Reader(int(RC), broker, "t", 0), offset, midnight(on) + broker, event, topic_id=topic_id)
@@ -37,16 +37,16 @@ def positions(storage: str) -> dict[int, tuple[int, str]]:
 
 
 def test_the_position_of_an_idle_reader_is_carried_over(storage: str) -> None:
-    record(storage, OLD, 1, 5)
-    record(storage, OLD, 2, 7)
-    record(storage, TODAY, 1, 6)
+    append(storage, OLD, 1, 5)
+    append(storage, OLD, 2, 7)
+    append(storage, TODAY, 1, 6)
     assert drop_older(storage, RC.option, TODAY)
     assert positions(storage) == {1: (6, "A"), 2: (7, "A")}
 
 
 def test_a_position_that_was_carried_over_sets_back_no_reader_that_has_moved_since(storage: str) -> None:
-    record(storage, OLD, 1, 5000)
-    record(storage, OLD, 2, 7)
+    append(storage, OLD, 1, 5000)
+    append(storage, OLD, 2, 7)
     (*_, reached) = positions_since(storage, RC, -1)
     assert drop_older(storage, RC.option, TODAY)
     assert positions_since(storage, RC, reached) == ({}, reached)
@@ -54,16 +54,16 @@ def test_a_position_that_was_carried_over_sets_back_no_reader_that_has_moved_sin
 
 
 def test_nothing_of_a_topic_is_carried_into_its_successor(storage: str) -> None:
-    record(storage, OLD, 1, 5000)
-    record(storage, OLD, 2, 5000)
-    record(storage, TODAY, 1, 3, "B", ReadEvent.TOPIC_RECREATED)
+    append(storage, OLD, 1, 5000)
+    append(storage, OLD, 2, 5000)
+    append(storage, TODAY, 1, 3, "B", ReadEvent.TOPIC_RECREATED)
     assert drop_older(storage, RC.option, TODAY)
     assert positions(storage) == {1: (3, "B")}
 
 
 def test_the_id_of_a_topic_is_the_one_that_was_recorded_last(storage: str) -> None:
-    record(storage, date(2026, 1, 3), 1, 5000)
-    record(storage, OLD, 2, 3, "B", ReadEvent.TOPIC_RECREATED)  # The clock was set back.
+    append(storage, date(2026, 1, 3), 1, 5000)
+    append(storage, OLD, 2, 3, "B", ReadEvent.TOPIC_RECREATED)  # The clock was set back.
     assert drop_older(storage, RC.option, TODAY)
     assert positions(storage) == {2: (3, "B")}
 
@@ -75,20 +75,20 @@ def test_a_successor_whose_predecessor_was_forgotten_is_carried_over(storage: st
         (3, 0, "B", ReadEvent.PARTITION_ADDED),
         (4, 30, "B", ReadEvent.OK),
     ):
-        record(storage, date(2026, 1, day), 1, offset, topic_id, event)
+        append(storage, date(2026, 1, day), 1, offset, topic_id, event)
     assert drop_older(storage, RC.option, TODAY)
     assert positions(storage) == {1: (30, "B")}
 
 
 def test_readers_of_a_deleted_topic_end_with_their_rows(storage: str) -> None:
     for broker in (1, 2):
-        record(storage, OLD, broker, 9, event=ReadEvent.TOPIC_DELETED)
+        append(storage, OLD, broker, 9, event=ReadEvent.TOPIC_DELETED)
     assert drop_older(storage, RC.option, TODAY)
     assert positions(storage) == {}
 
 
 def test_where_nothing_is_old_nothing_is_written(storage: str) -> None:
-    record(storage, TODAY, 1, 5)
+    append(storage, TODAY, 1, 5)
     assert not drop_older(storage, RC.option, TODAY)
 
 
