@@ -3,7 +3,7 @@
 ``python scripts/stored_state.py STORAGE``, with each release: ``STORAGE`` is the ``storage.path`` of a job of it, as
 the demo leaves one (``parallax demo --data STORAGE``). Writes
 ``tests/stored/VERSION.tar.xz``: the storage as it is, and beside it ``told.json``, what this release reads there.
-``tests/unit/test_stored_state.py`` has every later program read the same.
+``tests/unit/scripts/test_stored_state.py`` has every later program read the same.
 """
 
 from __future__ import annotations

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,89 +15,38 @@ from deltalake import write_deltalake
 from parallax.alerting.page.asking import Asking
 from parallax.alerting.server import MetricsServer
 from parallax.alerting.state import MonitorState
-from parallax.compare.suspect import BrokerCoverage, Coverage
 from parallax.config import AlertingSettings
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.table import FindingsTable
-from parallax.model import FindingStatus, IsolationLevel, MissingRight, UnknownReason
+from parallax.model import FindingStatus, IsolationLevel, MissingRight
 from parallax.replica.at_offset import AtOffset, Held, Record, Served
 from parallax.replica.types import PartitionMetadata, TopicMetadata, Watermarks
 from parallax.supervisor import QueryReport
 from parallax.views.tables import PROGRESS, RECORDED_ON
-from tests import samples
+from tests.builders.coverage import BROKERS, coverage, progress
+from tests.builders.findings import AT, evidence, finding
 
-BROKERS = (1, 2, 3)
 PASSWORD = "correct horse"
 USERS = {"ann": "$2b$04$ndeAqjWOVrtc7q.mHNJkduv78vdo2ZEQUjl4XVTmmVXy9FCzBfAhG"}
 """Ann, with that password."""
 
 
-def broker(number: int, **more: Any) -> BrokerCoverage:
-    """A replica that was read to its end, at offset 100."""
-    whole: dict[str, Any] = {
-        "reachable": True,
-        "read_uncommitted": 100,
-        "read_committed": 100,
-        "high_watermark": 100,
-        "last_stable_offset": 100,
-        "log_start_offset": 0,
-        "log_end_offset": 100,
-        "frozen_for_s": 0.0,
-    }
-    return BrokerCoverage(number, **(whole | more))
-
-
-def coverage(
-    topic: str = "orders",
-    partition: int = 0,
-    unknown: Mapping[UnknownReason, tuple[int, int]] | None = None,
-    brokers: Sequence[BrokerCoverage] = tuple(map(broker, BROKERS)),
-    compared_up_to: tuple[int, int] = (100, 100),
-    waits_from: tuple[int, int] = (-1, -1),
-) -> Coverage:
-    """A partition that was compared to its end."""
-    now = int(datetime.now(UTC).timestamp() * 1000)
-    made = Coverage(topic, partition, compared_up_to, unknown or {}, (), 0, 0, tuple(brokers), now)
-    return replace(made, waits_from=waits_from)
-
-
-def progress(topic: str = "orders", partition: int = 0, broker: int = 1, **more: Any) -> dict[str, Any]:
-    """A row of progress of a replica whose log ends at offset 100."""
-    row = {
-        "topic": topic,
-        "partition": partition,
-        "broker": broker,
-        "reachable": True,
-        "high_watermark": 100,
-        "last_stable_offset": 100,
-        "log_start_offset": 0,
-        "log_end_offset": 100,
-        "replicas": list(BROKERS),
-    }
-    return row | more
-
-
-def finding(name: str = "f0" * 16, **more: Any) -> Finding:
+def shown_again(name: str = "f0" * 16, **more: Any) -> Finding:
     """A deleted record that broker 3 shows again; brokers 1, which leads, and 2 do not."""
     answer = {"high_watermark": 100, "last_stable_offset": 100, "log_start_offset": 0, "log_end_offset": 100}
     none = answer | {"key": {"visible": None, "live": None, "newest_offset": -1, "complete": True}}
     value = {"offset": 17, "value_size": 4, "outcome": "none"}
     shown = answer | {"key": {"visible": value, "live": value, "newest_offset": 17, "complete": True}}
-    evidence = {
-        "leader": 1,
-        "sides": {"no value": [1, 2], "value at offset 17": [3]},
-        "replicas": {"1": none, "2": none, "3": shown},
-    }
     shows = {
         "sequence": 0,
         "broker": 3,
         "key": b"customer <b>42</b>",
         "summary": "Broker 3 shows the record at offset 17, which was deleted & is <gone> on brokers 1 and 2.",
-        "evidence": json.dumps(evidence),
-        "decided_at": samples.finding(name).first_suspected_at + timedelta(seconds=9),
+        "evidence": evidence({"no value": [1, 2], "value at offset 17": [3]}, {1: none, 2: none, 3: shown}),
+        "decided_at": AT + timedelta(seconds=9),
     }
-    return samples.finding(name, **shows | more)
+    return finding(name, **shows | more)
 
 
 class Job:
@@ -208,16 +156,12 @@ def named_by(storage: Path, text: str, name: str, status: FindingStatus = Findin
     job.state.update_progress(rows)
     job.state.update_refusals([(name, -1, -1)], MissingRight.READ, text)
     answer = {"error": text, "key": {"visible": None, "live": None, "complete": False, "outcome": text}, text: text}
-    evidence = {
-        "leader": 1,
-        "sides": {text: [1, 2], f"{text} too": [3]},
-        "replicas": {str(n): answer for n in BROKERS},
-        "acknowledgement": {"reason": text, "by": text},
-    }
-    worded = {"topic": name, "key": text.encode(), "summary": text, "evidence": json.dumps(evidence), "status": status}
-    job.find(finding(**worded))
+    sides, by = {text: [1, 2], f"{text} too": [3]}, {"reason": text, "by": text}
+    told = evidence(sides, dict.fromkeys(BROKERS, answer), acknowledgement=by)
+    worded = {"topic": name, "key": text.encode(), "summary": text, "evidence": told, "status": status}
+    job.find(shown_again(**worded))
     known = job.state.snapshot().findings
     job.state.update_findings(replace(known, error=text))
-    at = samples.finding("").first_suspected_at
+    at = AT
     job.record([progress(name, 0, n, observed_at=at, recorded_on=at.date()) for n in BROKERS])
     return job

@@ -13,13 +13,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from parallax.model import UnknownReason
 from parallax.supervisor import QueryReport
-from tests.pages import (
-    BROKERS,
-    Job,
-    coverage,
-    finding,
-    progress,
-)
+from tests.builders.coverage import BROKERS, coverage, progress
+from tests.pages import Job, shown_again
 
 NAME = "f0" * 16
 PHONE = {"width": 360, "height": 740}
@@ -45,7 +40,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
     for topic in range(97):
         job.follow(f"topic-{topic:02}")
     job.state.update_coverage([coverage("topic-07", unknown={UnknownReason.RETENTION_GAP: (7, 7)})])
-    job.find(finding())
+    job.find(shown_again())
     begin = datetime.now(UTC) - timedelta(minutes=20)
     job.record(
         [

@@ -25,16 +25,17 @@ from parallax.findings.acknowledge import acknowledged
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
-from parallax.guard.clock import Absence, Late, Presence
+from parallax.guard.clock import Absence, Late
 from parallax.guard.outages import Outages
 from parallax.lab.ports import free_ports
 from parallax.lab.waiting import until
 from parallax.model import FindingKind, FindingStatus, Severity, TopicPartition
 from parallax.shell import Shell
+from tests.builders.absences import absence
+from tests.builders.coverage import coverage
+from tests.builders.findings import finding
 from tests.e2e.prometheus import INSTALLED, ROOT, Alertmanager, Prometheus
-from tests.pages import coverage
 from tests.receiver import Message, Receiver
-from tests.samples import finding as sample
 
 Labels = Mapping[str, str]
 
@@ -86,7 +87,7 @@ def job(cluster: str, instance: str = "a", name: str = "parallax") -> dict[str, 
     return {"job": name, "instance": instance} | ({"cluster": cluster} if cluster else {})
 
 
-def finding(
+def of_finding(
     cluster: str, partition: int = 0, name: str = "f1", alertname: str = "ParallaxDivergenceConfirmed"
 ) -> Labels:
     return alert(alertname, cluster=cluster, topic="orders", partition=str(partition), finding_id=name)
@@ -112,7 +113,7 @@ INCIDENTS = {
         [health(name, **job("away", instance)) for name in OF_A_JOB for instance in "ab"],
         [
             *(health(name, **job("near-away")) for name in ("ParallaxQueryStalled", *OF_A_JOB[2:])),
-            finding("away"),
+            of_finding("away"),
             alert("ParallaxBrokerUnreachable", cluster="away", broker_id="2"),
             alert("ParallaxMessagesUndelivered", **job("away"), receiver="on-call"),
         ],
@@ -129,7 +130,7 @@ INCIDENTS = {
             *(health(name, **job("half", "b")) for name in ("ParallaxQueryStalled", *OF_A_JOB[2:])),
             *(health(name, **job("half", name="other")) for name in ("ParallaxQueryStalled", *OF_A_JOB[2:])),
             *(health(name, **job("near-half")) for name in ("ParallaxQueryStalled", *OF_A_JOB[2:])),
-            finding("half"),
+            of_finding("half"),
         ],
     ),
     "a job compares nothing": Incident(
@@ -144,7 +145,7 @@ INCIDENTS = {
             health("ParallaxQueryStalled", **job("near-stalled")),
             health("ParallaxQueryRestarting", **job("stalled")),
             health("ParallaxFindingsNotWritable", **job("stalled")),
-            finding("stalled"),
+            of_finding("stalled"),
         ],
     ),
     "the storage of a job is full": Incident(
@@ -154,7 +155,7 @@ INCIDENTS = {
             *(health(name, **job("full", "b")) for name in ("ParallaxQueryStalled", *OF_A_JOB[2:])),
             *(health(name, **job("full", name="other")) for name in ("ParallaxQueryStalled", *OF_A_JOB[2:])),
             *(health(name, **job("near-full")) for name in ("ParallaxQueryStalled", *OF_A_JOB[2:])),
-            finding("full"),
+            of_finding("full"),
         ],
     ),
     "an outage has become worse": Incident(
@@ -166,28 +167,28 @@ INCIDENTS = {
         ],
     ),
     "a finding is acknowledged": Incident(
-        finding("known", alertname="ParallaxFindingAcknowledged"),
-        [finding("known", alertname=name) for name in OF_A_FINDING],
+        of_finding("known", alertname="ParallaxFindingAcknowledged"),
+        [of_finding("known", alertname=name) for name in OF_A_FINDING],
         [
-            *(finding("known", name=f"another, {name}", alertname=name) for name in OF_A_FINDING),
-            *(finding(f"near-known, {name}", alertname=name) for name in OF_A_FINDING),
+            *(of_finding("known", name=f"another, {name}", alertname=name) for name in OF_A_FINDING),
+            *(of_finding(f"near-known, {name}", alertname=name) for name in OF_A_FINDING),
         ],
     ),
     "a finding is worse than was acknowledged": Incident(
-        finding("worse", alertname="ParallaxFindingWorse"),
-        [finding("worse", alertname=name) for name in CRITICAL],
+        of_finding("worse", alertname="ParallaxFindingWorse"),
+        [of_finding("worse", alertname=name) for name in CRITICAL],
         [
-            *(finding("worse", name="another", alertname=name) for name in CRITICAL),
-            *(finding("near-worse", alertname=name) for name in CRITICAL),
+            *(of_finding("worse", name="another", alertname=name) for name in CRITICAL),
+            *(of_finding("near-worse", alertname=name) for name in CRITICAL),
         ],
     ),
     **{
         f"a finding that has paged is less grave by now: {less}": Incident(
-            finding("less", name=less, alertname=less),
-            [finding("less", name=less, alertname=name) for name in (*CRITICAL, "ParallaxFindingWorse")],
+            of_finding("less", name=less, alertname=less),
+            [of_finding("less", name=less, alertname=name) for name in (*CRITICAL, "ParallaxFindingWorse")],
             [
-                *(finding("less", name=f"another, {name}, {less}", alertname=name) for name in OF_A_FINDING),
-                *(finding(f"near-less, {name}", name=less, alertname=name) for name in OF_A_FINDING),
+                *(of_finding("less", name=f"another, {name}, {less}", alertname=name) for name in OF_A_FINDING),
+                *(of_finding(f"near-less, {name}", name=less, alertname=name) for name in OF_A_FINDING),
             ],
         )
         for less in LESS_GRAVE
@@ -201,11 +202,11 @@ ONE_OF_EACH = [
 """An alert of each rule, each of another cluster."""
 
 PLACES = [
-    finding("grouped", 0, "f1"),
-    finding("grouped", 0, "f2", "ParallaxDivergenceExposed"),
-    finding("grouped", 0, "f3", "ParallaxMarkerMissing"),
-    finding("grouped", 1, "f4"),
-    finding("near-grouped", 0, "f5"),
+    of_finding("grouped", 0, "f1"),
+    of_finding("grouped", 0, "f2", "ParallaxDivergenceExposed"),
+    of_finding("grouped", 0, "f3", "ParallaxMarkerMissing"),
+    of_finding("grouped", 1, "f4"),
+    of_finding("near-grouped", 0, "f5"),
 ]
 
 
@@ -320,7 +321,7 @@ if INSTALLED:
     def test_an_acknowledged_finding_is_not_over_and_asks_again_when_it_is_worse(
         tmp_path: Path,
     ) -> None:
-        state, wrong = MonitorState(), sample("f1")
+        state, wrong = MonitorState(), of_finding("f1")
         registry = CollectorRegistry()
         registry.register(OfCluster(ParallaxCollector(state), "lab"))
         with (
@@ -389,7 +390,7 @@ if INSTALLED:
             assert was == {f"Replicas of {wrong.place.name} differed ({wrong.kind}), and that is over (cluster lab)"}
 
     def test_a_finding_that_is_less_grave_ends_no_page_and_pages_again_when_it_is_worse(tmp_path: Path) -> None:
-        state, exposed = MonitorState(), sample("f1", exposed=True)
+        state, exposed = MonitorState(), finding("f1", exposed=True)
         agreed = {"evidence": '{"resolution": "agreed"}', "exposed": False}
         unsettled = replace(exposed, status=FindingStatus.UNSETTLED, **agreed)
         registry = CollectorRegistry()
@@ -474,7 +475,7 @@ if INSTALLED:
                 """The replica has been away for so long, and has so long."""
                 now = time.time()
                 since, bound = int((now - since_s) * 1000), int((now + until_s) * 1000)
-                one = Absence(place, 2, Presence.AWAY, 10, since, 86_400_000, bound, None)
+                one = absence(2, *place, since_ms=since, retention_ms=86_400_000, bound_ms=bound)
                 said(() if late else (one,), late)
                 return one
 
@@ -567,7 +568,7 @@ if INSTALLED:
             def of(name: str, summary: str) -> dict[str, Any]:
                 said = {**RULES[name]["annotations"], "summary": summary, "resolved_summary": "Replicas differed"}
                 said["resolved_turn"] = ""
-                return {"labels": finding("lab", alertname=name), "annotations": said}
+                return {"labels": of_finding("lab", alertname=name), "annotations": said}
 
             confirmed = of("ParallaxDivergenceConfirmed", "Broker 2 lacks it")
             exposed = of("ParallaxDivergenceExposed", "It has become worse: Broker 2 lacks it")
@@ -607,8 +608,8 @@ if INSTALLED:
         registry = CollectorRegistry()
         places = Places("lab", page="https://monitor.example", shell=Shell(config="/etc/parallax.yaml"))
         registry.register(OfCluster(ParallaxCollector(state, places=places), "lab"))
-        warning = sample("f1", severity=Severity.WARNING, kind=FindingKind.MARKER_MISSING)
-        exposed = sample("f1", sequence=2, kind=FindingKind.ABORTED_RECORD_COMMITTED, exposed=True)
+        warning = of_finding("f1", severity=Severity.WARNING, kind=FindingKind.MARKER_MISSING)
+        exposed = of_finding("f1", sequence=2, kind=FindingKind.ABORTED_RECORD_COMMITTED, exposed=True)
         healed = replace(
             exposed, sequence=3, status=FindingStatus.RESOLVED, summary="Broker 2 showed a record. Healed: it does not."
         )

@@ -12,9 +12,10 @@ from deltalake import DeltaTable, write_deltalake
 from parallax.compare.query import comparison_query
 from parallax.compare.suspect import Coverage
 from parallax.compare.tables import SUSPECTS
-from parallax.config import CompareSettings, Settings, validate
+from parallax.config import CompareSettings, Settings
 from parallax.model import Outcome
 from parallax.views.tables import PROGRESS, VIEWS, create_tables, table_path
+from tests.builders.settings import settings_of
 from tests.unit.compare.history import RC, RU, Row, abort, commit, everywhere, record, shown, tick
 from tests.unit.compare.tabled import tables_of
 
@@ -23,14 +24,7 @@ POISON, GOOD = record(0, "poison", "v", pid=9, outcome=Outcome.ABORTED), record(
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return validate(
-        {
-            "kafka": {"bootstrap.servers": "unused:9092"},
-            "topics": {"include": ["t"]},
-            "storage": {"path": str(tmp_path)},
-            "compare": {"trigger_ms": 0},
-        }
-    )
+    return settings_of(tmp_path, topics={"include": ["t"]}, compare={"trigger_ms": 0})
 
 
 def append(settings: Settings, rows: list[Row]) -> None:

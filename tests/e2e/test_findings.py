@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from parallax.alerting.page.asking import Asking
 from parallax.cli import app
-from parallax.config import FindingSettings, validate
+from parallax.config import FindingSettings
 from parallax.evidence.ledger import Ledger
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Verdict, decide
@@ -30,7 +30,8 @@ from parallax.lab.scenarios import ScenarioResult
 from parallax.model import FindingKind, FindingStatus, Outcome, RowKind, Rule
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
-from tests import samples
+from tests.builders.findings import finding
+from tests.builders.settings import settings_of
 from tests.e2e.play import Played, Recorder
 
 pytestmark = pytest.mark.timeout(600)
@@ -189,7 +190,7 @@ def test_the_page_asks_each_broker_and_says_in_what_they_differ(diverged: Stage,
     topic = next(t for t in diverged.result.topics if t.endswith("tombstone"))
     mine = diverged.recorder.seen[topic, 2].records.values()
     value = next(record for record in mine if record.key == KEYS["tombstone"] and record.value is not None)
-    found = Asking(client, "full").ask(samples.finding("f", topic=topic, offset=value.offset))
+    found = Asking(client, "full").ask(finding(topic=topic, offset=value.offset))
     (there, *_), (said,) = found[0].rows, [row for row in found[0].rows if row.name == "value"]
     nothing = "nothing: the cleaner has removed it"
     assert [cell.text for cell in there.cells] == [nothing, "a record", nothing]
@@ -293,15 +294,8 @@ def row(claim: Claim) -> dict[str, object]:
 def test_the_manager_writes_one_finding_for_each_divergence(
     diverged: Stage, client: ReplicaClient, tmp_path: Path
 ) -> None:
-    settings = validate(
-        {
-            "kafka": {"bootstrap.servers": diverged.cluster.bootstrap_servers},
-            "topics": {"pattern": ".*"},
-            "storage": {"path": str(tmp_path)},
-            "read": {"payload": "key"},
-            "findings": {"probe_retry_ms": 100},
-        }
-    )
+    kafka = {"bootstrap.servers": diverged.cluster.bootstrap_servers}
+    settings = settings_of(tmp_path, kafka=kafka, read={"payload": "key"}, findings={"probe_retry_ms": 100})
     watch = Watch()
     manager = FindingsManager(settings, client, HASHER, on_change=watch)
     manager.start()
@@ -324,15 +318,9 @@ def test_the_manager_writes_one_finding_for_each_divergence(
 def test_an_accused_that_does_not_answer_leaves_the_suspect_pending_until_it_does(
     diverged: Stage, tmp_path: Path
 ) -> None:
-    settings = validate(
-        {
-            "kafka": {"bootstrap.servers": diverged.cluster.bootstrap_servers},
-            "topics": {"pattern": ".*"},
-            "storage": {"path": str(tmp_path)},
-            "findings": {"probe_retry_ms": 100},
-        }
-    )
-    client = ReplicaClient({"bootstrap.servers": diverged.cluster.bootstrap_servers}, timeout_ms=3000)
+    kafka = {"bootstrap.servers": diverged.cluster.bootstrap_servers}
+    settings = settings_of(tmp_path, kafka=kafka, findings={"probe_retry_ms": 100})
+    client = ReplicaClient(kafka, timeout_ms=3000)
     watch = Watch()
     manager = FindingsManager(settings, client, HASHER, on_change=watch)
     diverged.cluster.pause_broker(2)

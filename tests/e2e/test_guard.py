@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 
 from parallax.cli import app
 from parallax.config import GuardSettings
-from parallax.guard.clock import Absence, Presence
 from parallax.guard.command import read_record
 from parallax.guard.holds import LAG, RATIO, RETENTION, SETTINGS, EventKind, Hold, Phase, open_holds
 from parallax.guard.run import GuardRounds
@@ -32,6 +31,7 @@ from parallax.lab.waiting import until
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.views.event_log import EventLogError
+from tests.builders.absences import absence
 from tests.e2e import witness
 from tests.e2e.clocked import in_words, watched
 from tests.e2e.guarded import QUICK
@@ -312,9 +312,9 @@ def await_known(lab: Guarded, topic: str) -> None:
 def rounds_of(lab: Guarded, storage: str, topic: str) -> Iterator[GuardRounds]:
     """The guard of a job, a round at a time, while a replica is away whose bound is near."""
     near = int(time.time() * 1000) + 600_000
-    absence = Absence(TopicPartition(topic, 0), 2, Presence.AWAY, 0, 0, 1, near, None)
+    away = absence(2, topic, lacks_from=0, since_ms=0, retention_ms=1, bound_ms=near)
     settings = GuardSettings(mode="act", min_free_percent=1)
-    with closing(GuardRounds(settings, storage, lab.client, lambda: [absence])) as rounds:
+    with closing(GuardRounds(settings, storage, lab.client, lambda: [away])) as rounds:
         yield rounds
 
 

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, expect
 
 from parallax.model import FindingKind
 from tests.e2e.browsing import NAME, PHONE, address, browser, healthy, job, opened, stalled, starting, without_a_broker
-from tests.pages import Job, finding
+from tests.pages import Job, shown_again
 
 __all__ = ["address", "browser", "job"]
 
@@ -31,7 +31,7 @@ FOUND = {
 def five_findings(job: Job) -> None:
     for topic in (*FOUND, "demo.healthy"):
         job.follow(topic)
-    job.find(*(finding(f"{n:032x}", topic=t, kind=k, exposed=n == 0) for n, (t, k) in enumerate(FOUND.items())))
+    job.find(*(shown_again(f"{n:032x}", topic=t, kind=k, exposed=n == 0) for n, (t, k) in enumerate(FOUND.items())))
 
 
 @dataclass(frozen=True)

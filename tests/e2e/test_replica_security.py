@@ -38,7 +38,6 @@ from parallax.alerting.refusals import Change
 from parallax.alerting.state import MonitorState
 from parallax.cli import app
 from parallax.config import validate
-from parallax.guard.clock import Absence, Presence
 from parallax.guard.command import read_record
 from parallax.guard.holds import SETTINGS, Event, open_holds
 from parallax.guard.run import GuardRounds
@@ -46,7 +45,7 @@ from parallax.lab.cluster import Cluster
 from parallax.lab.ports import free_ports
 from parallax.lab.traffic import LegacyTransactionalProducer, PlainProducer
 from parallax.lab.waiting import until
-from parallax.model import IsolationLevel, MissingRight, ReadEvent, TopicPartition
+from parallax.model import IsolationLevel, MissingRight, ReadEvent
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import BadOption, Unauthorized, Unreachable
 from parallax.source.feedback import Recorded, write
@@ -54,6 +53,7 @@ from parallax.source.offsets import Range, Reader
 from parallax.source.options import progress_options, replica_options
 from parallax.source.planner import Planner
 from parallax.source.progress_source import ProgressWatch
+from tests.builders.absences import absence
 from tests.e2e.job_process import JobProcess
 from tests.e2e.kafka_tools import run_as_written
 from tests.tokens import AUDIENCE, CLIENT, ISSUER, SECRET, Endpoint, endpoint
@@ -686,7 +686,8 @@ class GuardOfReader:
 
     def rounds(self, mode: str, count: int) -> list[Event]:
         """What the guard of a job puts on record in some rounds, while a replica is away whose bound is near."""
-        near = Absence(TopicPartition(self.topic, 0), 2, Presence.AWAY, 0, 0, 1, int(time.time() * 1000) + 60_000, None)
+        bound = int(time.time() * 1000) + 60_000
+        near = absence(2, self.topic, lacks_from=0, since_ms=0, retention_ms=1, bound_ms=bound)
         client = ReplicaClient(self.settings.kafka)
         settings = self.settings.guard.model_copy(update={"mode": mode})
         rounds = GuardRounds(settings, f"{self.storage}-{mode}", client, lambda: [near])

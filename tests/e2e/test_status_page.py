@@ -20,22 +20,9 @@ from parallax.findings.finding import current
 from parallax.findings.table import FindingsTable, read_events
 from parallax.model import FindingStatus, MissingRight, UnknownReason
 from parallax.supervisor import QueryReport
+from tests.builders.coverage import BROKERS, broker, coverage, progress
 from tests.e2e.browsing import NAME, PHONE, address, browser, healthy, job, opened, stalled, starting, without_a_broker
-from tests.pages import (
-    BROKERS,
-    HOSTILE,
-    HOSTILE_NAME,
-    PASSWORD,
-    USERS,
-    Job,
-    Replicas,
-    broker,
-    coverage,
-    finding,
-    named_by,
-    progress,
-    shown_by,
-)
+from tests.pages import HOSTILE, HOSTILE_NAME, PASSWORD, USERS, Job, Replicas, named_by, shown_again, shown_by
 
 __all__ = ["address", "browser", "job"]
 
@@ -226,7 +213,7 @@ def in_every_state(job: Job) -> None:
     job.state.update_progress([progress("loading", 0, b) for b in BROKERS])
     for state in set(State) - {State.LOADING}:
         job.follow(state)
-    job.find(finding(topic="diverged"))
+    job.find(shown_again(topic="diverged"))
     job.state.update_refusals([("unauthorized", 0, 3)], MissingRight.READ, "not authorized")
     ahead = [broker(b, read_uncommitted=100 if b == 3 else 100_000) for b in BROKERS]
     job.state.update_coverage([coverage("behind", brokers=ahead)])
@@ -300,7 +287,7 @@ def test_what_is_in_view_stays_where_it_is_when_the_page_follows(browser: Browse
             row = page.get_by_role("link", name="topic-60")
             row.evaluate("one => one.scrollIntoView({block: 'start'})")
             before = row.bounding_box()
-            job.find(finding(topic="topic-99"))
+            job.find(shown_again(topic="topic-99"))
             page.clock.run_for(10_500)
             expect(page.get_by_role("heading", level=1)).to_have_text("✗ 1 open finding")
             after = row.bounding_box()
@@ -317,7 +304,7 @@ def test_it_follows_what_happens_without_being_loaded_again(browser: Browser, tm
             page.clock.install()
             page.goto("/")
             expect(page.get_by_role("heading", level=1)).to_have_text("✓ All replicas agree")
-            job.find(finding())
+            job.find(shown_again())
             page.clock.run_for(10_500)
             expect(page.get_by_role("heading", level=1)).to_have_text("✗ 1 open finding")
             assert page.title().startswith("1 open")
@@ -335,12 +322,12 @@ def without_a_query(job: Job) -> None:
 
 def found(job: Job) -> None:
     job.follow()
-    job.find(finding(), finding("a1" * 16, exposed=True))
+    job.find(shown_again(), shown_again("a1" * 16, exposed=True))
 
 
 def acknowledged(job: Job) -> None:
     job.follow()
-    job.find(finding(status=FindingStatus.ACKNOWLEDGED))
+    job.find(shown_again(status=FindingStatus.ACKNOWLEDGED))
 
 
 BAD, WARN, GOOD, PLAIN = "bad", "warn", "good", "text"
@@ -427,7 +414,7 @@ def test_without_scripts_it_is_as_whole(browser: Browser, address: str) -> None:
 def test_a_finding_is_acknowledged_with_a_reason(browser: Browser, tmp_path: Path) -> None:
     job = Job(tmp_path)
     job.follow()
-    job.find(finding())
+    job.find(shown_again())
     login = {"username": "ann", "password": PASSWORD}
     with job.served(users=USERS) as address:
         for page in opened(browser, base_url=address, http_credentials=login):
@@ -446,7 +433,7 @@ def test_a_click_asks_for_the_record_of_a_finding_and_no_difference_is_said_by_c
     monkeypatch.setattr("parallax.replica.at_offset.at_offset", shown_by)
     job = Job(tmp_path)
     job.follow()
-    job.find(finding())
+    job.find(shown_again())
     login = {"username": "ann", "password": PASSWORD}
     replicas = Replicas("full")
     with job.served(users=USERS, asking=replicas.asking) as address:
@@ -470,7 +457,7 @@ def test_a_click_asks_for_the_record_of_a_finding_and_no_difference_is_said_by_c
 
 def test_another_site_cannot_make_a_browser_acknowledge(browser: Browser, tmp_path: Path) -> None:
     job = Job(tmp_path)
-    job.find(finding())
+    job.find(shown_again())
     login = {"username": "ann", "password": PASSWORD}
     with job.served(users=USERS) as address:
         context = browser.new_context(http_credentials=login)
@@ -512,7 +499,9 @@ def test_a_name_that_is_a_script_is_read_and_not_run(browser: Browser, tmp_path:
 def test_commands_of_a_finding_are_seen_whole(browser: Browser, tmp_path: Path) -> None:
     """A line that is longer than its box wraps: what is cut at the edge looks like all there is."""
     evidence = json.dumps({"leader": 1, "replicas": {"1": {}, "2": {}, "3": {}}})
-    FindingsTable(str(tmp_path)).append([finding("a" * 32, topic="orders-of-the-whole-world." * 8, evidence=evidence)])
+    FindingsTable(str(tmp_path)).append(
+        [shown_again("a" * 32, topic="orders-of-the-whole-world." * 8, evidence=evidence)]
+    )
     file = tmp_path / "report.html"
     write_report(str(tmp_path), (), file)
     for page in opened(browser, viewport={"width": 1300, "height": 900}):

@@ -8,28 +8,23 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
 from parallax.config import StorageSettings
-from parallax.model import IsolationLevel, ReadEvent
-from parallax.source.columns import Position, position_batch
+from parallax.model import IsolationLevel
 from parallax.source.offsets import Reader
 from parallax.views.maintenance import Maintenance
 from parallax.views.positions import positions_since
-from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, TableSize, create_tables
+from parallax.views.tables import PROGRESS, VIEWS, TableSize, create_tables
+from tests.builders.positions import midnight, position, record_positions
 
 BUSY, IDLE = Reader(1, 1, "orders", 0), Reader(1, 2, "orders", 0)
 
 
-def record(storage: Path, recorded_on: date, *rows: tuple[Reader, int]) -> None:
-    """Append position rows as a micro-batch of that date would."""
-    at_ms = int(datetime(recorded_on.year, recorded_on.month, recorded_on.day, tzinfo=UTC).timestamp() * 1000)
-    positions = [Position(reader, offset, at_ms + offset, ReadEvent.OK, "", "A", 9, 9, 0) for reader, offset in rows]
-    table = pa.Table.from_batches([position_batch(positions, with_isolation=False)])
-    table = table.append_column(RECORDED_ON, pa.array([recorded_on] * len(rows), pa.date32()))
-    write_deltalake(str(storage / "read_committed"), table, mode="append")
+def append(storage: Path, recorded_on: date, *rows: tuple[Reader, int]) -> None:
+    at_ms = midnight(recorded_on)
+    record_positions(storage, recorded_on, *(position(reader, offset, at_ms + offset) for reader, offset in rows))
 
 
 @pytest.mark.timeout(900)
@@ -37,10 +32,10 @@ def test_upkeep_compacts_and_drops_old_dates_and_keeps_every_position_and_stream
     storage, today = tmp_path / "data", datetime.now(UTC).date()
     create_tables(str(storage))
     old = date(2026, 1, 1)
-    record(storage, old, (BUSY, 5), (IDLE, 7))
-    record(storage, old, (BUSY, 6))
+    append(storage, old, (BUSY, 5), (IDLE, 7))
+    append(storage, old, (BUSY, 6))
     for offset in (10, 11, 12):
-        record(storage, today, (BUSY, offset))
+        append(storage, today, (BUSY, offset))
     path = str(storage / "read_committed")
     reader = spark.readStream.format("delta").option("ignoreDeletes", "true").load(path)
     seen: list[tuple[int, int]] = []
@@ -77,6 +72,6 @@ def test_upkeep_compacts_and_drops_old_dates_and_keeps_every_position_and_stream
     assert len([uri for uri in table.file_uris() if "broker=1" in uri]) == 1
     assert positions_since(str(storage), IsolationLevel.READ_COMMITTED, -1)[0] == before
     assert before[IDLE].position == 7
-    record(storage, today, (BUSY, 13))
+    append(storage, today, (BUSY, 13))
     run()
     assert sorted(seen[6:]) == [(1, 13), (2, 7)]

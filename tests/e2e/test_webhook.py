@@ -18,8 +18,8 @@ from parallax.findings.table import FindingsTable
 from parallax.lab.waiting import until
 from parallax.lab.watchdog import Watchdog
 from parallax.model import FindingStatus
+from tests.builders.findings import finding
 from tests.receiver import Receiver
-from tests.samples import finding
 
 pytestmark = pytest.mark.timeout(300)
 

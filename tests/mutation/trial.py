@@ -32,7 +32,7 @@ HELD_BY = {"accusing": "test_judge", "case": "test_values", "judging": "test_lif
 """By module: the tests that come first where none are named after it."""
 SLOW = ("test_order.py", "test_outage.py", "test_manager.py", "test_incidents.py")
 """Run after the others: most mutants are noticed before it comes to these."""
-APART = ("test_acknowledge.py", "test_findings_table.py")
+APART = ("test_acknowledge.py", "test_table.py")
 """Not run: they hold the table and its writers, and ask other processes, which know of no mutant."""
 LONG = "are_one_finding_with_the_right_count_and_bounded_everything"
 """Not run: the bounds of memory with 100,000 suspects take longer than all the others together."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from tests.simulation.history import BROKERS, Op, profile
@@ -18,9 +19,13 @@ def turn(broker: int, ms: int) -> list[Op]:
     return [("tick", ms, 0, 0), ("write", PLAIN, FILLER, 1), SYNC, ("clean", broker, 0, 0)]
 
 
+_REPEATED = re.compile(r"(\d+)x\(([^()]*)\)")
+
+
 def parse(text: str) -> list[Op]:
+    """Operations of a text: ``NAME A B C; ...``, zeros at the end left out; ``3x(...)`` are three times the same."""
     made: list[Op] = []
-    for part in text.split(";"):
+    for part in _REPEATED.sub(lambda found: "; ".join([found[2]] * int(found[1])), text).split(";"):
         name, *numbers = part.split()
         a, b, c = [*map(int, numbers), 0, 0, 0][:3]
         made.append((name, a, b, c))

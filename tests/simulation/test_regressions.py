@@ -10,7 +10,6 @@ import pytest
 from parallax.findings.explain import explain
 from parallax.findings.finding import Finding, claim_of, evidence_of, sides_of
 from parallax.findings.incident import tally_of
-from parallax.findings.incidents import ALONE
 from parallax.findings.requests import Question, Recreated
 from parallax.model import NOBODY, FindingStatus, Severity, UnknownReason
 from parallax.sides import as_document, standing
@@ -150,25 +149,6 @@ def _lap(times: int, *brokers: int) -> str:
     return ("tick 1500; write -1 90 1; sync; " + "".join(f"clean {b}; " for b in brokers) + "round; ") * times
 
 
-_AWAY_FOR_LONG = _lap(9, 1, 3)
-_SUPERSEDED = (
-    "round; write 0 0 5; sync; round; stop 2; write -1 1 1; write -1 1 2; end 0; write 0 2 7; end 0 1; write -1 2 9; "
-    "write -1 1 3; write -1 0 6; " + "tick 200; write -1 90 1; sync; clean 1; clean 3; " * 4 + "round; "
-    f"{_AWAY_FOR_LONG}write 0 3 8; end 0 1; write -1 90 2; sync; round; start 2; sync; "
-)
-"""Replica 2 missed an ABORT; the others were read when they had cleaned the record, whose key was written again."""
-
-
-@pytest.mark.parametrize("views", [(0, 1), (1, 0)], ids=["read_uncommitted first", "read_committed first"])
-def test_a_wrong_outcome_is_found_in_whichever_order_the_views_come(views: tuple[int, int]) -> None:
-    world = World(STANDARD)
-    reads = "".join(f"read {view} 2 1000; batch 10; " for view in views)
-    for op in parse(f"{_SUPERSEDED}{reads}round; tick 150; round; tick 150; round"):
-        world.apply(op)
-    assert [(f.kind, f.broker, f.offset) for f in world.monitor.confirmed] == [("aborted_record_committed", 2, 0)]
-    world.settle()
-
-
 _FORGOTTEN = "tick 2001; write -1 90 1; sync; clean 1; clean 3; " * 7
 _IN_A_ROW = (
     f"write 0 0 5; sync; round; stop 2; end 0; sync; round; {_FORGOTTEN}start 2; sync; write 0 1 6; write 0 2 7; sync; "
@@ -185,16 +165,6 @@ def test_a_transaction_is_one_finding_wherever_the_rows_of_its_end_are_cut(cut: 
     found = {(f.broker, f.claim.transaction_start_offset, f.claim.marker_offset) for f in world.monitor.confirmed}
     assert found == {(2, 0, 1), (2, 9, 11)}
     world.settle()
-
-
-def test_a_wrong_outcome_that_cost_another_key_of_its_transaction_is_one_finding() -> None:
-    lap = "tick 2500; write -1 90 1; sync; clean 1; clean 3; round; " * 5
-    lost = f"write -1 1 10; write -1 2 11; write 0 1 -1; write 0 2 -1; sync; round; stop 2; end 0; sync; round; {lap}"
-    turned = f"write 0 4 44; end 0 1; sync; round; {lap}start 2; sync; round; round; "
-    cleaned = "tick 2500; write -1 90 1; sync; clean 2; round; " * 3
-    world = World(STANDARD)
-    world.run(parse(f"{lost}{turned}{cleaned}tick 6000; round; round"))
-    assert [(f.kind, f.broker, f.offset) for f in world.monitor.confirmed] == [("aborted_record_committed", 2, 2)]
 
 
 def test_a_right_replica_whose_entry_reaches_over_a_commit_is_not_accused() -> None:
@@ -220,14 +190,6 @@ def test_a_right_outcome_by_a_higher_marker_is_not_accused_by_another_transactio
     assert not first.is_aborted(100, 0), "as it was committed"
     assert (6, 100) in [(b.base, b.producer_id) for b in last.batches if b.marker is not None]
     assert world.monitor.confirmed == []
-
-
-def test_what_a_lost_index_showed_is_no_difference_once_its_replica_has_cleaned_it() -> None:
-    lost = "write 1 2 815; end 1 0; sync; stop 2; unindex 2 1; start 2; sync; round; tick 61; round; round; "
-    over = "write -1 2 7; sync; tick 200; write -1 90 1; sync; clean 2; round; tick 5000; round"
-    world = World(STANDARD)
-    world.run(parse(lost + over))
-    assert [(f.kind, f.broker) for f in world.monitor.confirmed] == [("outcome_contradicts_marker", 2)]
 
 
 _ALL_READ = (
@@ -266,21 +228,6 @@ def _looked_at_again(world: World, times: int = 3, factor: int = 1) -> None:
     for _ in range(times):
         world.monitor.clock += RECHECK_S * factor
         world.apply(ROUND)
-
-
-def test_a_loss_that_has_spread_stands_when_the_replica_that_was_accused_first_is_taken_off() -> None:
-    lost = f"write -1 0 4; write 0 0 5; sync; round; stop 2; end 0; sync; round; {_lap(8, 1, 3)}write 0 3 8; end 0 1; "
-    spread = "start 2; sync; round; tick 150; round; lead 2; wipe 1 1; sync; round; wipe 3 1; sync; round; round; "
-    world = World(STANDARD)
-    for op in parse(f"round; {lost}write -1 90 2; sync; round; {spread}unassign 2; round"):
-        world.apply(op)
-    _looked_at_again(world)
-    (stands,) = world.monitor.lifecycle.standing()
-    assert (stands.kind, stands.status) == ("aborted_record_committed", FindingStatus.SPREAD)
-    for op in parse("assign 2; sync; round"):
-        world.apply(op)
-    world.settle()
-    assert world.monitor.lifecycle.standing() == [stands]
 
 
 def _last_events(world: World) -> set[tuple[str, str, int]]:
@@ -327,37 +274,6 @@ def test_a_loss_has_spread_though_the_accused_is_unassigned_before_that_is_seen(
     assert {status for status, _, _ in _last_events(world)} == {"spread"}
     world.settle()
     assert [stands.status for stands in world.monitor.lifecycle.standing()] == [FindingStatus.SPREAD]
-
-
-def test_a_deleted_value_is_not_right_because_its_replica_is_the_only_one_left() -> None:
-    world = World(_MOVING)
-    lost = f"round; write -1 0 5; write -1 1 6; sync; round; stop 2; write -1 0 -1; sync; round; {_lap(6, 1, 3)}"
-    alone = "start 2; sync; round; tick 150; round; lead 2; sync; round; unassign 1; unassign 3; round"
-    for op in parse(lost + alone):
-        world.apply(op)
-    _looked_at_again(world)
-    assert _last_events(world) == {("spread", "deleted_record_resurrected", 2)}
-    for op in parse("assign 1; assign 3; sync; round; sync; round"):
-        world.apply(op)
-    _looked_at_again(world)
-    world.settle()
-    assert [stands.status for stands in world.monitor.lifecycle.standing()] == [FindingStatus.SPREAD]
-
-
-@pytest.mark.parametrize("looks", [0, 1])
-def test_a_record_that_no_replica_has_any_more_is_lost_whenever_that_was_looked_at(looks: int) -> None:
-    world = World(replace(_MOVING, compacted=False))
-    for op in parse(
-        "round; write -1 0 5; write -1 1 6; write -1 2 7; sync; lose 2 0; round; write -1 1 9; sync; round; "
-        f"tick 1500; round; {_COPIED_FROM_2}round"
-    ):
-        world.apply(op)
-    _looked_at_again(world, looks)
-    for op in parse("lead 1; unassign 2; round"):
-        world.apply(op)
-    _looked_at_again(world)
-    assert {(status, kind) for status, kind, _ in _last_events(world)} == {("spread", "record_missing")}
-    world.settle()
 
 
 def test_a_difference_stays_open_between_the_others_when_the_one_asked_last_is_unassigned() -> None:
@@ -511,16 +427,6 @@ def test_an_index_that_is_rebuilt_brings_back_nothing_that_the_cleaner_has_taken
     world.settle()
 
 
-def test_a_rolled_back_tombstone_that_took_a_value_with_it_goes_on_being_said_of_its_replica() -> None:
-    world = World(STANDARD)
-    _looked_at(world, f"round; write -1 0 4; {_ROLLED_BACK.format('write 0 0 -1')}{_INDEX_LOST}")
-    _looked_at(world, _lapped(3, 2, 1, 3))
-    _looked_at(world, _lapped(6, 2, 1, 3))
-    (stands,) = world.monitor.lifecycle.standing()
-    assert (stands.broker, stands.kind) == (2, "outcome_contradicts_marker")
-    world.settle()
-
-
 MISSED_A_TOMBSTONE = (
     "round; write -1 0 4; write -1 90 4; sync; round; round; stop 2; write -1 0 -1; sync; round; "
     + "tick 1500; write -1 90 1; sync; clean 1; clean 3; round; " * 8
@@ -619,66 +525,12 @@ MISSED_THE_ABORT_OF_A_DELETION = (
     + "tick 1500; write -1 90 1; sync; clean 1; clean 3; round; " * 8
     + "write 0 3 8; end 0 1; write -1 90 2; sync; round; start 2; sync; round; tick 150; round"
 )
-MISSED_THE_COMMIT_OF_A_DELETION = (
-    "round; write -1 0 4; write -1 90 4; sync; round; round; write 0 0 -1; sync; round; stop 2; end 0 1; sync; round; "
-    + "tick 1500; write -1 90 1; sync; clean 1; clean 3; round; " * 9
-    + "write 0 3 8; end 0 0; write -1 90 2; sync; round; start 2; sync; round; tick 150; round"
-)
-ANOTHER_IS_COPIED = "lead 2; wipe 1 1; sync; tick 100; round"
-ONE_IS_COPIED_AGAIN = "lead 3; sync; tick 100; round; wipe 2 1; sync; tick 100; round"
 
 
 def played(world: World, text: str, looks: int) -> None:
     for op in parse(text):
         world.apply(op)
     looked_at_again(world, looks)
-
-
-@pytest.mark.parametrize("missed", [MISSED_THE_ABORT_OF_A_DELETION, MISSED_THE_COMMIT_OF_A_DELETION])
-def test_a_replica_that_is_right_again_is_not_accused_by_the_values_of_one_that_is_not(missed: str) -> None:
-    """2 has ended a deletion wrongly, and cleaned; 1 is copied from 2, which is put right: 1 is wrong by its key."""
-    world = World(STANDARD)
-    played(world, missed, 1)
-    played(world, "round" + "; tick 1500; write -1 90 1; sync; clean 2; round" * 6, 2)
-    played(world, ANOTHER_IS_COPIED, 3)
-    played(world, ONE_IS_COPIED_AGAIN, 20)
-    (stands,) = world.monitor.lifecycle.standing()
-    assert (stands.kind, stands.broker) == ("visibility_mismatch", NOBODY)
-    assert {frozenset(side) for side in shown_by_side(stands).values()} == {frozenset({1}), frozenset({2, 3})}
-    world.settle()
-
-
-def test_what_a_finding_covers_is_seen_on_another_replica_by_any_record_of_its_transaction() -> None:
-    """1 is copied from 2, which shows two rolled-back keys, and cleans the first, which was written again."""
-    world = World(STANDARD)
-    played(world, MISSED_AN_ABORT.replace("write 0 0 7", "write 0 0 7; write 0 1 7"), 1)
-    played(world, ANOTHER_IS_COPIED, 2)
-    lapped = "write -1 90 3; sync; clean 1; round"
-    played(world, f"write -1 0 44; {lapped}; tick 1500; {lapped}; lead 3; sync; tick 100; round", 2)
-    (stands,) = world.monitor.lifecycle.standing()
-    assert (stands.broker, shown_by_side(stands)) == (2, {"committed": [2]}), (
-        "what 1 was read to show is no witness any more"
-    )
-    played(world, "wipe 2 1; sync; tick 100; round", 8)
-    (stands,) = world.monitor.lifecycle.standing()
-    assert (stands.kind, stands.broker) == ("aborted_record_committed", 1)
-    world.settle()
-
-
-@pytest.mark.parametrize("missed", [MISSED_A_TOMBSTONE, MISSED_AN_ABORT], ids=["tombstone", "abort"])
-def test_one_that_shows_the_same_and_is_away_when_the_accused_is_put_right_is_not_forgotten(missed: str) -> None:
-    """The finding is reported once more, because the leader changes, while that one is away."""
-    world = World(STANDARD)
-    played(world, missed, 1)
-    played(world, "lead 2; wipe 1 1; sync; tick 100; round; lead 1; sync; tick 100; round", 3)
-    (stands,) = world.monitor.lifecycle.standing()
-    assert [1, 2] in shown_by_side(stands).values()
-    played(world, "lead 3; sync; tick 100; round; stop 1; tick 100; round", 2)
-    played(world, "wipe 2 1; sync; tick 100; round", 6)
-    played(world, "start 1; sync; tick 100; round", 30)
-    (stands,) = world.monitor.lifecycle.standing()
-    assert stands.broker == 1
-    world.settle()
 
 
 def test_a_key_that_was_written_again_alike_keeps_no_outcome_without_direction_open() -> None:
@@ -700,7 +552,6 @@ def test_a_key_that_was_written_again_alike_keeps_no_outcome_without_direction_o
     world.settle()
 
 
-_ONLY_ONE_CLEANS = "tick 1500; write -1 90 1; sync; clean 1; round; " * 8
 _ENDED_LATER = "write 0 3 8; end 0 1; write -1 90 2; sync; round; start 2; sync; round; tick 150; round"
 A_LATE_ABORT = "round; write -1 0 4; {}write -1 90 4; sync; round; round; {}sync; round; stop 2; end 0 0; sync; round; "
 
@@ -730,80 +581,6 @@ def test_the_value_of_a_transaction_that_a_finding_leaves_gives_no_direction() -
     assert (stands.kind, stands.broker) == ("outcome_contradicts_marker", 4)
 
 
-def test_a_copy_is_looked_for_by_key_though_the_accused_shows_the_record_rightly_again() -> None:
-    """1 is a copy of 2, whose cleaner had taken the value before a rolled-back deletion; 2 is one of 3, uncleaned."""
-    world = World(STANDARD)
-    played(world, f"{A_LATE_ABORT.format('', 'write 0 0 -1; ')}{_ONLY_ONE_CLEANS}{_ENDED_LATER}", 1)
-    played(world, "round" + "; tick 1500; write -1 90 1; sync; clean 2; round" * 6, 2)
-    played(world, f"{ANOTHER_IS_COPIED}", 3)
-    played(world, ONE_IS_COPIED_AGAIN, 6)
-    (stands,) = world.monitor.lifecycle.standing()
-    assert (stands.kind, shown_by_side(stands)) == (
-        "visibility_mismatch",
-        {"no value": [1], "value at offset 0": [2, 3]},
-    )
-    world.settle()
-
-
-def test_a_copy_is_found_by_other_records_though_the_accused_shows_the_first_rightly_again() -> None:
-    """1 is a copy of 2 and has cleaned the first of two rolled-back records; 2 is one of 3, uncleaned."""
-    world = World(STANDARD)
-    two = A_LATE_ABORT.format("write -1 1 4; ", "write 0 0 7; write 0 1 7; ")
-    played(world, f"{two}{_ONLY_ONE_CLEANS}{_ENDED_LATER}", 1)
-    played(world, ANOTHER_IS_COPIED, 2)
-    again = "write -1 0 44; write -1 90 3; sync; round; clean 1; tick 1500; write -1 90 3; sync; clean 1; round"
-    played(world, f"{again}; lead 3; sync; tick 100; round", 2)
-    played(world, "wipe 2 1; sync; tick 100; round", 8)
-    (stands,) = world.monitor.lifecycle.standing()
-    assert (stands.kind, stands.broker, stands.offset) == ("aborted_record_committed", 1, 4)
-    world.settle()
-
-
-def test_one_that_showed_the_same_is_remembered_when_the_finding_comes_to_go_by_a_value() -> None:
-    world = World(STANDARD)
-    played(world, f"{A_LATE_ABORT.format('', 'write 0 0 -1; ')}{_ONLY_ONE_CLEANS}{_ENDED_LATER}", 1)
-    played(world, ANOTHER_IS_COPIED, 3)
-    played(world, "round" + "; tick 1500; write -1 90 1; sync; clean 2; round" * 6, 2)
-    played(world, "lead 3; sync; tick 100; round", 2)
-    played(world, "stop 1; tick 100; round", 2)
-    played(world, "wipe 2 1; sync; tick 100; round", 6)
-    played(world, "start 1; sync; tick 100; round", 20)
-    (stands,) = world.monitor.lifecycle.standing()
-    assert (stands.kind, stands.broker) == ("aborted_record_committed", 1)
-    world.settle()
-
-
-@pytest.mark.parametrize(
-    ("before", "ended", "kind", "own"),
-    [
-        (
-            f"round; write -1 0 4; {_ROLLED_BACK.format('write 0 0 7')}",
-            "write 0 3 8; end 0 1; write -1 90 2; sync; round; round",
-            "aborted_record_committed",
-            "committed",
-        ),
-        (
-            f"round; write -1 0 4; {_ROLLED_BACK.format('write 0 0 7').replace('round; ', '')}round; round; ",
-            "round",
-            "read_committed_frozen",
-            "open",
-        ),
-    ],
-    ids=["committed", "open"],
-)
-def test_one_of_two_copies_that_is_put_right_is_named_no_more(before: str, ended: str, kind: str, own: str) -> None:
-    """1 and 4 are copies of 2, whose cleaner went by a lost index and took the end marker; 2 is put right, then 1."""
-    world = World(OF_FOUR)
-    played(world, f"{before}{_INDEX_LOST.removesuffix('; ')}", 2)
-    played(world, "round" + "; tick 1500; write -1 90 1; sync; clean 2; round" * 8, 2)
-    played(world, ended, 2)
-    played(world, "lead 2; wipe 1 1; wipe 4 1; sync; tick 100; round", 2)
-    played(world, ONE_IS_COPIED_AGAIN, 5)
-    played(world, "wipe 1 1; sync; tick 100; round", 5)
-    (stands,) = world.monitor.lifecycle.standing()
-    assert (stands.kind, stands.broker, shown_by_side(stands)[own]) == (kind, 4, [4])
-
-
 def _stands(world: World) -> list[tuple[str, int]]:
     return [(str(event.kind), event.broker) for event in world.monitor.lifecycle.standing()]
 
@@ -818,46 +595,6 @@ CLEANED = "round" + "; tick 1500; write -1 90 1; sync; clean {0}; round" * 6
 COPIED = "lead {0}; sync; tick 100; round; wipe {1} 1; sync; tick 100; round"
 
 
-@pytest.mark.parametrize("brokers", [BROKERS, (1, 2, 3, 4)], ids=["three", "four"])
-def test_a_replica_that_was_frozen_and_is_right_is_not_accused_by_one_with_another_outcome(
-    brokers: tuple[int, ...],
-) -> None:
-    """3 shows a rolled-back record as committed. Another was copied from it, and held that open; it is copied anew."""
-    world = World(replace(STANDARD, brokers=brokers))
-    if len(brokers) == 3:
-        lapped = "; tick 1500; write -1 90 1; sync; clean 3; round" * 3
-        ended = "write 0 0 7; sync; end 0 0; sync; write -1 90 5; write -1 90 6; sync; round; round"
-        lost = f"{ended}; stop 3; unindex 3 0; unindex 3 1; start 3; sync; round{lapped}"
-        _looked_at(world, f"{lost}; lead 3; sync; tick 100; round; wipe 1 1; sync; tick 100; round")
-        anew = "lead 2; sync; wipe 1 1; sync; tick 100; round"
-    else:
-        begun = "round; write -1 90 4; sync; round; write 1 0 7; sync; round; stop 3; end 1 0; sync; round; "
-        _looked_at(world, f"{begun}{FORGOTTEN.format(1)}lead 1; start 3; sync; round; tick 400; round")
-        _looked_at(world, "lead 3; wipe 4 1; sync; tick 400; round; tick 400; round")
-        _looked_at(
-            world, "lead 2; sync; stop 4; tick 100; round; write 1 3 8; end 1 1; write -1 90 2; sync; round; round"
-        )
-        anew = "lead 2; wipe 4 1; sync; tick 100; round"
-    looked_at_again(world, 3)
-    _looked_at(world, anew)
-    looked_at_again(world, 4)
-    wrong = [("visibility_mismatch", -1)] if len(brokers) == 3 else [("aborted_record_committed", 3)]
-    assert _stands(world) == wrong
-
-
-@pytest.mark.parametrize("frozen", [False, True])
-def test_a_copy_that_lacks_a_value_is_reported_once_the_accused_is_right_and_one_is_frozen(frozen: bool) -> None:
-    world = World(replace(STANDARD, brokers=(1, 2, 3, 4)))
-    if frozen:
-        held = "round; write 1 5 3; sync; round; stop 4; end 1 1; write -1 5 9; sync; round; "
-        cleaned = "tick 1500; write -1 90 1; sync; clean 1; clean 2; clean 3; round; " * 8
-        _looked_at(world, f"{held}{cleaned}start 4; sync; round; tick 400; round; tick 400; round")
-    _a_copy_of_one_that_was_cleaned(world)
-    _looked_at(world, COPIED.format(3, 2))
-    looked_at_again(world, 20)
-    assert ("visibility_mismatch", -1) in _stands(world)
-
-
 def _a_copy_of_one_that_was_cleaned(
     world: World, before: str = "write -1 0 4; ", written: str = "write 0 0 -1; "
 ) -> None:
@@ -869,17 +606,6 @@ def _a_copy_of_one_that_was_cleaned(
     looked_at_again(world, 2)
 
 
-def test_a_copy_that_lacks_a_value_is_reported_though_it_was_away_when_the_accused_healed() -> None:
-    world = World(STANDARD)
-    _a_copy_of_one_that_was_cleaned(world)
-    _looked_at(world, "stop 1; tick 100; round; " + COPIED.format(3, 2))
-    looked_at_again(world, 3)
-    assert _stands(world) == []
-    _looked_at(world, "start 1; sync; tick 100; round")
-    looked_at_again(world, 20)
-    assert _stands(world) == [("visibility_mismatch", -1)]
-
-
 def test_a_copy_that_lacks_the_values_of_many_keys_of_a_transaction_is_reported_for_each() -> None:
     world = World(STANDARD)
     keys = range(100, 120)
@@ -889,41 +615,6 @@ def test_a_copy_that_lacks_the_values_of_many_keys_of_a_transaction_is_reported_
     looked_at_again(world, 20)
     (stands,) = world.monitor.lifecycle.standing()
     assert (stands.broker, tally_of(stands).count) == (-1, len(keys))
-
-
-@pytest.mark.parametrize("first", ["7", "-1"])
-def test_a_transaction_found_by_an_audit_is_one_finding_once_its_first_record_is_cleaned(
-    first: str,
-) -> None:
-    world = World(STANDARD)
-    begun = "round; write -1 0 4; write -1 1 4; write -1 90 4; sync; round; "
-    rolled_back = (
-        f"write 0 0 {first}; write 0 1 7; sync; end 0 0; sync; write -1 90 5; write -1 90 6; sync; round; round"
-    )
-    _looked_at(world, f"{begun}{rolled_back}; stop 2; unindex 2 0; unindex 2 1; start 2; sync; round; audit")
-    _looked_at(world, "write -1 0 44; sync; round" if first == "7" else "round")
-    _looked_at(world, "; ".join(["tick 1500; write -1 90 1; sync; clean 2; round"] * (1 if first == "7" else 3)))
-    _looked_at(world, "audit")
-    looked_at_again(world, 3)
-    assert _stands(world) == [("outcome_contradicts_marker", 2)]
-
-
-@pytest.mark.parametrize("alone", [0, ALONE])
-def test_a_spread_loss_stays_with_the_replica_that_is_unassigned_while_another_is_away(
-    alone: int,
-) -> None:
-    """1 and 2 have missed an ABORT, and 3 is copied from 2."""
-    world = World(replace(STANDARD, alone=alone))
-    missed = "write 0 0 -1; sync; round; stop 2; stop 1; end 0 0; sync; round; "
-    lapped = "tick 1500; write -1 90 1; sync; clean 3; round; " * 7
-    taken = "write 0 3 8; end 0 1; write -1 90 2; sync; round; start 2; start 1; sync; round; tick 150; round; "
-    _looked_at(world, f"{missed}{lapped}{taken}lead 2; sync; tick 100; round; wipe 3 1; sync; tick 100; round")
-    _looked_at(world, "unassign 2; tick 100; round")
-    looked_at_again(world, 3)
-    _looked_at(world, "stop 3; tick 100; round")
-    looked_at_again(world, 3)
-    stands = {(event.broker, str(event.status)) for event in world.monitor.lifecycle.standing()}
-    assert stands == {(1, "confirmed"), (2, "spread")}
 
 
 def test_a_replica_that_copies_a_right_log_is_not_accused_by_another_producers_end_marker() -> None:
@@ -991,63 +682,6 @@ def test_a_finding_on_a_transaction_leaves_what_another_shows_of_any_record_of_i
     assert _stands(world) == [("aborted_record_committed", 1)]
 
 
-def test_a_deletion_that_one_committed_is_held_against_a_copy_whoever_has_aborted_it() -> None:
-    """1 misses the COMMIT and aborts the deletion; 3, away for longer than the cleaner waits, copies what is left."""
-    world = World(STANDARD)
-    begun = "write -1 1 9; stop 3; write 3 1 -1; sync; stop 1; end 3 1; round; tick 200; "
-    cleaned = "".join(f"write -1 90 {value}; clean 2; tick 2001; " for value in (1, 2, 3))
-    for op in parse(f"{begun}{cleaned}write -1 90 4; clean 2; write 3 2 7; end 3 0; start 1; sync; clean 1; stop 2"):
-        world.apply(op)
-    world.settle()
-    assert _stands(world) == [("committed_record_aborted", 1), ("deleted_record_resurrected", 3)]
-
-
-@pytest.mark.parametrize(
-    "read", ["round; ", "read 1 1 999; ", ""], ids=["read", "read as read_committed alone", "unread"]
-)
-def test_a_plain_tombstone_of_a_lost_log_is_not_the_one_that_another_log_aborted_there(read: str) -> None:
-    """2 alone had deleted the key; 1, elected uncleanly, wrote a deletion of it there that was rolled back."""
-    world = World(STANDARD)
-    begun = "write -1 1 9; sync; round; stop 3; stop 1; write -1 1 -1; round; stop 2; usurp 1; write 3 1 -1; end 3 0; "
-    cleaned = "write -1 90 1; {}tick 200; clean 1; write -1 90 2; clean 1; start 3; sync; round; tick 200; round; "
-    _looked_at(world, begun + cleaned.format(read) + "tick 200; round; round")
-    looked_at_again(world, 3)
-    assert _stands(world) == []
-    _looked_at(world, "start 2; sync; round; tick 200; round")
-    looked_at_again(world, 3)
-    assert _stands(world) == []
-
-
-def test_a_deletion_whose_commit_an_unclean_election_has_cut_accuses_nobody() -> None:
-    """2 alone had the COMMIT; 1, elected uncleanly, aborted the deletion, and 3 and then 1 are copied anew."""
-    world = World(STANDARD)
-    begun = "write -1 1 9; sync; stop 3; round; write 3 1 -1; sync; stop 1; end 3 1; sync; round; stop 2; usurp 1; "
-    aborted = "write -1 90 1; end 3 0; write -1 90 2; tick 200; clean 1; write -1 90 3; clean 1; start 3; sync; "
-    _looked_at(world, begun + aborted + "lead 3; sync; wipe 1 1; sync; round; tick 200; round; tick 200; round; round")
-    looked_at_again(world, 3)
-    _looked_at(world, "start 2; sync; round; tick 200; round")
-    looked_at_again(world, 4)
-    assert _stands(world) == []
-    world.settle()
-
-
-@pytest.mark.parametrize("limit", [1, 2])
-def test_a_deletion_is_held_against_a_copy_of_one_that_aborted_and_cleaned_it_unread(limit: int) -> None:
-    """1 misses the COMMIT of two records; its reader saw one, or both, before the cleaner took them. 3 copies 1."""
-    world = World(STANDARD)
-    waited = "tick 900; round; tick 900; round; tick 500; "
-    cleaned = "".join(f"write -1 90 {value}; clean 2; round; {waited}" for value in (1, 2, 3))
-    begun = "write -1 1 9; sync; round; stop 3; write 3 0 7; write 3 1 -1; sync; round; stop 1; end 3 1; round; "
-    aborted = (
-        f"write -1 0 8; tick 200; {cleaned}write -1 90 4; clean 2; round; write 3 2 7; end 3 0; round; start 1; sync; "
-    )
-    copied = f"read 0 1 999; read 1 1 {limit}; clean 1; round; stop 2; start 3; sync; start 2; sync; "
-    _looked_at(world, begun + aborted + copied + "tick 150; round; " * 2 + "tick 150; round")
-    looked_at_again(world, 4)
-    assert _stands(world) == [("committed_record_aborted", 1), ("deleted_record_resurrected", 3)]
-    world.settle()
-
-
 @pytest.mark.parametrize("written", ["", "write -1 5 5; "], ids=["directly behind", "further up"])
 @pytest.mark.parametrize(
     "new", ["write -1 4 4; write -1 5 6; end 0 1; write -1 2 7", "end 0 1"], ids=["longer", "short"]
@@ -1065,21 +699,6 @@ def test_who_contradicted_an_end_marker_that_an_unclean_election_has_cut_is_accu
     (ended,) = [e for e in world.monitor.events if e.status is FindingStatus.RESOLVED]
     assert evidence_of(ended)["resolution"] in ("outcome_not_proven", "healed")
     assert "log start" not in ended.summary, "nothing was deleted"
-    world.settle()
-
-
-@pytest.mark.parametrize("left", ["unassign 1", "unassign 1; unassign 3"], ids=["two", "three"])
-def test_a_deletion_that_was_read_in_time_is_held_against_the_only_replica_that_is_left(left: str) -> None:
-    """2 copies what is left, and the others are taken off before its suspect is decided."""
-    brokers = (1, 2, 3) if "3" in left else (1, 2)
-    world = World(replace(_MOVING, brokers=brokers, hosts=brokers))
-    cleaned = "".join(f"clean {broker}; " for broker in brokers if broker != 2)
-    rows = "tick 700; round; tick 700; round; tick 700; round; "
-    lost = "write -1 1 9; sync; round; stop 2; write -1 1 -1; sync; round; tick 200; "
-    away = "".join(f"write -1 90 {value}; sync; {cleaned}round; {rows}" for value in range(4))
-    back = "start 2; sync; read 0 2 1000; read 1 2 1000; batch 10; "
-    _looked_at(world, f"{lost}{away}{back}{left}; round; tick 200; round; tick 200; round; tick 300; round")
-    assert _last_events(world) == {("spread", "deleted_record_resurrected", 2)}
     world.settle()
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from parallax import check as module
 from parallax.check import Line, Result, _storage, check, exit_code
-from parallax.config import Settings, validate
+from parallax.config import Settings
 from parallax.guard.holds import Change, Event, EventKind
 from parallax.guard.table import GuardTable
 from parallax.model import MissingRight, TopicPartition
@@ -29,8 +29,10 @@ from parallax.replica.types import Greeting, LogDir, ProducerState, TransactionL
 from parallax.views.binding import bind
 from parallax.views.outages import Outage, Turn, longest_outages, outages
 from parallax.views.pause import pause
-from tests.pages import Job, progress
-from tests.unit.guard.recording import history, record
+from tests.builders.coverage import progress
+from tests.builders.settings import settings_of
+from tests.pages import Job
+from tests.unit.guard.recording import history, write
 
 PLACE = PartitionMetadata(1, 0, (1, 2), (1, 2))
 CONFIGS = {"cleanup.policy": "compact", "delete.retention.ms": "86400000", "remote.storage.enable": "false"}
@@ -118,13 +120,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def of(tmp_path: Path, **sections: Any) -> Settings:
-    document: dict[str, Any] = {
-        "kafka": {"bootstrap.servers": "one:9092"},
-        "topics": {"include": ["orders"]},
-        "storage": {"path": str(tmp_path / "data")},
-        "alerting": {"metrics_port": 0},
-    }
-    return validate(document | sections)
+    return settings_of(tmp_path / "data", **({"alerting": {"metrics_port": 0}} | sections))
 
 
 def lines(monkeypatch: pytest.MonkeyPatch, settings: Settings, **cluster: Any) -> dict[str, Line]:
@@ -362,7 +358,7 @@ def test_replicas_that_were_absent_when_anything_was_recorded_last_are_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     storage = tmp_path / "data"
-    record(storage, *history(away_from=60_000, until=180_000))
+    write(storage, *history(away_from=60_000, until=180_000))
     line = lines(monkeypatch, of(tmp_path))["absences"]
     assert (line.result, "1 of broker 2; what 1 of them lack may be gone by now" in line.text) == (Result.NOTE, True)
     for file in (storage / "replica_progress").rglob("*.parquet"):

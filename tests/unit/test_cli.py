@@ -29,10 +29,11 @@ from parallax.lab.errors import LabError
 from parallax.lab.scenarios import ExpectedFinding, ScenarioResult
 from parallax.lab.watched import recorded_by
 from parallax.model import FindingKind, FindingStatus
-from tests.pages import Job, progress
+from tests.builders.coverage import progress
+from tests.builders.findings import EVENT
+from tests.pages import Job
 
 sys.path.append(str(Path(__file__).parent / "findings"))
-from tests.unit.findings.events import EVENT
 
 STANDS = replace(EVENT, finding_id="a" * 32)
 OVER = replace(EVENT, finding_id="b" * 32, status=FindingStatus.RESOLVED)

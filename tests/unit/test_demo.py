@@ -27,9 +27,9 @@ from parallax.guard.words import SAID
 from parallax.lab.scenarios import SCENARIOS, ExpectedFinding
 from parallax.model import FindingKind
 from parallax.views.binding import bind
+from tests.builders.findings import EVENT
 
 sys.path.append(str(Path(__file__).parent / "findings"))
-from tests.unit.findings.events import EVENT
 
 FOUND = replace(EVENT, finding_id="a" * 32)
 OTHER = replace(EVENT, finding_id="b" * 32, topic="control.other")

@@ -13,13 +13,13 @@ import structlog
 
 import parallax
 from parallax.audit.spot import Checked, Spot
-from parallax.guard.clock import Absence, Late, Presence, Unclear
+from parallax.guard.clock import Unclear
 from parallax.guard.holds import EventKind
 from parallax.guard.timekeeper import _words
 from parallax.guard.words import SAID
 from parallax.logs import FIELDS, configure_logging
-from parallax.model import TopicPartition
 from parallax.shell import Shell
+from tests.builders.absences import absence, late
 
 PACKAGE = Path(parallax.__file__).parent
 LEVELS = ("info", "warning", "error", "exception", "critical")
@@ -132,15 +132,14 @@ def test_no_event_has_a_field_of_which_nothing_is_known() -> None:
 
 
 def test_replicas_that_were_back_too_late_are_told_of_with_the_command_that_says_more() -> None:
-    shell, place = Shell(config="/etc/parallax.yaml"), TopicPartition("orders", 0)
-    absence = Absence(place, 2, Presence.BEHIND, 10, 5_000, 60_000, 65_000, None)
-    said = _words([Late(place, 2, 70_000, absence)], shell)
+    shell = Shell(config="/etc/parallax.yaml")
+    said = _words([late(absence(2))], shell)
     assert (said["kept_until"], said["topics"]) == ("1970-01-01 00:01:05 UTC", "orders")
     assert said["what"].endswith(": parallax audit --topic orders --partition 0 -c /etc/parallax.yaml")
-    others = [Late(TopicPartition("orders", n), 2, 70_000, absence) for n in range(3)]
+    others = [late(absence(2, partition=n)) for n in range(3)]
     assert _words(others, shell)["what"].endswith(": parallax audit -c /etc/parallax.yaml")
-    unclear = Absence(place, 2, Presence.AWAY, 10, 5_000, None, None, Unclear.SETTINGS)
-    assert _words([Late(place, 2, 70_000, unclear)], shell)["why"] == "the settings of the topic cannot be read"
+    unclear = absence(2, retention_ms=None, bound_ms=None, unclear=Unclear.SETTINGS)
+    assert _words([late(unclear)], shell)["why"] == "the settings of the topic cannot be read"
 
 
 def test_what_became_of_records_that_were_asked_for_again_is_a_sentence() -> None:

@@ -11,6 +11,7 @@ from parallax.model import MissingRight
 from parallax.preflight import check_cluster
 from parallax.replica.client import PartitionMetadata, TopicMetadata, Watermarks
 from parallax.replica.errors import NotHosted, ReplicaError, Unauthorized, UnknownTopic
+from tests.builders.settings import settings_of
 
 PLACE = PartitionMetadata(1, 0, (1, 2), (1, 2))
 
@@ -47,10 +48,7 @@ class Client:
 
 
 def settings(**topics: Any) -> Settings:
-    chosen = topics or {"include": ["orders", "customers"]}
-    return Settings.model_validate(
-        {"kafka": {"bootstrap.servers": "one:9092"}, "topics": chosen, "storage": {"path": "data"}}
-    )
+    return settings_of(topics=topics or {"include": ["orders", "customers"]})
 
 
 def check(client: Client, **topics: Any) -> Mapping[str, Unauthorized]:

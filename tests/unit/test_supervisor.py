@@ -10,15 +10,9 @@ import structlog
 from parallax.config import SupervisorSettings
 from parallax.lab.waiting import until
 from parallax.supervisor import QueryReport, Supervised, Supervisor
+from tests.builders.clock import Clock
 
 SETTINGS = SupervisorSettings(restart_backoff_ms=1000, restart_backoff_max_ms=4000, no_progress_deadline_s=10)
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Commanded:
@@ -54,7 +48,7 @@ class Nominal(Random):
 
 class Bench:
     def __init__(self) -> None:
-        self.clock = Clock()
+        self.clock = Clock(0.0)
         self.started: list[Commanded] = []
         self.refuse: Exception | None = None
         self.activity: Any = None
@@ -147,7 +141,7 @@ def test_a_query_that_stands_still_past_the_deadline_is_stopped_and_restarted(be
 
 
 def test_where_a_query_cannot_be_stopped_the_last_resort_is_taken_and_it_starts_again() -> None:
-    clock, release, started = Clock(), threading.Event(), list[Commanded]()
+    clock, release, started = Clock(0.0), threading.Event(), list[Commanded]()
 
     class Stuck(Commanded):
         def stop(self) -> None:
@@ -175,7 +169,7 @@ def test_where_a_query_cannot_be_stopped_the_last_resort_is_taken_and_it_starts_
 
 
 def test_what_does_not_answer_at_all_is_ended_and_its_queries_start_again() -> None:
-    clock, release, started = Clock(), threading.Event(), list[Commanded]()
+    clock, release, started = Clock(0.0), threading.Event(), list[Commanded]()
 
     def asked(_: Any) -> bool:
         release.wait(30)
@@ -227,7 +221,7 @@ def test_one_query_that_cannot_start_does_not_keep_the_other_from_running() -> N
 
     reports: list[QueryReport] = []
     queries = [Supervised("bad", bad), Supervised("good", good)]
-    Supervisor(queries, SETTINGS, reports.append, clock=Clock()).look()
+    Supervisor(queries, SETTINGS, reports.append, clock=Clock(0.0)).look()
     assert [report.up for report in reports] == [False, True]
 
 
@@ -239,7 +233,7 @@ def test_stop_stops_every_query(bench: Bench) -> None:
 
 def test_what_mends_a_checkpoint_is_asked_before_each_start_and_what_it_did_is_counted() -> None:
     asked: list[tuple[int, str | None]] = []
-    clock = Clock()
+    clock = Clock(0.0)
 
     def start() -> Commanded:
         raise ValueError("cannot start")

@@ -1,4 +1,4 @@
-"""The tests read well: what they share is beside them, and their names are short."""
+"""The tests read well: what they share is beside them and made in one place, and their names are short."""
 
 from __future__ import annotations
 
@@ -38,6 +38,30 @@ def test_no_module_imports_a_module_of_tests() -> None:
 )
 def test_each_way_to_import_a_module_of_tests_is_noticed(code: str) -> None:
     assert modules_of_tests(code)
+
+
+BUILT = {"Absence", "Coverage", "Finding"}
+"""Classes with so many fields that a test which gives all of them hides what matters to it: see ``tests/builders``."""
+
+
+def built_by_hand(code: str) -> set[str]:
+    """Which of these a module makes itself."""
+    tree = ast.parse(code)
+    product = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("parallax.")]
+    known = {alias.name for node in product for alias in node.names} & BUILT
+    called = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    return known & called
+
+
+def test_what_has_many_fields_is_made_by_the_builders_alone() -> None:
+    modules = [path for path in MODULES if path.relative_to(TESTS).parts[0] in ("unit", "e2e")]
+    found = {path.relative_to(TESTS).as_posix(): built_by_hand(path.read_text()) for path in modules}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_what_is_made_by_hand_is_noticed() -> None:
+    assert built_by_hand("from parallax.findings.finding import Finding\nONE = Finding(1)") == {"Finding"}
+    assert built_by_hand("from parallax.findings.finding import Finding\nONE: Finding") == set()
 
 
 LONGEST = 89

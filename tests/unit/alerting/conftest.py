@@ -6,8 +6,8 @@ import pytest
 
 from parallax.alerting.state import MonitorState
 from parallax.alerting.status import Condition, Watch
+from tests.builders.clock import Clock
 from tests.unit.alerting.monitored import Monitor
-from tests.unit.alerting.reported import Clock
 
 
 @pytest.fixture

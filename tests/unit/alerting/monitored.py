@@ -9,8 +9,9 @@ from parallax.alerting.status import Status, Watch
 from parallax.compare.suspect import Coverage
 from parallax.findings.happenings import FindingsStatus
 from parallax.model import IsolationLevel
-from tests.pages import BROKERS, coverage, progress
-from tests.unit.alerting.reported import Clock, Report
+from tests.builders.clock import Clock
+from tests.builders.coverage import BROKERS, coverage, progress
+from tests.unit.alerting.reported import Report
 
 LEVELS = tuple(IsolationLevel)
 

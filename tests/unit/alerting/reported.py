@@ -11,15 +11,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from parallax.alerting.collector import ParallaxCollector
 from parallax.alerting.state import MonitorState
-from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange
+from parallax.compare.suspect import Coverage, DeferredRange
 from parallax.model import UnknownReason
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.builders.coverage import broker, coverage
 
 
 @dataclass
@@ -33,20 +27,18 @@ class Report:
     checkpoints_set_aside: int = 1
 
 
-def coverage(**fields: Any) -> Coverage:
-    broker = BrokerCoverage(2, True, 100, 90, 100, 90, 0, 101, 7.5)
+def in_part(**fields: Any) -> Coverage:
+    """A partition in which broker 2 is behind, and what that shows of some offsets is waited for."""
+    behind = broker(2, read_committed=90, last_stable_offset=90, log_end_offset=101, frozen_for_s=7.5)
     base: dict[str, Any] = {
-        "topic": "orders",
-        "partition": 0,
         "compared_up_to": (100, 90),
         "unknown": {UnknownReason.NOT_READ_YET: (0, 10)},
         "deferred": (DeferredRange(1, 20, 25), DeferredRange(1, 95, -1)),
-        "candidates": 0,
         "state_bytes": 512,
-        "brokers": (broker,),
+        "brokers": (behind,),
         "compared_at": 999_000,
     }
-    return Coverage(**(base | fields))
+    return coverage(**(base | fields))
 
 
 class Samples(dict[tuple[str, frozenset[str]], float]):

@@ -20,7 +20,7 @@ from parallax.findings.happenings import FindingsStatus
 from parallax.model import MissingRight, TopicPartition, UnknownReason
 from parallax.source.feedback import ALL
 from parallax.views.pause import Pause
-from tests.pages import BROKERS, broker, progress
+from tests.builders.coverage import BROKERS, broker, progress
 from tests.unit.alerting.monitored import Monitor
 from tests.unit.alerting.reported import Report, samples
 

@@ -27,7 +27,7 @@ from parallax.findings.hanging_life import Hanging
 from parallax.findings.hanging_watch import Standstill
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
-from parallax.guard.clock import Absence, Late, Presence, Unclear
+from parallax.guard.clock import Presence, Unclear
 from parallax.guard.endings import Outage
 from parallax.guard.holds import Event, EventKind, Hold, Phase
 from parallax.guard.outages import Outages
@@ -37,8 +37,11 @@ from parallax.shell import Shell
 from parallax.source.feedback import ALL
 from parallax.views.pause import Pause
 from parallax.views.tables import TableSize
-from tests.samples import finding
-from tests.unit.alerting.reported import Clock, Report, coverage, samples
+from tests.builders.absences import absence, late
+from tests.builders.clock import Clock
+from tests.builders.coverage import progress
+from tests.builders.findings import finding
+from tests.unit.alerting.reported import Report, in_part, samples
 
 NAMES = {
     "audit_last_timestamp_seconds",
@@ -168,10 +171,8 @@ LABEL = ("read_committed_frozen", "critical", "orders", 0, 2)
 AUDIT = AuditReport("brokers", 900.0, 950.0, (PartitionResult("orders", 0, Result.UNKNOWN),), {2: 4096})
 
 
-def progress(**fields: Any) -> dict[str, Any]:
-    base = {"topic": "orders", "partition": 0, "broker": 2, "reachable": True}
-    offsets = {"high_watermark": 100, "last_stable_offset": 100, "log_start_offset": 0, "log_end_offset": 101}
-    return base | offsets | fields
+def reported(**fields: Any) -> dict[str, Any]:
+    return progress(**({"broker": 2, "log_end_offset": 101} | fields))
 
 
 REFUSED: dict[str, Any] = {
@@ -208,9 +209,9 @@ INCIDENT = replace(
 @pytest.fixture
 def full(state: MonitorState) -> MonitorState:
     state.update_storage_id("0123456789abcdef")
-    state.update_progress([progress(), progress(partition=1, **REFUSED)])
+    state.update_progress([reported(), reported(partition=1, **REFUSED)])
     state.update_positions(IsolationLevel.READ_COMMITTED, {("orders", 0, 2): 90})
-    state.update_coverage([coverage()])
+    state.update_coverage([in_part()])
     state.update_query(Report())
     status = FindingsStatus(
         acknowledged=(replace(FINDING, finding_id="d", status=FindingStatus.ACKNOWLEDGED),),
@@ -227,10 +228,10 @@ def full(state: MonitorState) -> MonitorState:
     state.update_maintenance("read_committed", None)
     state.update_audit(AUDIT)
     state.spot_checked({"aborted": 1})
-    absence = Absence(TopicPartition("orders", 0), 2, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
-    unclear = replace(absence, broker=3, bound_ms=None, unclear=Unclear.SETTINGS)
+    away = absence(2)
+    unclear = absence(3, bound_ms=None, unclear=Unclear.SETTINGS)
     ended = Outage(2, 5_000, ended_ms=9_000)
-    state.update_absences(Absences((absence, unclear), (Late(absence.place, 1, 9_000, absence),), (ended,)))
+    state.update_absences(Absences((away, unclear), (late(away, broker=1),), (ended,)))
     hold = Hold("h", "orders", "a", 5_000, 5_000, Phase.HELD, 2, (), frozenset())
     refused = Event(EventKind.REFUSED, "", "orders", "a", 5_000)
     state.update_guard(GuardStatus((hold,), (refused,), frozenset(), {"held": 3}, {"orders": 4096}))
@@ -242,7 +243,7 @@ def full(state: MonitorState) -> MonitorState:
 
 def test_a_partition_that_could_not_be_compared_is_counted(state: MonitorState) -> None:
     for error in ("ValueError: 1", "", "ValueError: 2"):
-        state.update_coverage([coverage(error=error), coverage(partition=1)])
+        state.update_coverage([in_part(error=error), in_part(partition=1)])
     found = samples(state)
     assert found["comparison_partition_errors_total", ("orders", "0")] == 2
     assert ("comparison_partition_errors_total", frozenset(("orders", "1"))) not in found
@@ -293,11 +294,12 @@ def test_upkeep_is_counted_by_how_it_ended_with_the_size_of_each_table(full: Mon
 
 
 def test_an_absent_replica_has_its_bound_or_the_reason_for_none(state: MonitorState) -> None:
-    away = Absence(TopicPartition("orders", 0), 2, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
-    added = Absence(TopicPartition("orders", 1), 3, Presence.COPYING, 0, 7_000, 60_000, None, Unclear.COPYING)
-    late = Late(away.place, 1, 9_000, replace(away, broker=1))
-    state.update_progress([progress(), progress(partition=1)])
-    state.update_absences(Absences((away, added), (late,)))
+    away = absence(2)
+    added = absence(
+        3, partition=1, presence=Presence.COPYING, lacks_from=0, since_ms=7_000, bound_ms=None, unclear=Unclear.COPYING
+    )
+    state.update_progress([reported(), reported(partition=1)])
+    state.update_absences(Absences((away, added), (late(replace(away, broker=1)),)))
     found = samples(state)
     assert found["replica_absent_since_timestamp_seconds", ("orders", "0", "2", "away")] == 5
     assert found["replica_removal_bound_timestamp_seconds", ("orders", "0", "2")] == 65
@@ -306,7 +308,7 @@ def test_an_absent_replica_has_its_bound_or_the_reason_for_none(state: MonitorSt
     assert ("replica_removal_bound_timestamp_seconds", frozenset(("orders", "1", "3"))) not in found
     assert ("replica_removal_bound_unknown", frozenset(("orders", "0", "2", "None"))) not in found
     short = replace(away, unclear=Unclear.NO_TIME)
-    state.update_absences(Absences((short,), (Late(away.place, 1, 9_000, replace(short, broker=1)),)))
+    state.update_absences(Absences((short,), (late(replace(short, broker=1)),)))
     found = samples(state)
     assert ("replica_removal_bound_timestamp_seconds", ("orders", "0", "2")) not in found
     assert found["replica_removal_bound_unknown", ("orders", "0", "2", "no_time")] == 1
@@ -316,16 +318,16 @@ def test_an_absent_replica_has_its_bound_or_the_reason_for_none(state: MonitorSt
 
 
 def test_the_outage_of_a_broker_is_told_in_words_and_what_came_of_it(state: MonitorState) -> None:
-    known, away = Outages(), Absence(TopicPartition("orders", 0), 2, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
-    state.update_progress([progress()])
+    known, away = Outages(), absence(2)
+    state.update_progress([reported()])
     known.see([away], [], 70_000)
     state.update_absences(Absences((away,), outages=known.all))
     (labels,) = outage_info(state)
     assert labels["headline"] == "Broker 2 has been away for too long (orders)"
     assert "1 replica of it (orders) lacks may be gone from the others since 1970-01-01 00:01:05 UTC" in labels["now"]
-    late = Late(away.place, 2, 80_000, away)
-    known.see([], [late], 80_000)
-    state.update_absences(Absences(late=(late,), outages=known.all))
+    back = late(away, 80_000)
+    known.see([], [back], 80_000)
+    state.update_absences(Absences(late=(back,), outages=known.all))
     (labels,) = outage_info(state)
     assert labels["headline"] == "Broker 2 was back too late (orders)"
     known.audited({away.place: Result.CONSISTENT})
@@ -407,23 +409,23 @@ class TestStandstills:
         self, state: MonitorState, clock: Clock
     ) -> None:
         for broker, stable in ((1, 50), (2, 50), (3, 40)):
-            state.update_progress([progress(broker=broker, last_stable_offset=stable)])
+            state.update_progress([reported(broker=broker, last_stable_offset=stable)])
             clock.now += 10
         since = clock.now - 20
         assert state.standstills() == {TopicPartition("orders", 0): Standstill(50, since, since)}
-        state.update_progress([progress(broker=1, last_stable_offset=60, high_watermark=60)])
+        state.update_progress([reported(broker=1, last_stable_offset=60, high_watermark=60)])
         assert state.standstills() == {TopicPartition("orders", 0): Standstill(60, None, clock.now)}
 
     def test_nothing_stands_where_all_is_stable(self, state: MonitorState) -> None:
-        state.update_progress([progress()])
+        state.update_progress([reported()])
         (stands,) = state.standstills().values()
-        assert (stands.offset, stands.since) == (progress()["last_stable_offset"], None)
+        assert (stands.offset, stands.since) == (reported()["last_stable_offset"], None)
 
     def test_a_replica_that_does_not_answer_has_not_shown_it_again(self, state: MonitorState, clock: Clock) -> None:
-        state.update_progress([progress(last_stable_offset=50, log_start_offset=7)])
+        state.update_progress([reported(last_stable_offset=50, log_start_offset=7)])
         began = clock.now
         clock.now += 60
-        state.update_progress([progress(reachable=False, last_stable_offset=None)])
+        state.update_progress([reported(reachable=False, last_stable_offset=None)])
         assert state.standstills() == {TopicPartition("orders", 0): Standstill(50, began, began, 7)}
 
 
@@ -643,7 +645,7 @@ def test_coverage_is_reported_by_isolation_level(full: MonitorState) -> None:
 
 def test_lag_is_measured_to_what_the_isolation_level_shows_and_is_never_negative(state: MonitorState) -> None:
     replica = ("orders", 0, 2)
-    state.update_progress([progress(high_watermark=100, last_stable_offset=60)])
+    state.update_progress([reported(high_watermark=100, last_stable_offset=60)])
     state.update_positions(IsolationLevel.READ_UNCOMMITTED, {replica: 100})
     state.update_positions(IsolationLevel.READ_COMMITTED, {replica: 55})
     assert samples(state)["view_lag_offsets", ("orders", "0", "2", "read_uncommitted")] == 0
@@ -657,7 +659,7 @@ def test_a_stable_offset_stalls_while_it_stands_behind_the_high_watermark(state:
 
     def after(seconds: float, **fields: int) -> float:
         clock.now += seconds
-        state.update_progress([progress(**fields)])
+        state.update_progress([reported(**fields)])
         return samples(state)[name]
 
     assert after(0, high_watermark=100, last_stable_offset=100) == 0
@@ -670,8 +672,8 @@ def test_a_stable_offset_stalls_while_it_stands_behind_the_high_watermark(state:
 
 
 def test_a_broker_that_does_not_answer_keeps_its_last_offsets_and_is_unreachable(state: MonitorState) -> None:
-    state.update_progress([progress()])
-    gone = progress(reachable=False, high_watermark=None, last_stable_offset=None)
+    state.update_progress([reported()])
+    gone = reported(reachable=False, high_watermark=None, last_stable_offset=None)
     state.update_progress([gone | {"log_start_offset": None, "log_end_offset": None}])
     found = samples(state)
     assert found["broker_reachable", ("2",)] == 0
@@ -679,22 +681,22 @@ def test_a_broker_that_does_not_answer_keeps_its_last_offsets_and_is_unreachable
 
 
 def test_a_broker_that_no_partition_is_assigned_to_any_more_is_forgotten(state: MonitorState, clock: Clock) -> None:
-    away = {**dict.fromkeys(REFUSED.keys() & progress().keys()), "reachable": False, "problem": "unreachable"}
-    rows = [progress(replicas=[2, 4]), progress(broker=4, replicas=[2, 4]) | away]
+    away = {**dict.fromkeys(REFUSED.keys() & reported().keys()), "reachable": False, "problem": "unreachable"}
+    rows = [reported(replicas=[2, 4]), reported(broker=4, replicas=[2, 4]) | away]
     for _ in range(2):
         state.update_progress(rows)
         assert samples(state)["broker_reachable", ("4",)] == 0, "as long as it is assigned to"
         clock.now += 3600
-    state.update_progress([progress(replicas=[2, 3]), progress(broker=3, replicas=[2, 3])])
+    state.update_progress([reported(replicas=[2, 3]), reported(broker=3, replicas=[2, 3])])
     found = samples(state)
     assert ("broker_reachable", frozenset({"4"})) not in found
     assert (found["broker_reachable", ("2",)], found["broker_reachable", ("3",)]) == (1, 1)
 
 
 def test_a_broker_whose_topics_are_all_gone_is_forgotten(state: MonitorState, clock: Clock) -> None:
-    state.update_progress([progress(), progress(topic="old", broker=4)])
+    state.update_progress([reported(), reported(topic="old", broker=4)])
     clock.now += 601
-    state.update_progress([progress()])
+    state.update_progress([reported()])
     found = samples(state)
     assert ("broker_reachable", frozenset({"4"})) not in found
     assert found["broker_reachable", ("2",)] == 1
@@ -721,7 +723,7 @@ def test_before_anything_is_known_nothing_is_made_up(state: MonitorState) -> Non
 
 
 def test_the_comparison_alone_tells_of_the_replicas_where_progress_is_not_handed_in(state: MonitorState) -> None:
-    state.update_coverage([coverage()])
+    state.update_coverage([in_part()])
     found = samples(state)
     assert found["replica_high_watermark", ("orders", "0", "2")] == 100
     assert found["view_position", ("orders", "0", "2", "read_committed")] == 90
@@ -731,7 +733,7 @@ def test_the_comparison_alone_tells_of_the_replicas_where_progress_is_not_handed
 class TestInitialReading:
     def row(self, broker: int, high: int = 10, stable: int = 8, **more: Any) -> dict[str, Any]:
         fields = {"broker": broker, "high_watermark": high, "last_stable_offset": stable, "replicas": [1, 2]}
-        return progress(**fields | more)
+        return reported(**fields | more)
 
     def read(self, state: MonitorState, broker: int, uncommitted: int, committed: int) -> None:
         replica = ("orders", 0, broker)
@@ -783,7 +785,7 @@ class TestInitialReading:
 
 
 def test_a_replica_that_may_not_be_read_is_unauthorized_and_its_broker_is_reachable(state: MonitorState) -> None:
-    state.update_progress([progress(**REFUSED)])
+    state.update_progress([reported(**REFUSED)])
     found = samples(state)
     assert found["unauthorized_replicas", ("orders", "read")] == 1
     assert found["broker_reachable", ("2",)] == 1
@@ -791,40 +793,40 @@ def test_a_replica_that_may_not_be_read_is_unauthorized_and_its_broker_is_reacha
 
 def test_what_may_not_be_read_is_unknown_up_to_the_end_of_the_log_and_at_least_one_offset(state: MonitorState) -> None:
     committed = IsolationLevel.READ_COMMITTED
-    state.update_progress([progress()])
-    state.update_coverage([coverage(unknown={})])
+    state.update_progress([reported()])
+    state.update_coverage([in_part(unknown={})])
     state.update_positions(committed, {("orders", 0, 2): 90, ("orders", 0, 1): 100})
-    state.update_progress([progress(**REFUSED)])
+    state.update_progress([reported(**REFUSED)])
     unknown = "unknown_offsets", ("orders", "0", "read_committed", "unauthorized")
     assert samples(state)[unknown] == 1
-    state.update_progress([progress(**{**REFUSED, "log_end_offset": 200})])
+    state.update_progress([reported(**{**REFUSED, "log_end_offset": 200})])
     assert samples(state)[unknown] == 100, "what lies beyond the furthest reader"
 
 
 def test_where_a_right_is_granted_again_nothing_is_left_of_it_but_a_zero(state: MonitorState) -> None:
-    state.update_progress([progress(**REFUSED)])
-    state.update_progress([progress()])
-    state.update_coverage([coverage(unknown={})])
+    state.update_progress([reported(**REFUSED)])
+    state.update_progress([reported()])
+    state.update_coverage([in_part(unknown={})])
     found = samples(state)
     assert found["unauthorized_replicas", ("orders", "read")] == 0
     assert found["unknown_offsets", ("orders", "0", "read_committed", "unauthorized")] == 0
 
 
 def test_a_replica_that_may_not_be_read_has_no_lag_that_anybody_could_tell(state: MonitorState) -> None:
-    state.update_progress([progress()])
+    state.update_progress([reported()])
     state.update_positions(IsolationLevel.READ_COMMITTED, {("orders", 0, 2): 100})
-    state.update_progress([progress(**REFUSED)])
+    state.update_progress([reported(**REFUSED)])
     assert not [name for name, _ in samples(state) if name in ("view_lag_offsets", "replica_high_watermark")]
 
 
 def test_one_replica_without_an_answer_does_not_make_its_broker_unreachable(state: MonitorState) -> None:
-    lost_disk = progress(partition=1, reachable=False, problem="not_hosted", missing_right=None)
-    state.update_progress([progress(), lost_disk])
+    lost_disk = reported(partition=1, reachable=False, problem="not_hosted", missing_right=None)
+    state.update_progress([reported(), lost_disk])
     assert samples(state)["broker_reachable", ("2",)] == 1
 
 
 def test_a_replica_of_a_deleted_topic_is_unauthorized_no_longer(state: MonitorState, clock: Clock) -> None:
-    state.update_progress([progress(**REFUSED)])
+    state.update_progress([reported(**REFUSED)])
     clock.now += 599
     assert samples(state)["unauthorized_replicas", ("orders", "read")] == 1
     clock.now += 2
@@ -840,27 +842,27 @@ def looked(state: MonitorState, at: float) -> None:
 def test_while_there_is_nothing_to_compare_looking_for_more_is_a_sign_of_life(
     state: MonitorState, clock: Clock
 ) -> None:
-    state.update_coverage([coverage(compared_at=int(clock.now * 1000))])
+    state.update_coverage([in_part(compared_at=int(clock.now * 1000))])
     looked(state, clock.now + 30)
     assert state.snapshot().heartbeat == clock.now + 30
 
 
 def test_what_was_recorded_and_never_compared_is_no_sign_of_life(state: MonitorState, clock: Clock) -> None:
-    state.update_coverage([coverage(compared_at=int(clock.now * 1000))])
+    state.update_coverage([in_part(compared_at=int(clock.now * 1000))])
     state.update_positions(IsolationLevel.READ_COMMITTED, {("orders", 0, 1): 7})
     looked(state, clock.now + 30)
     assert state.snapshot().heartbeat == clock.now
 
 
 def test_a_query_that_does_not_look_is_no_sign_of_life(state: MonitorState, clock: Clock) -> None:
-    state.update_coverage([coverage(compared_at=int(clock.now * 1000))])
+    state.update_coverage([in_part(compared_at=int(clock.now * 1000))])
     looked(state, clock.now + 30)
     state.update_query(replace(Report(), name="progress", last_progress=clock.now - 60))
     assert state.snapshot().heartbeat == clock.now
 
 
 def test_that_nothing_comes_for_ever_is_no_sign_of_life(state: MonitorState, clock: Clock) -> None:
-    state.update_coverage([coverage(compared_at=int(clock.now * 1000))])
+    state.update_coverage([in_part(compared_at=int(clock.now * 1000))])
     looked(state, clock.now + 3600)
     assert state.snapshot().heartbeat == clock.now + 450
 

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from parallax.alerting.collector import ParallaxCollector
 from parallax.alerting.detail import LASTING_S, SHOWN_S, Lasting, Series
 from parallax.alerting.state import MonitorState
-from parallax.compare.suspect import BrokerCoverage, Coverage
+from parallax.compare.suspect import Coverage
 from parallax.findings.happenings import FindingsStatus
 from parallax.model import IsolationLevel, UnknownReason
-from tests.samples import finding
+from tests.builders.clock import Clock
+from tests.builders.coverage import broker, coverage, progress
+from tests.builders.findings import finding
 
 STEP_S = 60.0
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Job:
@@ -39,9 +32,9 @@ class Job:
     def scrape(self) -> dict[str, dict[tuple[str, ...], float]]:
         """The samples by name, and by the values of their labels."""
         replicas = [(n, b) for n in range(self.partitions) for b in (1, 2)]
-        self.state.update_progress([progress(n, b) for n, b in replicas])
+        self.state.update_progress([progress("t", n, b) for n, b in replicas])
         for level in IsolationLevel:
-            read = {("t", n, b): 10 - self.lag.get(n, 0) for n, b in replicas if n not in self.unread}
+            read = {("t", n, b): 100 - self.lag.get(n, 0) for n, b in replicas if n not in self.unread}
             self.state.update_positions(level, read)
         self.state.update_coverage([self._coverage(n) for n in range(self.partitions)])
         return {
@@ -60,13 +53,7 @@ class Job:
 
     def _coverage(self, n: int) -> Coverage:
         unknown = dict.fromkeys(UnknownReason, (0, 0)) | {UnknownReason.NOT_READ_YET: (0, self.unknown.get(n, 0))}
-        broker = BrokerCoverage(1, True, 10, 10, 10, 10, 0, 10, 0.0)
-        return Coverage("t", n, (10, 10), unknown, (), 0, 512, (broker,), int(self.clock.now * 1000))
-
-
-def progress(partition: int, broker: int) -> dict[str, Any]:
-    offsets = {"high_watermark": 10, "last_stable_offset": 10, "log_start_offset": 0, "log_end_offset": 10}
-    return {"topic": "t", "partition": partition, "broker": broker, "reachable": True, **offsets}
+        return coverage("t", n, unknown=unknown, brokers=[broker(1)], compared_at=int(self.clock.now * 1000))
 
 
 def partitions(samples: dict[tuple[str, ...], float]) -> set[str]:

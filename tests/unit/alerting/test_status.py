@@ -17,10 +17,12 @@ from parallax.findings.hanging import Open
 from parallax.findings.hanging_life import Hanging
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
-from parallax.guard.clock import Absence, Late, Presence
+from parallax.guard.clock import Presence
 from parallax.model import FindingKind, FindingStatus, MissingRight, TopicPartition, UnknownReason
 from parallax.views.pause import Pause
-from tests.pages import BROKERS, broker, coverage, finding, progress
+from tests.builders.absences import absence, late
+from tests.builders.coverage import BROKERS, broker, coverage, progress
+from tests.pages import shown_again
 from tests.unit.alerting.monitored import LEVELS, Monitor
 from tests.unit.alerting.reported import Report
 
@@ -362,8 +364,7 @@ def test_what_was_not_read_yet_ends_by_itself_and_what_was_read_too_late_by_an_a
 
 
 def test_while_a_replica_is_absent_not_all_agree(healthy: Monitor) -> None:
-    absence = Absence(TopicPartition("orders", 0), 3, Presence.BEHIND, 10, 5_000, 60_000, 65_000, None)
-    healthy.state.update_absences(Absences((absence,), ()))
+    healthy.state.update_absences(Absences((absence(3, presence=Presence.BEHIND),), ()))
     healthy.compared(partition=1)
     said = healthy.says()
     assert said.condition is Condition.AGREE_IN_PART
@@ -447,7 +448,7 @@ def test_what_waits_for_a_broker_that_is_away_is_told_of_by_that_alone(healthy: 
 
 
 def test_what_waits_behind_a_replica_that_stands_still_is_told_of_by_the_finding_alone(healthy: Monitor) -> None:
-    frozen = replace(finding(), kind=FindingKind.READ_COMMITTED_FROZEN)
+    frozen = replace(shown_again(), kind=FindingKind.READ_COMMITTED_FROZEN)
     healthy.state.update_findings(FindingsStatus(acknowledged=(frozen,)))
     said = waited(healthy, 2 * LAGGING_S, unknown={UnknownReason.NOT_READ_YET: (0, 3)}, waits_from=(-1, 97))
     assert (said.condition, said.reasons) == (Condition.FINDINGS, ())
@@ -485,10 +486,9 @@ def test_each_thing_that_keeps_it_from_telling_is_a_reason(healthy: Monitor) -> 
     healthy.compared(brokers=[broker(1, read_committed=20_000), broker(2, read_committed=20_000), broker(3)])
     state.update_storage_full(True)
     state.update_mismatches({"h:1": "other"})
-    absence = Absence(TopicPartition("orders", 0), 3, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
-    late = Late(absence.place, 1, 9_000, absence)
-    state.update_absences(Absences((), (late,)))
-    state.update_audits_at({absence.place: 4e9})
+    away = absence(3)
+    state.update_absences(Absences((), (late(away, broker=1),)))
+    state.update_audits_at({away.place: 4e9})
     said = healthy.says()
     assert said.reasons == (
         "the storage is full, and recording has stopped",
@@ -523,8 +523,8 @@ def test_where_it_cannot_be_told_the_time_is_that_of_the_reason_that_is_shown(he
 
 
 def test_findings_go_before_all_else_and_do_not_hide_what_cannot_be_told(healthy: Monitor) -> None:
-    one = finding(exposed=True)
-    healthy.state.update_findings(FindingsStatus(open=(one, finding("a1" * 16))))
+    one = shown_again(exposed=True)
+    healthy.state.update_findings(FindingsStatus(open=(one, shown_again("a1" * 16))))
     said = healthy.says()
     assert (said.condition, said.text) == (Condition.FINDINGS, "2 open findings, 1 seen by consumers")
     assert said.since == one.first_suspected_at.timestamp()
@@ -535,28 +535,28 @@ def test_findings_go_before_all_else_and_do_not_hide_what_cannot_be_told(healthy
 
 
 def test_findings_are_told_while_the_job_starts(monitor: Monitor) -> None:
-    monitor.state.update_findings(FindingsStatus(open=(finding(),)))
+    monitor.state.update_findings(FindingsStatus(open=(shown_again(),)))
     said = monitor.says()
     assert said.text == "1 open finding"
     assert said.steps
 
 
 def test_what_somebody_knows_of_is_no_alarm_and_is_told(healthy: Monitor) -> None:
-    healthy.state.update_findings(FindingsStatus(acknowledged=(finding(status=FindingStatus.ACKNOWLEDGED),)))
+    healthy.state.update_findings(FindingsStatus(acknowledged=(shown_again(status=FindingStatus.ACKNOWLEDGED),)))
     said = healthy.says()
     assert (said.condition, said.is_known) == (Condition.FINDINGS, True)
     assert said.text == "1 acknowledged finding stands; nothing else differs"
 
 
 def test_what_somebody_knows_of_does_not_make_the_rest_compared(healthy: Monitor) -> None:
-    healthy.state.update_findings(FindingsStatus(acknowledged=(finding(status=FindingStatus.ACKNOWLEDGED),)))
+    healthy.state.update_findings(FindingsStatus(acknowledged=(shown_again(status=FindingStatus.ACKNOWLEDGED),)))
     healthy.state.update_progress([progress("new", broker=b) for b in BROKERS])
     said = healthy.says()
     assert said.text == "1 acknowledged finding stands; no other difference was found; the rest is known in part"
 
 
 def test_what_somebody_knows_of_does_not_hide_what_cannot_be_told(healthy: Monitor) -> None:
-    healthy.state.update_findings(FindingsStatus(acknowledged=(finding(status=FindingStatus.ACKNOWLEDGED),)))
+    healthy.state.update_findings(FindingsStatus(acknowledged=(shown_again(status=FindingStatus.ACKNOWLEDGED),)))
     healthy.state.update_progress([progress(broker=2, reachable=False)])
     said = healthy.says()
     assert (said.condition, said.is_known, said.notes) == (Condition.FINDINGS, True, ())
@@ -582,9 +582,8 @@ def test_a_job_that_is_not_ready_never_says_that_all_agree(healthy: Monitor) -> 
 
 
 def test_a_replica_that_is_known_to_differ_is_not_among_what_cannot_be_told(healthy: Monitor) -> None:
-    one = finding()
-    absence = Absence(one.place, 3, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
-    healthy.state.update_absences(Absences((), (Late(one.place, 1, 9_000, absence),)))
+    one = shown_again()
+    healthy.state.update_absences(Absences((), (late(absence(3), broker=1),)))
     assert healthy.says().condition is Condition.UNKNOWN
     healthy.state.update_findings(FindingsStatus(acknowledged=(one,)))
     said = healthy.says()

@@ -6,18 +6,18 @@ from datetime import UTC, datetime
 
 from parallax.audit.plan import PartitionPlan, TopicTraits
 from parallax.audit.result import Compared
-from parallax.compare.suspect import Accusation, Suspect
 from parallax.findings.finding import Finding
-from parallax.model import FindingKind, Rule
-from tests import samples
+from parallax.model import FindingKind
+from tests.builders.claims import key_suspect
+from tests.builders.findings import finding
 
 PLAN = PartitionPlan("orders", 0, "id", TopicTraits(), (1, 2, 3), (10, 10))
 WHOLE = Compared(compared_up_to=(10, 10))
-SUSPECT = Suspect("orders", 0, Accusation(Rule.LATEST_VALUE, FindingKind.RECORD_MISSING, 2, 7, key_hash_lo=1), {}, 0)
+SUSPECT = key_suspect(FindingKind.RECORD_MISSING, offset=7, key_hash_lo=1)
 
 
-def finding(topic: str = "orders") -> Finding:
-    return samples.finding(
+def found(topic: str = "orders") -> Finding:
+    return finding(
         "f",
         kind=FindingKind.RECORD_MISSING,
         topic=topic,

@@ -20,20 +20,21 @@ from parallax.audit.progress import Shown
 from parallax.audit.report import document, size_text, write
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.cli import app
-from parallax.config import ConfigError, Settings, validate
+from parallax.config import ConfigError, Settings
 from parallax.errors import SetupError
 from parallax.output import output
 from parallax.replica.client import PartitionMetadata, TopicMetadata
 from parallax.replica.errors import NotHosted, ReplicaError
 from parallax.source.pace import Metered
-from tests.unit.audit.results import SUSPECT, finding
+from tests.builders.settings import settings_of
+from tests.unit.audit.results import SUSPECT, found
 
 REPORT = AuditReport(
     "brokers",
     1_700_000_000.0,
     1_700_000_009.0,
     (
-        PartitionResult("orders", 0, Result.DIVERGED, (), (finding(),), (1, 2, 3), 0, (10, 10)),
+        PartitionResult("orders", 0, Result.DIVERGED, (), (found(),), (1, 2, 3), 0, (10, 10)),
         PartitionResult("orders", 1, Result.UNKNOWN, ("broker 2: refused",), (), (1, 2, 3), -1, (-1, -1)),
     ),
     {1: 2048},
@@ -48,14 +49,7 @@ def logging_as_before() -> Iterator[None]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return validate(
-        {
-            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
-            "topics": {"include": ["orders"]},
-            "storage": {"path": str(tmp_path / "data")},
-            "read": {"request_timeout_ms": 300},
-        }
-    )
+    return settings_of(tmp_path / "data", read={"request_timeout_ms": 300})
 
 
 @pytest.mark.parametrize(
@@ -225,7 +219,7 @@ class Manager:
         return dict.fromkeys(ids, "asked once more") if self.looks >= 0 else {}
 
     def standing(self) -> list[Any]:
-        return [finding()]
+        return [found()]
 
 
 @pytest.mark.parametrize(("looks", "undecided"), [(3, {}), (10**9, {SUSPECT.suspect_id: "asked once more"})])
@@ -244,6 +238,6 @@ def test_verdicts_are_waited_for_until_the_time_is_up(looks: int, undecided: dic
 
 def test_events_are_numbered_and_kept_in_memory() -> None:
     store = MemoryStore()
-    assert [e.sequence for e in store.append([finding(), finding()])] == [1, 2]
-    assert [e.sequence for e in store.append([finding()])] == [3]
+    assert [e.sequence for e in store.append([found(), found()])] == [1, 2]
+    assert [e.sequence for e in store.append([found()])] == [3]
     assert len(store.load()) == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,38 +15,33 @@ from structlog.testing import capture_logs
 from parallax.audit.confirm import standalone
 from parallax.audit.report import write
 from parallax.audit.result import AuditReport, Confirmed, Result, judge, with_record
-from parallax.compare.suspect import Accusation, Suspect
-from parallax.config import Settings, validate
-from parallax.findings.answers import Answers, KeyShown, RecordShown
+from parallax.compare.suspect import Suspect
+from parallax.config import Settings
+from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim
 from parallax.findings.incident import tally_of
 from parallax.findings.manager import FindingsManager
 from parallax.findings.table import FINDINGS, read_events
-from parallax.model import FindingKind, Rule, TopicPartition
+from parallax.model import NOBODY, FindingKind, TopicPartition
 from parallax.shell import Shell
+from tests.builders.answers import NOTHING, PRODUCER, answers, newest, replica
+from tests.builders.claims import key_suspect, suspect
+from tests.builders.settings import settings_of
 from tests.unit.audit.results import PLAN, WHOLE
-from tests.unit.findings.managed import HASHER, Cluster, Replicas, Watch, away, showing, suspect, undeleted
-from tests.unit.findings.replies import agree, replica, wrong
+from tests.unit.findings.managed import HASHER, Cluster, Replicas, Watch, away, showing, undeleted
+from tests.unit.findings.replies import agree, wrong
 
 PLACE = TopicPartition("orders", 0)
 KEY_HEX = "00" * 16
 DIRECTED = suspect(FindingKind.ABORTED_RECORD_COMMITTED)
 """What the comparison saw while the end marker was there still: broker 2 shows an aborted record as committed."""
 SEEN = {"sides": {"value at offset 10": [2], "no value": [1, 3]}, "pivot": 2}
-WITHOUT = Suspect(
-    "orders",
-    0,
-    Accusation(
-        Rule.LATEST_VALUE,
-        FindingKind.VISIBILITY_MISMATCH,
-        -1,
-        10,
-        producer_id=7,
-        marker_offset=20,
-        key_hash_lo=5,
-        observations=SEEN,
-    ),
-    {},
+WITHOUT = key_suspect(
+    FindingKind.VISIBILITY_MISMATCH,
+    broker=NOBODY,
+    producer_id=PRODUCER,
+    marker_offset=20,
+    observations=SEEN,
     raised_at=1_800_000_000_000,
 )
 """What an audit sees afterwards: broker 2 shows a value, and nothing says which side is right."""
@@ -54,21 +50,14 @@ WITHOUT = Suspect(
 def values(c: Claim) -> Answers:
     if c.kind is FindingKind.ABORTED_RECORD_COMMITTED:
         return wrong(c)
-    shown, none = KeyShown(RecordShown(10, "none", value_size=5), True, 10), KeyShown(None, True)
-    return Answers({b: replica(b, key=shown if b == 2 else none) for b in (1, 2, 3)}, leader=1)
+    shown, none = newest(10), NOTHING
+    return answers(*(replica(b, key=shown if b == 2 else none) for b in (1, 2, 3)))
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return validate(
-        {
-            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
-            "topics": {"include": ["orders"]},
-            "storage": {"path": str(tmp_path / "data")},
-            "findings": {"probe_retry_ms": 10, "recheck_interval_s": 3600},
-            "audit": {"confirm_timeout_s": 20},
-        }
-    )
+    findings = {"probe_retry_ms": 10, "recheck_interval_s": 3600}
+    return settings_of(tmp_path / "data", findings=findings, audit={"confirm_timeout_s": 20})
 
 
 def on_record(settings: Settings, *suspects: Suspect) -> list[str]:
@@ -179,7 +168,7 @@ def test_of_an_incident_it_is_said_of_how_many_the_replicas_were_asked(settings:
 
 
 def test_findings_of_other_partitions_are_not_asked_about(settings: Settings, audited: Confirming) -> None:
-    on_record(settings, Suspect("orders", 1, DIRECTED.accusation, {}, DIRECTED.raised_at))
+    on_record(settings, replace(DIRECTED, partition=1))
     assert audited([], values) == Confirmed()
 
 

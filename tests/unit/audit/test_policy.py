@@ -12,10 +12,10 @@ from deltalake import write_deltalake
 
 from parallax.audit.plan import PolicyHistory, TopicTraits
 from parallax.audit.policy import compact_by_now, needs_no_cleaner, policy_histories
-from parallax.compare.suspect import Accusation, Suspect
-from parallax.model import FindingKind, Rule, TopicPartition
+from parallax.model import FindingKind, TopicPartition
 from parallax.source import schema
 from parallax.views.tables import PROGRESS, RECORDED_ON, create_tables, rust_uri
+from tests.builders.claims import key_suspect, suspect
 
 START = datetime(2026, 5, 1, tzinfo=UTC)
 PLACE = TopicPartition("o'rders", 0)
@@ -80,10 +80,7 @@ def test_a_policy_that_was_changed_while_it_was_audited_is_noticed() -> None:
 
 
 def test_only_suspects_that_rest_on_nothing_being_compacted_fall_with_that() -> None:
-    def suspect(kind: FindingKind, **more: Any) -> Suspect:
-        return Suspect("t", 0, Accusation(Rule.LATEST_VALUE, kind, 1, offset=4, **more), {}, 0)
-
-    assert needs_no_cleaner(suspect(FindingKind.RECORD_MISSING))
+    assert needs_no_cleaner(key_suspect(FindingKind.RECORD_MISSING, key_hash_lo=0))
     assert needs_no_cleaner(suspect(FindingKind.MARKER_MISSING, observations={"uncompacted": True}))
-    assert not needs_no_cleaner(suspect(FindingKind.RECORD_MISSING, key_hash_hi=1))
+    assert not needs_no_cleaner(key_suspect(FindingKind.RECORD_MISSING))
     assert not needs_no_cleaner(suspect(FindingKind.CONTENT_MISMATCH))

@@ -8,13 +8,13 @@ import pytest
 
 from parallax.audit.ledger import has_verdict
 from parallax.audit.result import NO_MORE, AuditReport, Compared, PartitionResult, Result, Stopped, judge, merged
-from parallax.compare.suspect import Accusation, Suspect
-from parallax.model import NOBODY, FindingKind, Rule
-from tests.unit.audit.results import PLAN, SUSPECT, WHOLE, finding
+from parallax.model import NOBODY, FindingKind
+from tests.builders.claims import key_suspect
+from tests.unit.audit.results import PLAN, SUSPECT, WHOLE, found
 
 
 def test_all_compared_and_nothing_found_is_consistent() -> None:
-    assert judge(PLAN, WHOLE, [], {}, [finding("other")]).result is Result.CONSISTENT
+    assert judge(PLAN, WHOLE, [], {}, [found("other")]).result is Result.CONSISTENT
 
 
 def test_a_suspect_that_a_probe_has_dismissed_leaves_it_consistent() -> None:
@@ -22,7 +22,7 @@ def test_a_suspect_that_a_probe_has_dismissed_leaves_it_consistent() -> None:
 
 
 def test_a_confirmed_finding_is_diverged_whatever_else_is_unknown() -> None:
-    one = judge(PLAN, Compared(waiting=3), [SUSPECT], {SUSPECT.suspect_id: "asked once more"}, [finding()])
+    one = judge(PLAN, Compared(waiting=3), [SUSPECT], {SUSPECT.suspect_id: "asked once more"}, [found()])
     assert one.result is Result.DIVERGED
     assert len(one.findings) == 1
     assert len(one.reasons) == 2
@@ -33,7 +33,7 @@ def test_beyond_a_transaction_that_may_hang_all_is_unknown_and_below_it_is_settl
     one = judge(beyond, WHOLE, [], {}, [])
     assert (one.result, one.reasons) == (Result.UNKNOWN, beyond.beyond)
     assert has_verdict(one)
-    assert has_verdict(judge(beyond, WHOLE, [], {}, [finding()]))
+    assert has_verdict(judge(beyond, WHOLE, [], {}, [found()]))
     assert not has_verdict(judge(beyond, Compared(waiting=3), [], {}, []))
     assert not has_verdict(judge(beyond, None, [], {}, []))
     assert not has_verdict(judge(PLAN, Compared(waiting=3), [], {}, []))
@@ -81,10 +81,7 @@ def test_whatever_was_left_out_is_unknown_and_said(compared: Compared | None, re
 
 
 def test_many_undecided_suspects_are_counted() -> None:
-    many = [
-        Suspect("orders", 0, Accusation(Rule.LATEST_VALUE, FindingKind.RECORD_MISSING, 2, i, key_hash_lo=1), {}, 0)
-        for i in range(10)
-    ]
+    many = [key_suspect(FindingKind.RECORD_MISSING, offset=offset) for offset in range(10)]
     one = judge(PLAN, WHOLE, many, {s.suspect_id: "?" for s in many}, [])
     assert one.reasons[-1] == "7 more unproven suspects"
 

@@ -20,15 +20,16 @@ from parallax.audit.schedule import AuditSchedule, log_diverged, log_unknown
 from parallax.audit.spot import Checked
 from parallax.audit.waiting import AGAIN_S, MAX_TOGETHER, SOON_S, CaughtUp
 from parallax.compare.state import UNREAD_REASONS
-from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange, UnreadRange
-from parallax.config import validate
+from parallax.compare.suspect import Coverage, DeferredRange, UnreadRange
 from parallax.findings.report import short_id
 from parallax.model import TopicPartition, UnknownReason
-from tests.samples import finding
+from tests.builders.coverage import broker, coverage
+from tests.builders.findings import finding
+from tests.builders.settings import settings_of
 
 
-def coverage(*deferred: DeferredRange, partition: int = 0) -> Coverage:
-    return Coverage("orders", partition, (0, 0), {}, deferred, 0, 0, (), 0)
+def waiting(*deferred: DeferredRange, partition: int = 0) -> Coverage:
+    return coverage(partition=partition, deferred=deferred, brokers=())
 
 
 class Runs:
@@ -61,10 +62,10 @@ class Runs:
 
 def test_a_partition_is_due_once_its_deferred_range_has_been_passed() -> None:
     caught_up = CaughtUp()
-    assert caught_up.observe([coverage(DeferredRange(1, 5, -1)), coverage(partition=1)]) == []
-    assert caught_up.observe([coverage(DeferredRange(1, 5, 9))]) == []
-    assert caught_up.observe([coverage()]) == [("orders", 0)]
-    assert caught_up.observe([coverage()]) == []
+    assert caught_up.observe([waiting(DeferredRange(1, 5, -1)), waiting(partition=1)]) == []
+    assert caught_up.observe([waiting(DeferredRange(1, 5, 9))]) == []
+    assert caught_up.observe([waiting()]) == [("orders", 0)]
+    assert caught_up.observe([waiting()]) == []
 
 
 def test_no_audit_begins_while_reading_is_paused() -> None:
@@ -83,9 +84,9 @@ def test_no_audit_begins_while_reading_is_paused() -> None:
 def test_a_deferred_range_that_was_passed_is_audited_by_the_tables() -> None:
     runs = Runs()
     schedule = runs.schedule()
-    schedule.observe([coverage(DeferredRange(1, 5, 9))])
+    schedule.observe([waiting(DeferredRange(1, 5, 9))])
     assert not schedule.run_due()
-    schedule.observe([coverage()])
+    schedule.observe([waiting()])
     assert schedule.run_due()
     assert runs.ran == [("tables", (("orders", 0),))]
     assert len(runs.reports) == 1
@@ -165,8 +166,8 @@ def test_its_thread_wakes_for_what_is_queued_and_ends() -> None:
     runs = Runs()
     schedule = runs.schedule()
     schedule.start()
-    schedule.observe([coverage(DeferredRange(0, 5, 9))])
-    schedule.observe([coverage()])
+    schedule.observe([waiting(DeferredRange(0, 5, 9))])
+    schedule.observe([waiting()])
     assert runs.changed.wait(20)
     schedule.stop()
     assert not schedule._thread.is_alive()
@@ -176,8 +177,7 @@ UNREAD = UnreadRange(1, 0, 10, UnknownReason.BEFORE_FIRST_READING, 5)
 
 
 def unread(*spans: UnreadRange, partition: int = 0, reachable: bool = True) -> Coverage:
-    broker = BrokerCoverage(1, reachable, 10, 10, 10, 10, 0, 10, 0.0)
-    return Coverage("orders", partition, (10, 10), {}, (), 0, 0, (broker,), 0, spans)
+    return coverage(partition=partition, unread=spans, brokers=[broker(1, reachable=reachable)])
 
 
 class TestUnread:
@@ -361,15 +361,8 @@ def test_suspects_of_an_audit_are_in_their_table_before_they_are_offered_and_onl
     monkeypatch.setattr(schedule_module, "create_suspects", lambda _path: None)
     monkeypatch.setattr(schedule_module, "append_suspects", lambda _path, s, *_: done.append(("appended", list(s))))
     monkeypatch.setattr(schedule_module, "confirm", offered)
-    settings = validate(
-        {
-            "topics": {"include": ["orders"]},
-            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
-            "storage": {"path": "unused"},
-        }
-    )
     manager: Any = Manager()
-    confirmed: Any = schedule_module._confirming(settings, manager)
+    confirmed: Any = schedule_module._confirming(settings_of(), manager)
     confirmed(["pending", "fresh"])
     confirmed(["pending"])
     assert done == [("appended", ["fresh"]), ("offered", ["pending", "fresh"]), ("offered", ["pending"])]
@@ -400,8 +393,7 @@ def checking(runs: Runs, spots: Spots, is_held: Callable[[], bool] = lambda: Fal
 
 
 def answering(*brokers: int, partition: int = 0) -> Coverage:
-    shown = tuple(BrokerCoverage(b, True, 9, 9, 9, 9, 0, 9, 0.0) for b in brokers)
-    return Coverage("orders", partition, (0, 0), {}, (), 0, 0, shown, 0)
+    return coverage(partition=partition, brokers=map(broker, brokers))
 
 
 def test_a_broker_that_is_back_is_checked_in_spots_and_what_is_in_doubt_is_audited() -> None:

@@ -105,15 +105,6 @@ class TestAbortedToCommitted:
         self.run(comparison, seen_in_time=False)
         assert comparison.kinds == [("visibility_mismatch", NOBODY)]
 
-    def test_a_missed_marker_that_the_same_type_follows_is_healed(self, comparison: Comparison) -> None:
-        comparison.feed(tick(0, everywhere(0), everywhere(1)), *(shown(RU, b, [self.POISON], 1) for b in (1, 2, 3)))
-        later = {**self.GOOD, "outcome": ABORTED}
-        for b in (1, 3):
-            comparison.feed(shown(RU, b, [abort(1, 9), later, abort(6, 9)], 7), shown(RC, b, [self.POISON, later], 7))
-        comparison.feed(shown(RU, 2, [later, abort(6, 9)], 7), shown(RC, 2, [self.POISON, later], 7))
-        settle(comparison, 7)
-        assert comparison.suspects == []
-
 
 class TestCommittedToAborted:
     def run(self, comparison: Comparison, value: str | None, overwritten: bool) -> None:
@@ -212,11 +203,6 @@ class TestFrozen:
             comparison.feed(tick(at, everywhere(0), everywhere(2), open={b: [(9, 0)] for b in (1, 2, 3)}))
         assert comparison.suspects == []
 
-    def test_a_replica_that_does_not_replicate_is_not_frozen(self, comparison: Comparison) -> None:
-        for at in range(0, 60_000, 1000):
-            comparison.feed(tick(at, {1: 9, 2: 0, 3: 9}, {1: 9, 2: 1, 3: 9}, open={2: [(9, 0)]}))
-        assert comparison.suspects == []
-
     def test_a_last_stable_offset_that_moves_is_not_frozen(self, comparison: Comparison) -> None:
         for i, at in enumerate(range(0, 60_000, 1000)):
             comparison.feed(tick(at, {1: 9 + i, 2: i, 3: 9 + i}, {1: 99, 2: 99, 3: 99}))
@@ -234,12 +220,6 @@ class TestHealthy:
         assert comparison.last.coverage.compared_up_to == (4, 4)
         unknown = {reason: count for reason, count in comparison.last.coverage.unknown.items() if any(count)}
         assert unknown == {UnknownReason.BEFORE_FIRST_READING: (4, 4)}
-
-    def test_a_marker_cleaned_with_its_data_is_no_suspect(self, comparison: Comparison) -> None:
-        rows = [record(0, "K", "V", pid=9, outcome=COMMITTED), commit(1, 9), record(2, "K", "V2")]
-        comparison.feed(tick(0, everywhere(3)), both(1, rows, 3), both(2, rows[2:], 3), both(3, rows[1:], 3))
-        settle(comparison, 3)
-        assert comparison.suspects == []
 
     def test_matched_records_leave_the_state(self, comparison: Comparison) -> None:
         comparison.feed(tick(0, everywhere(500)))

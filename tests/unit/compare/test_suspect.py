@@ -10,6 +10,7 @@ import pytest
 
 from parallax.compare.suspect import Accusation, Coverage, Suspect, UnreadRange, suspect_id
 from parallax.model import FindingKind, IsolationLevel, RowKind, Rule, UnknownReason
+from tests.builders.coverage import coverage
 from tests.unit.compare.history import BROKERS, Comparison, both, record, tick
 
 
@@ -93,7 +94,7 @@ class TestCoverage:
             UnreadRange(self.RC, 10, 17, self.GAP, 2),
         )
         unknown = {self.FIRST: (4, 3), self.GAP: (0, 7), UnknownReason.SKIPPED: (2, 1)}
-        return Coverage("t", 0, (20, 20), unknown, (), 0, 0, (), 5, spans)
+        return coverage(unknown=unknown, unread=spans)
 
     def test_a_reason_that_is_not_named_leaves_nothing_unknown(self) -> None:
         assert self.coverage().unknown_for(UnknownReason.SKIPPED) == (2, 1)

@@ -8,15 +8,15 @@ from typing import Any
 
 from parallax.findings.finding import Finding
 from parallax.model import FindingKind
-from tests.unit.findings.events import EVENT
+from tests.builders.findings import evidence, finding
 
 
-def finding(
+def explained(
     sides: dict[str, list[int]], leader: int = 1, replicas: tuple[int, ...] = (1, 2, 3), **fields: Any
 ) -> Finding:
-    evidence = {"leader": leader, "sides": sides, "replicas": {str(b): {} for b in replicas}}
-    base = {"kind": FindingKind.DELETED_RECORD_RESURRECTED, "broker": 2, "exposed": False, "summary": "It is back."}
-    return replace(EVENT, evidence=json.dumps(evidence), **(base | fields))
+    """A deleted record that is back on broker 2, as far as ``sides`` says no other."""
+    told = {"summary": "It is back.", "evidence": evidence(sides, replicas, leader), "offset": 10, "key": b"k"}
+    return finding("a", **(told | fields))
 
 
 def assigned_as(one: Finding, replicas: list[int]) -> Finding:
@@ -29,7 +29,7 @@ PROVEN = {"no value": [1, 3], "value at offset 0": [2]}
 
 def index_wrong(sides: dict[str, list[int]], behind: int, *, held: bool = True, **fields: Any) -> Finding:
     """Broker 2 showed a rolled-back record as committed; the ABORT lies ``behind`` it, and others show that."""
-    one = finding(sides, kind=FindingKind.OUTCOME_CONTRADICTS_MARKER, **fields)
+    one = explained(sides, kind=FindingKind.OUTCOME_CONTRADICTS_MARKER, **fields)
     one = replace(one, marker_offset=one.offset + behind)
     evidence = json.loads(one.evidence)
     marker = {"offset": one.marker_offset, "producer_id": one.producer_id, "type": "abort"}

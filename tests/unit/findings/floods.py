@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 from parallax.findings import held, incidents
-from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
+from parallax.findings.answers import Answers, KeyShown
 from parallax.findings.claim import Claim
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import Answered
 from parallax.findings.incident import tally_of
-from parallax.model import FindingKind, Rule
+from parallax.model import FindingKind
+from tests.builders.answers import NOTHING, answers, newest, replica
+from tests.builders.claims import of_key
 from tests.unit.findings.lives import Life
 
 RESURRECTED, DIFFERS = FindingKind.DELETED_RECORD_RESURRECTED, FindingKind.VISIBILITY_MISMATCH
@@ -20,49 +21,28 @@ END = 10_000_000
 ALONE = incidents.ALONE
 
 
-def lost(key: int, **fields: Any) -> Claim:
+def lost(key: int, kind: FindingKind = RESURRECTED, **fields: Any) -> Claim:
     """Broker 2 lacks the tombstone of a key, which lies at offset 1000 + key."""
-    known = Claim(
-        suspect_id=f"key-{key}",
-        rule=Rule.LATEST_VALUE,
-        kind=RESURRECTED,
-        topic="t",
-        partition=0,
-        broker=2,
-        offset=1_000 + key,
-        key_hash_hi=1,
-        key_hash_lo=key,
-        raised_at_ms=10**12,
-    )
-    return replace(known, **fields)
+    of = {"name": f"key-{key}", "offset": 1_000 + key, "key_hash_hi": 1, "key_hash_lo": key, "raised_at_ms": 10**12}
+    return of_key(kind, **(of | fields))
 
 
-def replica(broker: int, key: KeyShown | None = None, **fields: Any) -> ReplicaAnswer:
-    base = {"high_watermark": END, "last_stable_offset": END, "log_start_offset": 0, "log_end_offset": END, "key": key}
-    return ReplicaAnswer(broker, **(base | fields))
+def values(second: KeyShown, others: KeyShown, leader: int = 1) -> Answers:
+    """What broker 2 shows of the key, and what brokers 1 and 3 do."""
+    keys = {1: others, 2: second, 3: others}
+    return answers(*(replica(broker, END, key=key) for broker, key in keys.items()), leader=leader)
 
 
-def answers(claim: Claim, second: KeyShown, others: KeyShown, leader: int = 1) -> Answers:
-    return Answers({1: replica(1, others), 2: replica(2, second), 3: replica(3, others)}, leader=leader)
+def resurrected(_: Claim) -> Answers:
+    return values(newest(3), NOTHING)
 
 
-def shown(offset: int) -> KeyShown:
-    return KeyShown(RecordShown(offset, "none", value_size=5), True, offset)
+def healthy(_: Claim) -> Answers:
+    return values(NOTHING, NOTHING)
 
 
-NONE = KeyShown(None, True)
-
-
-def resurrected(claim: Claim) -> Answers:
-    return answers(claim, shown(3), NONE)
-
-
-def healthy(claim: Claim) -> Answers:
-    return answers(claim, NONE, NONE)
-
-
-def everywhere(claim: Claim) -> Answers:
-    return answers(claim, shown(3), shown(3))
+def everywhere(_: Claim) -> Answers:
+    return values(newest(3), newest(3))
 
 
 class Flood(Life):

@@ -9,8 +9,8 @@ from random import Random
 from typing import Any
 
 from parallax.config import FindingSettings
-from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
-from parallax.findings.claim import Claim, Recorded
+from parallax.findings.answers import Answers
+from parallax.findings.claim import Claim
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import (
     Answered,
@@ -27,8 +27,10 @@ from parallax.findings.happenings import (
 from parallax.findings.incident import decided
 from parallax.findings.lifecycle import Lifecycle
 from parallax.findings.table import as_read
-from parallax.model import FindingKind, Rule
-from tests.unit.findings.replies import missing, replica, wrong
+from parallax.model import FindingKind
+from tests.builders.answers import NOTHING, PRODUCER, answers, newest, replica, silent
+from tests.builders.claims import of_key
+from tests.unit.findings.replies import missing, wrong
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RETRY_S, RECHECK_S = 1.0, 30.0
@@ -37,43 +39,36 @@ COMMITTED_WRONGLY = FindingKind.ABORTED_RECORD_COMMITTED
 RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
 
 
-def claim(name: str = "s", kind: FindingKind = MARKER, **fields: Any) -> Claim:
-    base: dict[str, Any] = {"offset": 10, "producer_id": 7, "transaction_start_offset": 10, "marker_offset": 20}
-    base |= {"recorded": Recorded(markers={1: "abort"})} if kind is MARKER else {}
-    return Claim(name, Rule.OUTCOME, kind, "t", 0, 2, **(base | fields))
-
-
 def value(name: str = "v", **fields: Any) -> Claim:
     # Its COMMIT lies directly behind the tombstone at 10: it was surely committed.
-    base: dict[str, Any] = {"transaction_start_offset": -1, "marker_offset": 11, "key_hash_lo": 5}
-    return claim(name, RESURRECTED, **(base | fields))
+    return of_key(RESURRECTED, name, **({"producer_id": PRODUCER, "marker_offset": 11} | fields))
 
 
 def away(_: Claim) -> Answers:
-    return Answers({1: replica(1), 2: ReplicaAnswer(2, error="away"), 3: replica(3)}, leader=1)
+    return answers(replica(1), silent(2), replica(3))
 
 
 def gone(_: Claim) -> Answers:
-    return Answers({}, gone="the topic t does not exist any more")
+    return answers(gone="the topic orders does not exist any more")
 
 
 def old_value(c: Claim) -> Answers:
     """Broker 2 shows a value that the others have deleted; of a transaction, a wrong outcome."""
     if c.kind is not RESURRECTED:
         return wrong(c)
-    old, none = KeyShown(RecordShown(3, "none", value_size=5), True, 3), KeyShown(None, True)
-    return Answers({1: replica(1, key=none), 2: replica(2, key=old), 3: replica(3, key=none)}, leader=1)
+    old, none = newest(3), NOTHING
+    return answers(replica(1, key=none), replica(2, key=old), replica(3, key=none))
 
 
 def only_recorded(_: Claim) -> Answers:
     """Who can be asked shows the old value, and the one that showed the tombstone is away."""
-    old = KeyShown(RecordShown(3, "none", value_size=5), True, 3)
-    return Answers({1: ReplicaAnswer(1, error="away"), **{b: replica(b, key=old) for b in (2, 3)}}, leader=2)
+    old = newest(3)
+    return answers(silent(1), replica(2, key=old), replica(3, key=old), leader=2)
 
 
 def deleted(_: Claim) -> Answers:
     """No replica shows the key any more."""
-    return Answers({b: replica(b, key=KeyShown(None, True)) for b in (1, 2, 3)}, leader=1)
+    return answers(*(replica(b, key=NOTHING) for b in (1, 2, 3)))
 
 
 Answering = Callable[[Claim], Answers]

@@ -6,13 +6,14 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from parallax.compare.suspect import Accusation, Suspect
-from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
+from parallax.compare.suspect import Suspect
+from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.happenings import FindingsStatus
-from parallax.model import FindingKind, Rule
+from parallax.model import FindingKind
 from parallax.replica.decode import ContentHasher
-from tests.unit.findings.replies import replica
+from tests.builders.answers import NOTHING, answers, newest, replica, silent
+from tests.builders.claims import key_suspect, suspect
 
 HASHER = ContentHasher(bytes(16))
 
@@ -60,21 +61,16 @@ class Watch:
 
 
 def among(accused: ReplicaAnswer, leader: int = 1) -> Answers:
-    return Answers({1: replica(1), accused.broker: accused, 3: replica(3)}, leader=leader)
+    return answers(replica(1), accused, replica(3), leader=leader)
 
 
 def away(_: Claim) -> Answers:
     return among(ReplicaAnswer(2, error="broker 2: no answer within 3000 ms; is it paused or overloaded?"))
 
 
-def suspect(kind: FindingKind = FindingKind.MARKER_MISSING, **fields: Any) -> Suspect:
-    base: dict[str, Any] = {"offset": 10, "producer_id": 7, "transaction_start_offset": 10, "marker_offset": 20}
-    base |= {"observations": {"markers": {"1": "abort"}}} if kind is FindingKind.MARKER_MISSING else {}
-    accusation = Accusation(Rule.OUTCOME, kind, 2, **(base | fields))
-    return Suspect("orders", 0, accusation, {}, raised_at=1_700_000_000_000)
-
-
-OLDER, NOTHING = KeyShown(RecordShown(3, "none", value_size=5), True, 3), KeyShown(None, True)
+def unmarked_suspect(**fields: Any) -> Suspect:
+    """That broker 2 lacks the end marker, an ABORT, which broker 1 was recorded to show."""
+    return suspect(FindingKind.MARKER_MISSING, **({"observations": {"markers": {"1": "abort"}}} | fields))
 
 
 def showing(*wrong: int, away: Sequence[int] = ()) -> Callable[[Claim], Answers]:
@@ -82,20 +78,12 @@ def showing(*wrong: int, away: Sequence[int] = ()) -> Callable[[Claim], Answers]
 
     def answer(_: Claim) -> Answers:
         end = dict.fromkeys(("high_watermark", "last_stable_offset", "log_end_offset"), 10**6)
-        made = {b: replica(b, **end, key=OLDER if b in wrong else NOTHING) for b in (1, 2, 3)}
-        made |= {b: ReplicaAnswer(b, error="away") for b in away}
+        made = {b: replica(b, **end, key=newest(3) if b in wrong else NOTHING) for b in (1, 2, 3)}
+        made |= {b: silent(b) for b in away}
         return Answers(made, leader=1)
 
     return answer
 
 
 def undeleted(key: int) -> Suspect:
-    deleted = Accusation(
-        Rule.LATEST_VALUE,
-        FindingKind.DELETED_RECORD_RESURRECTED,
-        2,
-        offset=1_000 + key,
-        key_hash_hi=1,
-        key_hash_lo=key + 1,
-    )
-    return Suspect("orders", 0, deleted, {}, raised_at=1_700_000_000_000)
+    return key_suspect(offset=1_000 + key, key_hash_hi=1, key_hash_lo=key + 1)

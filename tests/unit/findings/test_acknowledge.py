@@ -18,7 +18,7 @@ from parallax.findings.finding import Finding, current
 from parallax.findings.naming import FindingNotNamedError
 from parallax.findings.table import AppendedMeanwhile, FindingsTable, FindingsTableError, read_events
 from parallax.model import FindingStatus
-from tests.unit.findings.events import EVENT
+from tests.builders.findings import EVENT
 
 ONE, TWO = replace(EVENT, finding_id="a" * 31 + "1"), replace(EVENT, finding_id="a" * 31 + "2")
 OTHER = replace(EVENT, finding_id="b" * 32)

@@ -12,7 +12,7 @@ from parallax.findings.acknowledge import acknowledged
 from parallax.findings.acknowledgement import Acknowledgement, Extent, acknowledgement_of, status_of, worsened
 from parallax.findings.finding import Finding
 from parallax.model import NOBODY, FindingKind, FindingStatus, Severity
-from tests.samples import finding
+from tests.builders.findings import finding
 
 AT = datetime(2026, 1, 2, 4, tzinfo=UTC)
 WRONG = FindingKind.ABORTED_RECORD_COMMITTED

@@ -12,18 +12,18 @@ from parallax.findings.answers import (
     Answers,
     CoordinatorAnswer,
     KeyShown,
-    MarkerShown,
     OpenTransaction,
     RecordShown,
     ReplicaAnswer,
 )
+from tests.builders.answers import marker
 
 
 @pytest.mark.parametrize(
     "answer",
     [
         RecordShown(3, "none"),
-        MarkerShown(3, 3, "abort"),
+        marker(3, "abort", 3),
         OpenTransaction(3, 3),
         ReplicaAnswer(3),
         Answers({}, isr=(3,)),

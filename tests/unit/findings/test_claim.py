@@ -7,15 +7,10 @@ from typing import Any
 import pytest
 
 from parallax.compare.observations import topic_id_code
-from parallax.compare.suspect import Accusation, Suspect
 from parallax.findings.claim import Claim, HadEnded, Recorded, claim_from_row, explains
 from parallax.model import NOBODY, FindingKind, Rule
 from parallax.sides import parsed
-
-
-def suspect(kind: FindingKind, **fields: object) -> Suspect:
-    accusation = Accusation(Rule.OUTCOME, kind, 2, 10, producer_id=7, transaction_start_offset=10, **fields)  # type: ignore[arg-type]
-    return Suspect("orders", 0, accusation, {}, raised_at=1000)
+from tests.builders.claims import of_offset, suspect
 
 
 @pytest.mark.parametrize("kind", list(FindingKind))
@@ -77,7 +72,7 @@ def test_observations_are_taken_over_and_what_is_not_understood_is_no_evidence()
 
 
 def test_how_far_a_log_was_read_before_it_was_truncated_is_at_least_one_beyond_the_claim() -> None:
-    claim = Claim("s", Rule.CONTENT, FindingKind.LOG_TRUNCATED, "t", 0, 2, offset=5)
+    claim = of_offset(FindingKind.LOG_TRUNCATED, offset=5)
     assert claim.lost_to == 6
     for shown_to, lost_to in (("9", 9), ("3", 6), ("-1", 6), ("far", 6)):
         assert replace(claim, recorded=Recorded(shown_to={2: shown_to})).lost_to == lost_to
@@ -158,7 +153,7 @@ class TestExplains:
 
 def test_a_claim_on_a_topic_that_was_re_created_has_lost_its_object() -> None:
     recorded = Recorded(topics={2: str(topic_id_code("old"))})
-    claim = Claim("s", Rule.CONTENT, FindingKind.LOG_TRUNCATED, "t", 0, 2, recorded=recorded)
+    claim = of_offset(FindingKind.LOG_TRUNCATED, recorded=recorded)
     assert claim.is_of("old")
     assert not claim.is_of("new")
     assert claim.is_of(""), "brokers that tell no topic id"

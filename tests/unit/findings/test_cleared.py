@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from parallax.findings.cleared import CLEARED, Shown, cleared
-from parallax.findings.finding import Finding
 from parallax.kinds import Clears
 from parallax.model import NOBODY, FindingKind, FindingStatus
-from tests.unit.findings.events import EVENT
+from tests.builders.findings import evidence, finding
 
 RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
 MISSING = FindingKind.RECORD_MISSING
@@ -26,7 +24,7 @@ LISTS_ABORTED = {"aborted": [{"producer_id": 7, "first_offset": 10}], "markers":
 OTHERS_ABORT = {"offset": 20, "producer_id": 8, "type": "abort"}
 
 
-def finding(
+def shown(
     kind: FindingKind,
     sides: dict[str, list[int]],
     replicas: dict[int, dict[str, Any]] | None = None,
@@ -34,19 +32,16 @@ def finding(
     *,
     leader: int = 1,
     **fields: Any,
-) -> Finding:
-    evidence = {
-        "leader": leader,
-        "sides": sides,
-        "replicas": {str(b): (replicas or {}).get(b, {}) for b in (1, 2, 3)},
-        "recorded": {name: {str(b): v for b, v in by.items()} for name, by in (recorded or {}).items()},
-    }
-    base = {"kind": kind, "broker": 2, "producer_id": 7, "transaction_start_offset": 10, "marker_offset": 20}
-    return replace(EVENT, evidence=json.dumps(evidence), **(base | fields))
+) -> Shown:
+    """What the evidence of a finding on a transaction from offset 10 to 20 says."""
+    answered = {1: {}, 2: {}, 3: {}} | (replicas or {})
+    base = {"offset": 10, "producer_id": 7, "transaction_start_offset": 10, "marker_offset": 20}
+    told = evidence(sides, answered, leader, recorded=recorded or {})
+    return Shown.of(finding(kind=kind, evidence=told, **(base | fields)))
 
 
 def right(*given: Any, **more: Any) -> list[int]:
-    return cleared(Shown.of(finding(*given, **more)))
+    return cleared(shown(*given, **more))
 
 
 @pytest.mark.parametrize("clears", list(Clears))
@@ -146,9 +141,9 @@ class TestAnOutcome:
         # The marker may be of a later transaction, and those that show the record so may have missed the lower one.
         further = {"kind": FindingKind.OUTCOME_CONTRADICTS_MARKER, "offset": 10, "marker_offset": 12}
         assert right(sides={"aborted": [1, 3], "committed": [2]}, **further) == []
-        shown = Shown.of(finding(sides={"aborted": [3], "committed": [1, 2]}, **further))
-        assert shown.alike == {2}
-        assert Shown.of(replace(shown.finding, marker_offset=11)).alike == {1, 2}
+        said = shown(sides={"aborted": [3], "committed": [1, 2]}, **further)
+        assert said.alike == {2}
+        assert Shown.of(replace(said.finding, marker_offset=11)).alike == {1, 2}
 
 
 SIDES = {"open": [2], "ended": [1, 3]}

@@ -14,8 +14,8 @@ from parallax.findings.decide import Resolution, Verdict
 from parallax.findings.effect import COVERED, Judged, about_the_rest, covered, remembered, unknown_rest, whole
 from parallax.findings.requests import TransactionRecords
 from parallax.model import FindingKind
-from tests.unit.findings.decide.answered import OPEN, answers, claim, holding, record
-from tests.unit.findings.replies import replica
+from tests.builders.answers import NOTHING, OPEN, answers, holding, marker, record, replica, silent
+from tests.builders.claims import claim
 
 K1, K2 = (0, 1), (0, 2)
 POISON = claim(FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=1, recorded=Recorded(markers={1: "abort"}))
@@ -70,7 +70,7 @@ def test_a_record_that_the_accused_shows_rightly_again_says_so_of_all_of_its_tra
 
 
 def test_the_value_of_another_record_proves_nothing_of_a_suspect_that_goes_by_what_is_live() -> None:
-    value, none = KeyShown(record(15), True, 15), KeyShown(None, True)
+    value, none = KeyShown(record(15), True, 15), NOTHING
     shown = [replica(b, key=none if b == 2 else value, asked=frozenset({11, 15})) for b in (1, 2, 3)]
     given = replace(answers(*overwritten(1, 2, 3)), rest=((SECOND, answers(*shown)),))
     assert whole(POISON, given, live_only=True).decision.verdict is Verdict.CONFIRMED
@@ -88,7 +88,7 @@ def test_a_log_that_was_replaced_heals_nothing_of_records_that_were_not_asked_ab
     for unknown, verdict in ((None, Verdict.DISMISSED), (left_out, Verdict.PENDING)):
         got = judged(recreated=True, rest_unknown=unknown)
         assert (got.decision.verdict, got.decision.resolution) == (verdict, Resolution.HEALED)
-    shown = MarkerShown(POISON.marker_offset, POISON.producer_id, "abort")
+    shown = marker(POISON.marker_offset, "abort", POISON.producer_id)
     ended = [replace(answer, markers=(shown,)) for answer in overwritten(1, 2, 3)]
     got = whole(POISON, answers(*ended, rest_unknown=left_out), live_only=True)
     assert (got.decision.verdict, got.decision.resolution) == (Verdict.DISMISSED, Resolution.HEALED)
@@ -117,7 +117,7 @@ class TestWhatIsAskedAbout:
 
     @pytest.mark.parametrize(
         "accused",
-        [holding(2, "committed"), replica(2, open_transactions=OPEN), ReplicaAnswer(2, error="away")],
+        [holding(2, "committed"), replica(2, open_transactions=OPEN), silent(2)],
         ids=["held", "open", "away"],
     )
     def test_nothing_where_the_record_itself_or_the_open_transaction_tells(self, accused: ReplicaAnswer) -> None:

@@ -20,35 +20,25 @@ from parallax.findings.incident import tally_of
 from parallax.findings.ledger import Ledger
 from parallax.findings.questions import Reading, driven, questions
 from parallax.findings.requests import Ask, Where, Whereabouts
-from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+from parallax.model import NOBODY, FindingKind, FindingStatus
 from parallax.sides import parsed
+from tests.builders.answers import NOTHING, newest, record, replica, silent
+from tests.builders.claims import KEY, claim, of_key
 from tests.unit.findings.floods import Flood, lost, resurrected
 from tests.unit.findings.lives import RECHECK_S, Answering, Life, value
-from tests.unit.findings.replies import replica
 
 OLD, NEW = "of the topic that was", "of the topic that is"
-NONE = KeyShown(None, True)
 UNLIKE = Recorded(sides=parsed({"value at offset 12": (1, 2), "no value at offset 12": (3,)}), pivot=1)
-UNDIRECTED = Claim(
-    "n",
-    Rule.LATEST_VALUE,
-    FindingKind.VISIBILITY_MISMATCH,
-    "t",
-    0,
-    NOBODY,
-    offset=12,
-    key_hash_lo=5,
-    recorded=UNLIKE,
-)
+UNDIRECTED = of_key(FindingKind.VISIBILITY_MISMATCH, "n", broker=NOBODY, offset=12, recorded=UNLIKE)
 
 
 def holding(offset: int, size: int = 5) -> KeyShown:
     """The key's newest record is at an offset."""
-    return KeyShown(RecordShown(offset, "none", value_size=size, key_hash=f"{5:032x}"), True, offset)
+    return KeyShown(RecordShown(offset, "none", value_size=size, key_hash=f"{KEY:032x}"), True, offset)
 
 
 def values(leader: int = 3, **shown: KeyShown) -> Answers:
-    """What each broker shows of the key: ``b2=NONE``."""
+    """What each broker shows of the key: ``b2=NOTHING``."""
     made = {}
     for name, key in shown.items():
         seen = key.visible
@@ -84,7 +74,7 @@ class TestATopicThatWasReCreatedUnderItsName:
     def test_is_not_accused_by_a_finding_on_the_one_before(self) -> None:
         recorded = Recorded(topic_id=str(topic_id_code(OLD)))
         life = Life().confirmed(
-            value(recorded=recorded), answering=lambda _: values(1, b1=NONE, b2=holding(3), b3=NONE)
+            value(recorded=recorded), answering=lambda _: values(1, b1=NOTHING, b2=holding(3), b3=NOTHING)
         )
         assert claim_of(life.last).recorded.topic_id == recorded.topic_id
         same = by(at(1, 2, 3, topic_id=NEW), lambda: values(1, b1=holding(3), b2=holding(3), b3=holding(3)))
@@ -101,7 +91,7 @@ class TestATopicThatWasReCreatedUnderItsName:
         life = Life()
         life.suspect(value(recorded=Recorded(topic_id=str(topic_id_code(OLD)))))
         away = replace(values(b2=holding(3), b3=holding(3)), isr=(2, 3))
-        away = replace(away, replicas={1: ReplicaAnswer(1, error="away"), **away.replicas})
+        away = replace(away, replicas={1: silent(1), **away.replicas})
         life.answer(by(at(1, 2, 3, topic_id=NEW), lambda: away))
         life.until_asked(by(at(1, 2, 3, topic_id=NEW), lambda: away))
         assert life.statuses == ["dismissed"]
@@ -109,10 +99,11 @@ class TestATopicThatWasReCreatedUnderItsName:
     def test_has_none_of_a_difference_without_direction_of_the_one_before(self) -> None:
         recorded = replace(UNLIKE, topic_id=str(topic_id_code(OLD)))
         life = Life().confirmed(
-            replace(UNDIRECTED, recorded=recorded), answering=lambda _: values(b1=holding(12), b2=holding(12), b3=NONE)
+            replace(UNDIRECTED, recorded=recorded),
+            answering=lambda _: values(b1=holding(12), b2=holding(12), b3=NOTHING),
         )
         for _ in range(2):
-            life.until_asked(by(at(1, 2, 3, topic_id=NEW), lambda: values(b1=NONE, b2=NONE, b3=NONE)))
+            life.until_asked(by(at(1, 2, 3, topic_id=NEW), lambda: values(b1=NOTHING, b2=NOTHING, b3=NOTHING)))
         assert ended_as(life.last) == (FindingStatus.RESOLVED, "object_gone")
 
     @pytest.mark.parametrize(("read", "now"), [("", NEW), (OLD, OLD), (OLD, "")])
@@ -143,7 +134,7 @@ class TestATopicThatWasReCreatedUnderItsName:
             return replace(UNDIRECTED, suspect_id=topic, recorded=recorded)
 
         def differing(topic: str) -> Answering:
-            return by(at(1, 2, 3, topic_id=topic), lambda: values(b1=holding(12), b2=holding(12), b3=NONE))
+            return by(at(1, 2, 3, topic_id=topic), lambda: values(b1=holding(12), b2=holding(12), b3=NOTHING))
 
         life = Life().confirmed(of(OLD), answering=differing(OLD))
         life.suspect(of(NEW))
@@ -154,7 +145,7 @@ class TestATopicThatWasReCreatedUnderItsName:
 
 class TestOfAPartitionThatLosesTheReplica:
     def test_that_was_accused_first_a_loss_that_has_spread_stands(self) -> None:
-        life = Life().confirmed(value(), answering=lambda _: values(b1=NONE, b2=holding(3), b3=NONE))
+        life = Life().confirmed(value(), answering=lambda _: values(b1=NOTHING, b2=holding(3), b3=NOTHING))
         life.until_asked(lambda _: values(b1=holding(3), b2=holding(3), b3=holding(3)))
         assert life.last.status is FindingStatus.SPREAD
         for replicas in ((1, 3, 4), (1, 3, 4), (1, 2, 3)):
@@ -165,20 +156,20 @@ class TestOfAPartitionThatLosesTheReplica:
         assert ended_as(life.last) == (FindingStatus.RESOLVED, "superseded")
 
     def test_that_a_finding_accuses_alone_it_ends(self) -> None:
-        life = Life().confirmed(value(), answering=lambda _: values(b1=NONE, b2=holding(3), b3=NONE))
+        life = Life().confirmed(value(), answering=lambda _: values(b1=NOTHING, b2=holding(3), b3=NOTHING))
         for _ in range(2):
-            life.until_asked(by(at(1, 3, 4), lambda: values(b1=NONE, b3=NONE, b4=NONE)))
+            life.until_asked(by(at(1, 3, 4), lambda: values(b1=NOTHING, b3=NOTHING, b4=NOTHING)))
         assert ended_as(life.last) == (FindingStatus.RESOLVED, "object_gone")
 
     def test_that_a_finding_accuses_stays_lost_if_all_others_were_copied_from_it_meanwhile(self) -> None:
-        life = Life().confirmed(value(), answering=lambda _: values(b1=NONE, b2=holding(3), b3=NONE))
+        life = Life().confirmed(value(), answering=lambda _: values(b1=NOTHING, b2=holding(3), b3=NOTHING))
         for _ in range(3):
             life.until_asked(by(at(1, 3, 4), lambda: values(b1=holding(3), b3=holding(3), b4=holding(3))))
         assert life.statuses == ["confirmed", "spread"]
 
     def test_that_was_asked_last_a_difference_of_the_others_stands(self) -> None:
-        life = Life().confirmed(UNDIRECTED, answering=lambda _: values(b1=holding(12), b2=holding(12), b3=NONE))
-        left = by(at(2, 3, 4), lambda: values(b2=holding(12), b3=NONE, b4=NONE))
+        life = Life().confirmed(UNDIRECTED, answering=lambda _: values(b1=holding(12), b2=holding(12), b3=NOTHING))
+        left = by(at(2, 3, 4), lambda: values(b2=holding(12), b3=NOTHING, b4=NOTHING))
         for _ in range(3):
             life.until_asked(left)
         (stands,) = life.machine.standing()
@@ -189,16 +180,16 @@ class TestOfAPartitionThatLosesTheReplica:
     def test_that_was_asked_last_and_alone_on_its_side_what_it_showed_may_be_lost(self) -> None:
         recorded = replace(UNLIKE, sides=parsed({"value at offset 12": (1,), "no value at offset 12": (2, 3)}))
         life = Life().confirmed(
-            replace(UNDIRECTED, recorded=recorded), answering=lambda _: values(b1=holding(12), b2=NONE, b3=NONE)
+            replace(UNDIRECTED, recorded=recorded), answering=lambda _: values(b1=holding(12), b2=NOTHING, b3=NOTHING)
         )
         for _ in range(3):
-            life.until_asked(by(at(2, 3, 4), lambda: values(b2=NONE, b3=NONE, b4=NONE)))
+            life.until_asked(by(at(2, 3, 4), lambda: values(b2=NOTHING, b3=NOTHING, b4=NOTHING)))
         assert [f.status for f in life.machine.standing()] == [FindingStatus.UNSETTLED]
 
     def test_that_would_be_asked_last_a_suspect_is_proven_on_the_others(self) -> None:
         life = Life()
         life.suspect(UNDIRECTED)
-        life.answer(by(at(2, 3, 4), lambda: values(b2=holding(12), b3=NONE, b4=NONE)))
+        life.answer(by(at(2, 3, 4), lambda: values(b2=holding(12), b3=NOTHING, b4=NOTHING)))
         assert [(f.status, f.broker) for f in life.table] == [(FindingStatus.CONFIRMED, NOBODY)]
 
     @pytest.mark.parametrize(
@@ -238,8 +229,8 @@ class TestAReplicaThatIsRightAgainWhileAnotherIsNot:
     """2 showed a value that was deleted, and 1 has been copied from it since."""
 
     def copied(self) -> Life:
-        life = Life().confirmed(value(), answering=lambda _: values(b1=NONE, b2=holding(3), b3=NONE))
-        life.until_asked(lambda _: values(b1=holding(3), b2=holding(3), b3=NONE))
+        life = Life().confirmed(value(), answering=lambda _: values(b1=NOTHING, b2=holding(3), b3=NOTHING))
+        life.until_asked(lambda _: values(b1=holding(3), b2=holding(3), b3=NOTHING))
         return life
 
     def stands(self, life: Life) -> list[tuple[int, FindingKind]]:
@@ -248,65 +239,65 @@ class TestAReplicaThatIsRightAgainWhileAnotherIsNot:
     def test_is_accused_no_more_and_the_other_is_judged_by_itself(self) -> None:
         life = self.copied()
         for _ in range(2):
-            life.until_asked(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+            life.until_asked(lambda _: values(b1=holding(3), b2=NOTHING, b3=NOTHING))
         assert self.stands(life) == [(1, FindingKind.DELETED_RECORD_RESURRECTED)]
         assert evidence_of(life.last)["sides"] == {"no value": [2, 3], "value at offset 3": [1]}
         life = Life(life.table, life.now)
         assert self.stands(life) == [(1, FindingKind.DELETED_RECORD_RESURRECTED)]
-        life.until_asked(lambda _: values(b1=NONE, b2=NONE, b3=NONE))
+        life.until_asked(lambda _: values(b1=NOTHING, b2=NOTHING, b3=NOTHING))
         assert ended_as(life.last) == (FindingStatus.RESOLVED, "healed")
         for _ in range(20):
-            life.until_asked(lambda _: values(b1=NONE, b2=NONE, b3=NONE))
+            life.until_asked(lambda _: values(b1=NOTHING, b2=NOTHING, b3=NOTHING))
         assert len(life.table) == 5
 
     def test_is_so_though_the_job_ends_before_the_other_was_judged(self) -> None:
         life = self.copied()
         while life.last.status is not FindingStatus.RESOLVED:
-            life.until_asked(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+            life.until_asked(lambda _: values(b1=holding(3), b2=NOTHING, b3=NOTHING))
         life = Life(life.table, life.now)
         assert self.stands(life) == []
         assert sum(life.machine.status().pending.values()) == 1
-        life.until_asked(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+        life.until_asked(lambda _: values(b1=holding(3), b2=NOTHING, b3=NOTHING))
         assert self.stands(life) == [(1, FindingKind.DELETED_RECORD_RESURRECTED)]
         assert not Life(life.table, life.now).machine.status().pending
 
     def test_is_so_though_that_one_was_away_when_it_came_to_be_right(self) -> None:
         life = self.copied()
-        away = values(b2=NONE, b3=NONE)
-        away = replace(away, replicas={1: ReplicaAnswer(1, error="away"), **away.replicas})
+        away = values(b2=NOTHING, b3=NOTHING)
+        away = replace(away, replicas={1: silent(1), **away.replicas})
         for _ in range(3):
             life.until_asked(lambda _: away)
         assert sum(life.machine.status().pending.values()) == 1
         for _ in range(3):
-            life.until_asked(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+            life.until_asked(lambda _: values(b1=holding(3), b2=NOTHING, b3=NOTHING))
         assert self.stands(life) == [(1, FindingKind.DELETED_RECORD_RESURRECTED)]
 
     def test_is_so_though_its_log_was_not_read_through_when_the_accused_came_to_be_right(self) -> None:
         life = self.copied()
         scanned = KeyShown(None, False, complete_from=50)
         for _ in range(3):
-            life.until_asked(lambda _: values(b1=scanned, b2=NONE, b3=NONE))
+            life.until_asked(lambda _: values(b1=scanned, b2=NOTHING, b3=NOTHING))
         for _ in range(3):
-            life.until_asked(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+            life.until_asked(lambda _: values(b1=holding(3), b2=NOTHING, b3=NOTHING))
         assert self.stands(life) == [(1, FindingKind.DELETED_RECORD_RESURRECTED)]
 
     def test_or_that_is_gone_leaves_the_other_to_be_judged(self) -> None:
         life = self.copied()
         for _ in range(4):
-            life.until_asked(by(at(1, 3), lambda: values(b1=holding(3), b3=NONE)))
+            life.until_asked(by(at(1, 3), lambda: values(b1=holding(3), b3=NOTHING)))
         assert self.stands(life) == [(1, FindingKind.DELETED_RECORD_RESURRECTED)]
 
     def test_leaves_nothing_where_the_other_was_put_right_as_well(self) -> None:
         life = self.copied()
         for _ in range(4):
-            life.until_asked(lambda _: values(b1=NONE, b2=NONE, b3=NONE))
+            life.until_asked(lambda _: values(b1=NOTHING, b2=NOTHING, b3=NOTHING))
         assert life.statuses == ["confirmed", "confirmed", "resolved"]
 
     def test_leaves_no_second_finding_where_the_other_was_suspected_of_the_same(self) -> None:
         life = self.copied()
         life.suspect(replace(value("w"), broker=1))
         for _ in range(6):
-            life.until_asked(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+            life.until_asked(lambda _: values(b1=holding(3), b2=NOTHING, b3=NOTHING))
         assert self.stands(life) == [(1, FindingKind.DELETED_RECORD_RESURRECTED)]
 
     def test_leaves_many_where_it_was_an_incident(self) -> None:
@@ -315,19 +306,19 @@ class TestAReplicaThatIsRightAgainWhileAnotherIsNot:
         life.suspect(
             *[replace(TestADifferenceThatWasExplained.accusing, suspect_id=f"G{k}", key_hash_lo=k) for k in keys]
         )
-        life.settle(lambda _: values(2, b1=NONE, b2=NONE, b3=holding(5)))
+        life.settle(lambda _: values(2, b1=NOTHING, b2=NOTHING, b3=holding(5)))
         for _ in range(4):
-            life.after(RECHECK_S, lambda _: values(2, b1=holding(5), b2=NONE, b3=holding(5)))
+            life.after(RECHECK_S, lambda _: values(2, b1=holding(5), b2=NOTHING, b3=holding(5)))
         assert [(f.broker, tally_of(f).count) for f in life.machine.standing()] == [(3, 20)]
         for _ in range(4):
-            life.after(RECHECK_S, lambda _: values(2, b1=holding(5), b2=NONE, b3=NONE))
+            life.after(RECHECK_S, lambda _: values(2, b1=holding(5), b2=NOTHING, b3=NOTHING))
         assert [(f.broker, tally_of(f).count) for f in life.machine.standing()] == [(1, 20)]
 
 
 class TestADifferenceThatWasExplained:
     """K: 1 shows W@12, 2 nothing, 3 V@5, which was deleted at 8: 3 is accused, and of 1 and 2 nothing is proven."""
 
-    accusing = Claim("G", Rule.LATEST_VALUE, FindingKind.DELETED_RECORD_RESURRECTED, "t", 0, 3, offset=8, key_hash_lo=5)
+    accusing = of_key(FindingKind.DELETED_RECORD_RESURRECTED, "G", broker=3, offset=8)
     undirected = replace(
         UNDIRECTED,
         suspect_id="F",
@@ -337,9 +328,9 @@ class TestADifferenceThatWasExplained:
     def reported(self, first: KeyShown) -> Life:
         life = Life()
         life.suspect(self.accusing, self.undirected)
-        life.answer(lambda _: values(2, b1=first, b2=NONE, b3=holding(5)))
+        life.answer(lambda _: values(2, b1=first, b2=NOTHING, b3=holding(5)))
         for _ in range(8):
-            life.until_asked(lambda _: values(2, b1=first, b2=NONE, b3=holding(5)))
+            life.until_asked(lambda _: values(2, b1=first, b2=NOTHING, b3=holding(5)))
         assert {(f.suspect_id, f.broker) for f in life.machine.standing()} == {("F", NOBODY), ("G", 3)}
         return life
 
@@ -350,20 +341,20 @@ class TestADifferenceThatWasExplained:
 
     def test_is_open_again_once_what_explained_a_part_of_it_has_ended(self) -> None:
         life = self.reported(holding(12))
-        assert [f.suspect_id for f in self.asked(life, b1=NONE, b2=NONE, b3=holding(5))] == ["G"]
+        assert [f.suspect_id for f in self.asked(life, b1=NOTHING, b2=NOTHING, b3=holding(5))] == ["G"]
         explained = next(e for e in reversed(life.table) if e.suspect_id == "F")
         assert was_explained(explained)
         life = Life(life.table, life.now)
-        (stands,) = self.asked(life, b1=NONE, b2=NONE, b3=NONE)
+        (stands,) = self.asked(life, b1=NOTHING, b2=NOTHING, b3=NOTHING)
         assert (stands.suspect_id, stands.status) == ("F", FindingStatus.UNSETTLED)
 
     def test_is_looked_at_once_more_though_the_job_was_down_for_days_when_that_had_ended(self) -> None:
         life = self.reported(holding(12))
-        self.asked(life, b1=NONE, b2=NONE, b3=holding(5))
+        self.asked(life, b1=NOTHING, b2=NOTHING, b3=holding(5))
         while life.machine.standing():
-            life.until_asked(lambda c: values(2, b1=NONE, b2=NONE, b3=NONE if c.broker == 3 else holding(5)))
+            life.until_asked(lambda c: values(2, b1=NOTHING, b2=NOTHING, b3=NOTHING if c.broker == 3 else holding(5)))
         life = Life(life.table, life.now + 25 * 3600)
-        (stands,) = self.asked(life, b1=NONE, b2=NONE, b3=NONE)
+        (stands,) = self.asked(life, b1=NOTHING, b2=NOTHING, b3=NOTHING)
         assert (stands.suspect_id, stands.status) == ("F", FindingStatus.UNSETTLED)
         much_later = life.now + 31 * 86400
         assert Life(life.table[:-1], much_later).machine.next_due(much_later) is None
@@ -372,17 +363,17 @@ class TestADifferenceThatWasExplained:
         accusing = [replace(self.accusing, suspect_id=f"G{key}", key_hash_lo=key) for key in range(5, 25)]
         life = Flood()
         life.suspect(*accusing)
-        life.settle(lambda _: values(2, b1=holding(12), b2=NONE, b3=holding(5)))
+        life.settle(lambda _: values(2, b1=holding(12), b2=NOTHING, b3=holding(5)))
         life.suspect(self.undirected)
         for _ in range(4):
-            life.after(RECHECK_S, lambda _: values(2, b1=holding(12), b2=NONE, b3=holding(5)))
+            life.after(RECHECK_S, lambda _: values(2, b1=holding(12), b2=NOTHING, b3=holding(5)))
         assert {f.broker for f in life.machine.standing()} == {NOBODY, 3}
         for hours in (1, 1, 25, 1):
-            life.after(hours * 3600, lambda _: values(2, b1=NONE, b2=NONE, b3=holding(5)))
+            life.after(hours * 3600, lambda _: values(2, b1=NOTHING, b2=NOTHING, b3=holding(5)))
         (stands,) = life.machine.standing()
         assert stands.is_incident
         for _ in range(40):
-            life.after(RECHECK_S, lambda _: values(2, b1=NONE, b2=NONE, b3=NONE))
+            life.after(RECHECK_S, lambda _: values(2, b1=NOTHING, b2=NOTHING, b3=NOTHING))
         (stands,) = life.machine.standing()
         assert (stands.suspect_id, stands.status) == ("F", FindingStatus.UNSETTLED)
 
@@ -396,20 +387,20 @@ class TestADifferenceThatWasExplained:
         undirected = [replace(self.undirected, suspect_id=f"F{key}", key_hash_lo=key) for key in keys]
         life = Flood()
         life.suspect(*accusing)
-        life.settle(lambda _: values(2, b1=holding(12), b2=NONE, b3=holding(5)))
+        life.settle(lambda _: values(2, b1=holding(12), b2=NOTHING, b3=holding(5)))
         life.suspect(*undirected)
         for _ in range(4):
-            life.after(RECHECK_S, lambda _: values(2, b1=holding(12), b2=NONE, b3=holding(5)))
+            life.after(RECHECK_S, lambda _: values(2, b1=holding(12), b2=NOTHING, b3=holding(5)))
         assert {(f.broker, f.is_incident) for f in life.machine.standing()} == {(NOBODY, True), (3, True)}
         for _ in range(4):
-            life.after(RECHECK_S, lambda _: values(2, b1=NONE, b2=NONE, b3=holding(5)))
+            life.after(RECHECK_S, lambda _: values(2, b1=NOTHING, b2=NOTHING, b3=holding(5)))
         (stands,) = life.machine.standing()
         assert (stands.broker, tally_of(stands).count) == (3, 20), "one cause, one finding"
-        life.after(hours * 3600, lambda _: values(2, b1=NONE, b2=NONE, b3=holding(5)))
+        life.after(hours * 3600, lambda _: values(2, b1=NOTHING, b2=NOTHING, b3=holding(5)))
         if restarted:
             life = Flood(life.table, life.now)
         for _ in range(40):
-            life.after(RECHECK_S, lambda _: values(2, b1=NONE, b2=NONE, b3=NONE))
+            life.after(RECHECK_S, lambda _: values(2, b1=NOTHING, b2=NOTHING, b3=NOTHING))
         (stands,) = life.machine.standing()
         assert (stands.broker, stands.status) == (NOBODY, FindingStatus.UNSETTLED)
         assert tally_of(stands).count == (incident.SAMPLES if restarted else 20), "after a restart those that it names"
@@ -418,13 +409,13 @@ class TestADifferenceThatWasExplained:
         two_sides = Recorded(sides=parsed({"value at offset 5": (3,), "no value at offset 5": (1, 2)}), pivot=3)
         life = Life().confirmed(
             replace(self.undirected, offset=5, recorded=two_sides),
-            answering=lambda _: values(2, b1=NONE, b2=NONE, b3=holding(5)),
+            answering=lambda _: values(2, b1=NOTHING, b2=NOTHING, b3=holding(5)),
         )
         assert [f.broker for f in life.machine.standing()] == [NOBODY]
         life.suspect(self.accusing)
-        life.answer(lambda _: values(2, b1=NONE, b2=NONE, b3=holding(5)))
-        assert [f.suspect_id for f in self.asked(life, b1=NONE, b2=NONE, b3=holding(5))] == ["G"]
-        assert self.asked(life, b1=NONE, b2=NONE, b3=NONE) == []
+        life.answer(lambda _: values(2, b1=NOTHING, b2=NOTHING, b3=holding(5)))
+        assert [f.suspect_id for f in self.asked(life, b1=NOTHING, b2=NOTHING, b3=holding(5))] == ["G"]
+        assert self.asked(life, b1=NOTHING, b2=NOTHING, b3=NOTHING) == []
 
 
 class TestADifferenceThatAnEndLeaves:
@@ -434,10 +425,10 @@ class TestADifferenceThatAnEndLeaves:
 
     def left(self, life: Life) -> Life:
         life.suspect(self.accusing)
-        life.answer(lambda _: values(b1=NONE, b2=holding(60), b3=NONE))
+        life.answer(lambda _: values(b1=NOTHING, b2=holding(60), b3=NOTHING))
         while life.table[-1].suspect_id != "f" or life.table[-1].stands:
             life.until_asked(lambda _: self.now)
-        away = {b: ReplicaAnswer(b, error="away") for b in (1, 2)}
+        away = {b: silent(b) for b in (1, 2)}
         for _ in range(3):
             life.until_asked(lambda _: replace(self.now, replicas={**self.now.replicas, **away}))
         assert sum(life.machine.status().pending.values()) == 1, "it waits"
@@ -445,7 +436,7 @@ class TestADifferenceThatAnEndLeaves:
 
     @property
     def now(self) -> Answers:
-        return values(b1=holding(80), b2=holding(80), b3=NONE)
+        return values(b1=holding(80), b2=holding(80), b3=NOTHING)
 
     @pytest.mark.parametrize("restarted", [False, True])
     @pytest.mark.parametrize("days", [None, 4])
@@ -453,7 +444,7 @@ class TestADifferenceThatAnEndLeaves:
         life = Life()
         if days is not None:
             was = replace(UNDIRECTED, suspect_id="was")
-            life = life.confirmed(was, answering=lambda _: values(b1=holding(12), b2=holding(12), b3=NONE))
+            life = life.confirmed(was, answering=lambda _: values(b1=holding(12), b2=holding(12), b3=NOTHING))
             evidence = json.dumps(evidence_of(life.last) | {"resolution": "superseded"})
             ended = replace(life.last, status=FindingStatus.RESOLVED, evidence=evidence, sequence=2)
             life.table.append(ended)
@@ -472,8 +463,8 @@ class TestADifferenceThatAnEndLeaves:
     def test_is_one_with_a_suspect_on_another_record_of_the_key_that_shows_the_same(self) -> None:
         life = Life()
         life.suspect(self.accusing)
-        life.answer(lambda _: values(b1=NONE, b2=holding(60), b3=NONE))
-        away = replace(self.now, replicas={**self.now.replicas, 3: ReplicaAnswer(3, error="away")})
+        life.answer(lambda _: values(b1=NOTHING, b2=holding(60), b3=NOTHING))
+        away = replace(self.now, replicas={**self.now.replicas, 3: silent(3)})
         sides = {"value at offset 80": (1, 2), "no value at offset 80": (3,)}
         other = replace(UNDIRECTED, suspect_id="other", offset=75, recorded=Recorded(sides=sides, pivot=1))
         life.suspect(other)
@@ -493,15 +484,10 @@ class TestAnOutcomeOfATransactionOfOneKey:
         )
         marker = "commit" if right == "committed" else "abort"
         first = 20 + 3 * number
-        return Claim(
-            f"t-{number}",
-            Rule.OUTCOME,
+        return claim(
             kind,
-            "t",
-            0,
-            2,
+            f"t-{number}",
             offset=first,
-            producer_id=7,
             transaction_start_offset=first,
             marker_offset=first + 1,
             key_hash_lo=number + 1,
@@ -525,18 +511,18 @@ class TestAnOutcomeOfATransactionOfOneKey:
     @pytest.mark.parametrize("count", [1, 20])
     def test_is_unsettled_once_the_value_that_it_has_cost_is_gone_from_all(self, count: int) -> None:
         def whole(claim: Claim) -> Answers:
-            value = RecordShown(claim.offset, "committed", producer_id=7, value_size=5, key_hash=claim.key_text)
+            value = record(claim.offset, "committed", key_hash=claim.key_text)
             right = "committed", KeyShown(value, True, claim.offset)
-            return self.probe(right, ("aborted", NONE), right)(claim)
+            return self.probe(right, ("aborted", NOTHING), right)(claim)
 
         def cleaned(claim: Claim) -> Answers:
             given = whole(claim)
-            return replace(given, replicas={**given.replicas, 2: self.shown(claim, 2, None, NONE)})
+            return replace(given, replicas={**given.replicas, 2: self.shown(claim, 2, None, NOTHING)})
 
         life = Flood()
         life.suspect(*[self.claim(FindingKind.COMMITTED_RECORD_ABORTED, n) for n in range(count)])
         life.settle(whole)
-        for answering in (whole, cleaned, cleaned, self.probe((None, NONE), (None, NONE), (None, NONE))):
+        for answering in (whole, cleaned, cleaned, self.probe((None, NOTHING), (None, NOTHING), (None, NOTHING))):
             for _ in range(2):
                 life.after(RECHECK_S, answering)
         (stands,) = life.machine.standing()
@@ -544,23 +530,23 @@ class TestAnOutcomeOfATransactionOfOneKey:
 
     @pytest.mark.parametrize("count", [1, 16, 20])
     def test_is_not_seen_by_a_value_that_was_deleted_since_however_many_keys_another_shows(self, count: int) -> None:
-        old = KeyShown(RecordShown(3, "none", value_size=5), True, 3)
+        old = newest(3)
         life = Flood()
         life.suspect(self.claim(FindingKind.ABORTED_RECORD_COMMITTED))
         right = "aborted", old
         for _ in range(3):
-            life.after(RECHECK_S, self.probe(right, ("committed", NONE), right, size=-1))
+            life.after(RECHECK_S, self.probe(right, ("committed", NOTHING), right, size=-1))
         assert [f.broker for f in life.machine.standing()] == [2]
         accused = replace(TestADifferenceThatWasExplained.accusing, offset=60)
         life.suspect(*[replace(accused, suspect_id=f"d-{k}", key_hash_lo=k) for k in range(1, count + 1)])
         for _ in range(60):
-            life.after(RECHECK_S, self.probe((None, NONE), (None, NONE), (None, old)))
+            life.after(RECHECK_S, self.probe((None, NOTHING), (None, NOTHING), (None, old)))
         assert {f.broker for f in life.machine.standing()} == {3}
 
 
 def test_a_difference_is_looked_at_for_a_day_after_its_end_unless_its_topic_is_gone() -> None:
     about = replace(UNDIRECTED, recorded=replace(UNLIKE, topic_id="1"))
-    life = Life().confirmed(about, answering=lambda _: values(b1=holding(12), b2=holding(12), b3=NONE))
+    life = Life().confirmed(about, answering=lambda _: values(b1=holding(12), b2=holding(12), b3=NOTHING))
     ledger, at = Ledger(), life.last.decided_at
     ledger.add(life.last)
     assert ledger.is_looked_at(about, at + timedelta(days=9)), "it stands"

@@ -30,7 +30,8 @@ from parallax.findings.finding import Finding
 from parallax.findings.table import FindingsTable
 from parallax.kinds import KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus
-from tests.samples import finding
+from tests.builders.answers import marker, silent
+from tests.builders.findings import finding
 
 _RECORD = RecordShown(17, "committed", 1, 4, 0, 0, "0" * 32, "0" * 16, 1, 1)
 _ANSWER = ReplicaAnswer(
@@ -42,15 +43,13 @@ _ANSWER = ReplicaAnswer(
     committed={17: _RECORD},
     asked=frozenset({17}),
     uncommitted={17: _RECORD},
-    markers=(MarkerShown(18, 4, "commit", 0),),
+    markers=(marker(18, "commit", 4, epoch=0),),
     aborted=((4, 17),),
     open_transactions=(OpenTransaction(4, 17),),
     key=KeyShown(_RECORD, complete=True, newest_offset=17),
     epoch_ends={0: 30},
 )
-_ANSWERS = Answers(
-    {1: _ANSWER, 2: _ANSWER, 3: ReplicaAnswer(3, error="no answer")}, leader=1, coordinator=CoordinatorAnswer(4)
-)
+_ANSWERS = Answers({1: _ANSWER, 2: _ANSWER, 3: silent(3)}, leader=1, coordinator=CoordinatorAnswer(4))
 _SAMPLE: dict[str, Any] = {
     "offset": 17,
     "key_hash": "0" * 32,

@@ -11,12 +11,12 @@ from parallax.findings.finding import Finding
 from parallax.findings.steps import Step
 from parallax.kinds import KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus
-from tests.unit.findings.events import EVENT
-from tests.unit.findings.explained import PROVEN, assigned_as, finding, index_wrong
+from tests.builders.findings import AT, EVENT
+from tests.unit.findings.explained import PROVEN, assigned_as, explained, index_wrong
 
 
 def test_those_that_stand_on_the_one_side_against_the_accused_are_right() -> None:
-    said = explain(finding(PROVEN))
+    said = explain(explained(PROVEN))
     assert said.happened == "It is back."
     assert said.right == "Broker 2 is proven wrong, brokers 1 and 3 are right in this."
     assert "If broker 2 becomes the leader, consumers read a record that was deleted." in said.after
@@ -35,7 +35,7 @@ def test_those_that_stand_on_the_one_side_against_the_accused_are_right() -> Non
 def test_the_order_of_the_replicas_is_kept_but_for_the_accused_that_would_lead(
     assigned: list[int], leader: int, away: list[int], back: list[int]
 ) -> None:
-    said = explain(assigned_as(finding(PROVEN, leader=leader), assigned))
+    said = explain(assigned_as(explained(PROVEN, leader=leader), assigned))
     assert said.away is not None
     assert said.back is not None
     assert json.loads(said.away)["partitions"][0]["replicas"] == away
@@ -49,26 +49,26 @@ def test_the_order_of_the_replicas_is_kept_but_for_the_accused_that_would_lead(
 
 
 def test_a_replica_of_which_nothing_is_proven_is_not_first_while_another_is_copied() -> None:
-    said = explain(assigned_as(finding({"no value": [3], "value at offset 0": [2]}, leader=3), [1, 2, 3]))
+    said = explain(assigned_as(explained({"no value": [3], "value at offset 0": [2]}, leader=3), [1, 2, 3]))
     assert said.back is not None
     assert json.loads(said.back)["partitions"][0]["replicas"] == [3, 1, 2]
     assert not any("order back" in step.text for step in said.steps)
 
 
 def test_who_is_first_already_is_elected_and_not_assigned_anew() -> None:
-    said = explain(assigned_as(finding(PROVEN, leader=2, exposed=True), [1, 2, 3]))
+    said = explain(assigned_as(explained(PROVEN, leader=2, exposed=True), [1, 2, 3]))
     assert said.steps[0].text.startswith("Let broker 1 lead")
     assert said.steps[0].run.startswith("kafka-leader-election.sh ")
     assert "\n" not in said.steps[0].run
 
 
 def test_of_a_replica_that_is_on_no_side_nothing_is_said() -> None:
-    said = explain(finding({"no value": [1], "value at offset 0": [2]}))
+    said = explain(explained({"no value": [1], "value at offset 0": [2]}))
     assert said.right == "Broker 2 is proven wrong, broker 1 is right in this. Nothing is proven of broker 3."
 
 
 def test_the_replica_is_copied_again_from_one_that_is_right() -> None:
-    said = explain(finding(PROVEN))
+    said = explain(explained(PROVEN))
     assert said.away is not None
     assert said.back is not None
     assert json.loads(said.away)["partitions"] == [{"topic": "orders", "partition": 0, "replicas": [1, 3]}]
@@ -82,7 +82,7 @@ def test_the_replica_is_copied_again_from_one_that_is_right() -> None:
 
 @pytest.mark.parametrize(("leader", "exposed"), [(2, True), (3, False)])
 def test_first_a_replica_leads_that_is_right(leader: int, exposed: bool) -> None:
-    said = explain(finding({"no value": [1], "value at offset 0": [2]}, leader, exposed=exposed))
+    said = explain(explained({"no value": [1], "value at offset 0": [2]}, leader, exposed=exposed))
     assert said.steps[0].text.startswith("Let broker 1 lead, for a new copy is taken from the leader")
     assert said.away is not None
     assert json.loads(said.away)["partitions"][0]["replicas"][0] == 1
@@ -90,7 +90,7 @@ def test_first_a_replica_leads_that_is_right(leader: int, exposed: bool) -> None
 
 def test_a_newer_record_proves_nobody_right_while_one_was_not_read_and_no_leader_is_moved() -> None:
     sides = {"value at offset 1": [1], "value at offset 0": [2]}
-    said = explain(finding(sides, leader=3, kind=FindingKind.RECORD_MISSING))
+    said = explain(explained(sides, leader=3, kind=FindingKind.RECORD_MISSING))
     deleted = "shows a newer value, and may have missed that it was deleted"
     why = f"broker 1 {deleted}, and broker 3 does not show the record"
     assert said.right == f"Broker 2 is proven wrong. Which of the others is right is not proven: {why}."
@@ -103,7 +103,7 @@ def test_a_newer_record_proves_nobody_right_while_one_was_not_read_and_no_leader
 
 
 def test_a_newer_value_proves_nobody_right_though_all_others_show_it() -> None:
-    said = explain(finding({"value at offset 1": [1, 3], "value at offset 0": [2]}, kind=FindingKind.RECORD_MISSING))
+    said = explain(explained({"value at offset 1": [1, 3], "value at offset 0": [2]}, kind=FindingKind.RECORD_MISSING))
     why = "brokers 1 and 3 show a newer value, and may have missed that it was deleted"
     assert said.right == f"Broker 2 is proven wrong. Which of the others is right is not proven: {why}."
     assert "do not meet it" not in said.now
@@ -113,7 +113,7 @@ def test_a_newer_value_proves_nobody_right_though_all_others_show_it() -> None:
 def test_a_transaction_that_two_have_ended_otherwise_proves_neither_of_them_right() -> None:
     sides = {"open": [2], "ended": [1, 3]}
     for kind in (FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN):
-        said = explain(finding(sides, leader=3, kind=kind))
+        said = explain(explained(sides, leader=3, kind=kind))
         why = "brokers 1 and 3 do not show how the transaction ended"
         assert said.right == f"Broker 2 is proven wrong. Which of the others is right is not proven: {why}."
         assert said.away is None
@@ -123,7 +123,7 @@ def test_a_transaction_that_two_have_ended_otherwise_proves_neither_of_them_righ
 def held_open(leader: int = 1, **fields: Any) -> Finding:
     """Broker 2 holds a transaction of producer 7 open, which has ended on brokers 1 and 3."""
     of = {"kind": FindingKind.READ_COMMITTED_FROZEN, "transaction_start_offset": 4, "marker_offset": 9}
-    return finding({"open": [2], "ended": [1, 3]}, leader, **(of | {"producer_id": 7} | fields))
+    return explained({"open": [2], "ended": [1, 3]}, leader, **(of | {"producer_id": 7} | fields))
 
 
 ONLY_THEN = "Only where broker 1 is found right, and no end marker could be written: "
@@ -197,7 +197,7 @@ def test_a_leader_that_nothing_speaks_against_is_no_reason_to_be_alarmed() -> No
 
 @pytest.mark.parametrize("exposed", [True, False])
 def test_a_leader_that_shows_what_the_accused_shows_misleads_its_consumers(exposed: bool) -> None:
-    said = explain(finding({"no value": [1], "value at offset 0": [2, 3]}, leader=3, exposed=exposed))
+    said = explain(explained({"no value": [1], "value at offset 0": [2, 3]}, leader=3, exposed=exposed))
     assert said.now == (
         "Broker 3 leads the partition and shows what broker 2 does: consumers read a record that was deleted."
     )
@@ -209,27 +209,27 @@ def test_a_leader_that_shows_what_the_accused_shows_misleads_its_consumers(expos
 
 
 def test_nobody_is_kept_from_leading_who_leads_already() -> None:
-    said = explain(finding({"value at offset 0": [2, 3]}, leader=2, exposed=True))
+    said = explain(explained({"value at offset 0": [2, 3]}, leader=2, exposed=True))
     assert said.now.startswith("Broker 2 leads the partition: consumers")
     assert said.after == "No other replica is proven right: what consumers read after an election is not known."
     assert said.steps[0].text.startswith("Elect no other leader on this evidence")
 
 
 def test_all_that_show_the_same_are_kept_from_leading() -> None:
-    said = explain(finding({"no value": [1], "value at offset 0": [2, 3]}))
+    said = explain(explained({"no value": [1], "value at offset 0": [2, 3]}))
     assert said.steps[0].text.startswith("Keep brokers 2 and 3 from leading")
     assert "If broker 2 or 3 becomes the leader" in said.after
     assert "(client.rack) read a record" in said.now
 
 
 def test_an_incident_names_no_leader_and_says_whether_consumers_meet_it() -> None:
-    many = finding({}, replicas=(), leader=NOBODY, suspect_id="", exposed=True)
+    many = explained({}, replicas=(), leader=NOBODY, suspect_id="", exposed=True)
     assert explain(many).now == "The leader shows it: consumers read a record that was deleted."
     assert "do not meet it" not in explain(replace(many, exposed=False)).now
 
 
 def test_if_the_others_differ_from_one_another_none_is_called_right_and_none_is_copied() -> None:
-    said = explain(finding({"no value": [1], "value at offset 9": [3], "value at offset 0": [2]}))
+    said = explain(explained({"no value": [1], "value at offset 9": [3], "value at offset 0": [2]}))
     why = "broker 1 may have lost a newer value that another shows, and broker 3 shows another value"
     assert said.right == f"Broker 2 is proven wrong. Which of the others is right is not proven: {why}."
     assert said.away is said.back is None
@@ -239,7 +239,7 @@ def test_if_the_others_differ_from_one_another_none_is_called_right_and_none_is_
 def test_it_says_what_was_not_seen_where_the_end_marker_of_a_transaction_is_cleaned() -> None:
     aborted = {"kind": FindingKind.ABORTED_RECORD_COMMITTED, "offset": 0, "producer_id": 7}
     known = {"outcomes": {"1": "aborted", "2": "committed", "3": "aborted"}, "markers": {"1": "abort", "3": "abort"}}
-    event = finding({"aborted": [1, 3], "committed": [2]}, **aborted)
+    event = explained({"aborted": [1, 3], "committed": [2]}, **aborted)
     answers = json.loads(event.evidence)
     answers["replicas"]["3"] = {"error": "it is down"}
     evidence = json.dumps(answers | {"recorded": known})
@@ -250,7 +250,7 @@ def test_it_says_what_was_not_seen_where_the_end_marker_of_a_transaction_is_clea
 
 
 def test_without_direction_nobody_is_right_and_nothing_is_to_be_reassigned() -> None:
-    said = explain(finding(PROVEN, broker=NOBODY, kind=FindingKind.VISIBILITY_MISMATCH, exposed=True))
+    said = explain(explained(PROVEN, broker=NOBODY, kind=FindingKind.VISIBILITY_MISMATCH, exposed=True))
     assert said.right.startswith("Of none it is proven.")
     assert said.away is None
     assert "reassign" not in " ".join(step.text for step in said.steps)
@@ -258,12 +258,12 @@ def test_without_direction_nobody_is_right_and_nothing_is_to_be_reassigned() -> 
 
 
 def test_what_all_share_no_copy_repairs() -> None:
-    said = explain(finding(PROVEN, status=FindingStatus.SPREAD))
+    said = explain(explained(PROVEN, status=FindingStatus.SPREAD))
     assert said.right == "None: all replicas share it."
     assert said.away is None
     assert said.runbook == "docs/runbook.md#parallaxlosscomplete"
-    known = json.loads(finding(PROVEN).evidence) | {"resolution": "spread"}
-    acknowledged = explain(replace(finding(PROVEN), status=FindingStatus.ACKNOWLEDGED, evidence=json.dumps(known)))
+    known = json.loads(explained(PROVEN).evidence) | {"resolution": "spread"}
+    acknowledged = explain(replace(explained(PROVEN), status=FindingStatus.ACKNOWLEDGED, evidence=json.dumps(known)))
     assert (acknowledged.right, acknowledged.away, acknowledged.steps) == (said.right, None, said.steps)
 
 
@@ -296,21 +296,21 @@ def test_who_does_not_hold_a_transaction_open_does_not_share_it() -> None:
 
 
 def test_a_transaction_that_is_open_everywhere_is_not_written_again_but_ended() -> None:
-    said = explain(finding({}, kind=FindingKind.READ_COMMITTED_FROZEN, status=FindingStatus.SPREAD))
+    said = explain(explained({}, kind=FindingKind.READ_COMMITTED_FROZEN, status=FindingStatus.SPREAD))
     assert said.steps[0].text.startswith("Have the transaction ended as it was. The plan says whether it is proven")
     assert said.steps[0].run.startswith("parallax repair plan a -o parallax-orders-0-repair.json -c CONFIG\n")
 
 
 @pytest.mark.parametrize("status", [FindingStatus.RESOLVED, FindingStatus.DISMISSED])
 def test_what_is_over_asks_for_nothing_and_calls_nobody_right_or_wrong(status: FindingStatus) -> None:
-    said = explain(finding(PROVEN, status=status))
+    said = explain(explained(PROVEN, status=status))
     assert said.steps == ()
     assert said.away is said.back is None
     assert said.right == said.after == ""
 
 
 def over(status: FindingStatus, **evidence: object) -> str:
-    return explain(replace(finding({}, status=status), evidence=json.dumps(evidence))).now
+    return explain(replace(explained({}, status=status), evidence=json.dumps(evidence))).now
 
 
 def test_what_is_over_says_whether_it_stands_elsewhere() -> None:
@@ -319,14 +319,14 @@ def test_what_is_over_says_whether_it_stands_elsewhere() -> None:
     assert over(FindingStatus.DISMISSED, leans_on=["aaaa"]).startswith("Another finding, named above")
     assert over(FindingStatus.RESOLVED, resolution="healed").startswith("It is over: the replicas agreed when")
     assert over(FindingStatus.RESOLVED, resolution="agreed").startswith("It is over, and that proves no replica right")
-    open_no_more = replace(finding({}, status=FindingStatus.RESOLVED), kind=FindingKind.READ_COMMITTED_FROZEN)
+    open_no_more = replace(explained({}, status=FindingStatus.RESOLVED), kind=FindingKind.READ_COMMITTED_FROZEN)
     open_no_more = replace(open_no_more, evidence=json.dumps({"resolution": "evidence_compacted"}))
     assert "the transaction is open no more. That proves nothing of how" in explain(open_no_more).now
     assert over(FindingStatus.DISMISSED) == "It was suspected, and not confirmed."
 
 
 def test_of_a_frozen_replica_each_part_names_where_it_stands_and_the_first_says_since_when() -> None:
-    one = finding({"ended": [1, 3]}, kind=FindingKind.READ_COMMITTED_FROZEN)
+    one = explained({"ended": [1, 3]}, kind=FindingKind.READ_COMMITTED_FROZEN)
     evidence = json.loads(one.evidence)
     evidence["replicas"]["2"] = {"last_stable_offset": 41}
     said = explain(replace(one, evidence=json.dumps(evidence)))
@@ -337,17 +337,17 @@ def test_of_a_frozen_replica_each_part_names_where_it_stands_and_the_first_says_
 
 
 def test_it_says_when_the_replicas_were_asked() -> None:
-    decided = f"asked {EVENT.decided_at:%Y-%m-%d %H:%M:%SZ}. It may not hold"
-    assert decided in explain(finding(PROVEN)).asked
-    assert "A running job goes on asking" in explain(finding(PROVEN)).asked
-    assert "goes on asking" not in explain(finding(PROVEN, status=FindingStatus.RESOLVED)).asked
+    decided = f"asked {AT:%Y-%m-%d %H:%M:%SZ}. It may not hold"
+    assert decided in explain(explained(PROVEN)).asked
+    assert "A running job goes on asking" in explain(explained(PROVEN)).asked
+    assert "goes on asking" not in explain(explained(PROVEN, status=FindingStatus.RESOLVED)).asked
     evidence = json.dumps({"asked_at_ms": 1_700_000_000_000})
-    assert "asked 2023-11-14 22:13:20Z. It may" in explain(replace(finding(PROVEN), evidence=evidence)).asked
-    assert "may not hold" not in explain(finding(PROVEN, status=FindingStatus.RESOLVED)).asked
+    assert "asked 2023-11-14 22:13:20Z. It may" in explain(replace(explained(PROVEN), evidence=evidence)).asked
+    assert "may not hold" not in explain(explained(PROVEN, status=FindingStatus.RESOLVED)).asked
 
 
 def beside(broker: int, sides: dict[str, list[int]] = PROVEN, **fields: Any) -> Finding:
-    return finding(sides, **({"finding_id": "beef", "broker": broker} | fields))
+    return explained(sides, **({"finding_id": "beef", "broker": broker} | fields))
 
 
 class TestAnotherFindingOfThePartition:
@@ -355,20 +355,20 @@ class TestAnotherFindingOfThePartition:
 
     def test_that_accuses_another_and_clears_nobody_forbids_a_copy(self) -> None:
         other = beside(3, {"value at offset 1": [1, 2], "value at offset 0": [3]}, kind=FindingKind.RECORD_MISSING)
-        said = explain(finding(PROVEN), [other])
+        said = explain(explained(PROVEN), [other])
         assert said.right == "Broker 2 is proven wrong, brokers 1 and 3 are right in this."
         assert said.away is said.back is None
         assert said.steps[0].text.startswith("Keep broker 2 from leading")
         assert "broker 2 may be the right one in finding beef (record_missing)" in said.steps[1].text
 
     def test_without_direction_forbids_one(self) -> None:
-        said = explain(finding(PROVEN, leader=2), [beside(NOBODY, kind=FindingKind.VISIBILITY_MISMATCH)])
+        said = explain(explained(PROVEN, leader=2), [beside(NOBODY, kind=FindingKind.VISIBILITY_MISMATCH)])
         assert said.away is None
         assert said.steps[0].text.startswith("Elect no other leader yet")
 
     def test_leaves_those_as_sources_that_are_right_in_both(self) -> None:
         other = beside(3, {"no value": [1, 2], "value at offset 0": [3]})
-        said = explain(finding(PROVEN, leader=3), [other])
+        said = explain(explained(PROVEN, leader=3), [other])
         assert said.steps[0].text.startswith("Let broker 1 lead")
         assert "that broker 1 leads" in said.steps[1].text
         assert said.away is not None
@@ -386,7 +386,7 @@ class TestAnotherFindingOfThePartition:
         ids=["of the accused", "the same", "one that has ended", "one that all share", "of another partition"],
     )
     def test_counts_only_where_the_accused_may_be_right(self, other: Finding) -> None:
-        assert explain(finding(PROVEN), [other]) == explain(finding(PROVEN))
+        assert explain(explained(PROVEN), [other]) == explain(explained(PROVEN))
 
 
 def test_an_index_that_is_wrong_is_rebuilt_and_nothing_is_copied() -> None:
@@ -422,18 +422,18 @@ def test_what_the_cleaner_has_taken_by_a_wrong_index_takes_a_copy() -> None:
 
 
 def test_a_leader_that_lost_the_head_of_its_log_is_not_left_to_lead() -> None:
-    said = explain(finding({}, kind=FindingKind.LOG_HEAD_MISSING, leader=2, exposed=True))
+    said = explain(explained({}, kind=FindingKind.LOG_HEAD_MISSING, leader=2, exposed=True))
     assert said.steps[0].text.startswith("Let a broker lead whose log begins lower and is not empty")
 
 
 def test_what_was_truncated_and_the_leader_lacks_as_well_is_missed_by_all() -> None:
-    said = explain(finding({}, kind=FindingKind.LOG_TRUNCATED, exposed=True))
+    said = explain(explained({}, kind=FindingKind.LOG_TRUNCATED, exposed=True))
     assert said.now == "Broker 1 leads the partition and lacks it as well: consumers miss what was truncated."
     assert said.steps[1].text.startswith("Have what was lost written once more")
 
 
 def test_a_leader_that_was_only_read_to_show_the_same_is_not_said_to_show_it() -> None:
-    one = finding(
+    one = explained(
         {"aborted": [2, 3], "committed": [1]}, kind=FindingKind.COMMITTED_RECORD_ABORTED, leader=3, exposed=True
     )
     said = explain(one)
@@ -446,7 +446,7 @@ def test_a_leader_that_was_only_read_to_show_the_same_is_not_said_to_show_it() -
 
 
 def test_one_that_did_not_answer_was_only_read_to_show_the_same() -> None:
-    one = finding({"no value": [1], "value at offset 0": [2, 3]})
+    one = explained({"no value": [1], "value at offset 0": [2, 3]})
     replicas = {"1": {}, "2": {}, "3": {"error": "it is down"}}
     said = explain(replace(one, evidence=json.dumps(json.loads(one.evidence) | {"replicas": replicas})))
     assert said.right == "Broker 2 is proven wrong, broker 1 is right in this. Broker 3 was read to show the same."
@@ -454,7 +454,7 @@ def test_one_that_did_not_answer_was_only_read_to_show_the_same() -> None:
 
 @pytest.mark.parametrize("kind", list(FindingKind))
 def test_every_kind_is_explained_by_its_section_of_the_runbook(kind: FindingKind) -> None:
-    assert explain(finding(PROVEN, kind=kind)).runbook == f"docs/runbook.md#{KINDS[kind].runbook}"
+    assert explain(explained(PROVEN, kind=kind)).runbook == f"docs/runbook.md#{KINDS[kind].runbook}"
 
 
 def test_evidence_that_is_empty_proves_nobody_right() -> None:
@@ -464,7 +464,7 @@ def test_evidence_that_is_empty_proves_nobody_right() -> None:
 
 
 def test_of_two_replicas_no_assignment_is_printed_that_leaves_one_alone() -> None:
-    said = explain(finding({"no value": [1], "value at offset 0": [2]}, replicas=(1, 2)))
+    said = explain(explained({"no value": [1], "value at offset 0": [2]}, replicas=(1, 2)))
     assert said.away is None
     (step,) = [one for one in said.steps if "while another broker stands in" in one.text]
     assert step.run.startswith("parallax repair plan ")
@@ -472,5 +472,5 @@ def test_of_two_replicas_no_assignment_is_printed_that_leaves_one_alone() -> Non
 
 
 def test_where_nobody_is_proven_right_the_plan_may_be_told_who_is() -> None:
-    for one in (finding({"value at offset 3": [1, 3], "value at offset 0": [2]}), finding(PROVEN, broker=NOBODY)):
+    for one in (explained({"value at offset 3": [1, 3], "value at offset 0": [2]}), explained(PROVEN, broker=NOBODY)):
         assert any("--right BROKER -o " in (step.run or "") for step in explain(one).steps)

@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 import pytest
 
 from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
-from parallax.findings.claim import Claim, Recorded
+from parallax.findings.claim import Recorded
 from parallax.findings.decide import Decision, Verdict
 from parallax.findings.finding import claim_of, is_exposed, made
-from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
+from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
 from parallax.sides import Shows, Side
+from tests.builders.answers import silent
+from tests.builders.claims import of_key, of_offset
 
 SIDES = {"no value": (1,), "value at offset 4": (2, 3)}
 
@@ -87,7 +89,7 @@ def test_truncated_records_are_missed_on_the_leader_whose_newer_epoch_is_in_sync
 @pytest.mark.parametrize(("leading", "exposed"), [(5, True), (7, True), (4, False), (None, False)])
 def test_a_lost_head_is_missed_on_a_leader_whose_log_begins_as_late(leading: int | None, exposed: bool) -> None:
     decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_HEAD_MISSING, "r", accused=2)
-    away = ReplicaAnswer(1, error="away")
+    away = silent(1)
     leader = away if leading is None else ReplicaAnswer(1, log_start_offset=leading)
     replicas = {1: leader, 2: ReplicaAnswer(2, log_start_offset=5)}
     assert is_exposed(2, decision, Answers(replicas, leader=1)) is exposed
@@ -116,7 +118,7 @@ def test_a_truncated_log_is_named_by_where_the_epoch_ends_that_it_was_read_in(
     ends: dict[int, int | None], named: int
 ) -> None:
     recorded = Recorded(epochs={2: "4"}, shown_to={2: "50"})
-    claim = Claim("s", Rule.CONTENT, FindingKind.LOG_TRUNCATED, "t", 0, 2, 30, recorded=recorded)
+    claim = of_offset(FindingKind.LOG_TRUNCATED, offset=30, recorded=recorded)
     decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost_epoch=4)
     answers = Answers({2: ReplicaAnswer(2, epoch_ends=ends)})
     event = made("f", FindingStatus.CONFIRMED, claim, decision, answers, None, datetime.now(UTC))
@@ -127,7 +129,7 @@ def test_a_truncated_log_is_named_by_where_the_epoch_ends_that_it_was_read_in(
 def test_the_record_that_a_finding_is_about_stays_the_same_when_it_is_over() -> None:
     """A deletion at offset 1 was missed by broker 2, which shows the value at offset 0."""
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    c = Claim("s", Rule.LATEST_VALUE, FindingKind.DELETED_RECORD_RESURRECTED, "orders", 0, 2, offset=1)
+    c = of_key(FindingKind.DELETED_RECORD_RESURRECTED, offset=1)
     value = KeyShown(RecordShown(0, "committed", value_size=5), True, 0, 0)
     back = Answers({2: ReplicaAnswer(2, key=value), 1: ReplicaAnswer(1, key=KeyShown(None, True, 1, 0))}, leader=1)
     gone = Answers({b: ReplicaAnswer(b, key=KeyShown(None, True, 1, 0)) for b in (1, 2)}, leader=1)

@@ -9,7 +9,7 @@ import pytest
 
 from parallax.findings.in_brief import Seen, frozen_since, seen, seen_counted
 from parallax.model import NOBODY, FindingKind, FindingStatus
-from tests.samples import finding
+from tests.builders.findings import finding
 
 
 @pytest.mark.parametrize(

@@ -4,50 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
 from parallax.findings import effect, held, incident
 from parallax.findings.acknowledge import acknowledged
-from parallax.findings.answers import Answers, OpenTransaction, RecordShown, ReplicaAnswer
+from parallax.findings.answers import Answers, OpenTransaction, RecordShown
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.finding import evidence_of
 from parallax.findings.happenings import Answered, Append, News
 from parallax.findings.incident import is_part_of_incident, tally_of
 from parallax.model import NOBODY, FindingKind, FindingStatus, Severity
 from parallax.sides import parsed
+from tests.builders.answers import NOTHING, answers, newest, replica, silent
+from tests.builders.claims import claim
 from tests.unit.findings.floods import (
     ALONE,
     DIFFERS,
     END,
-    NONE,
     RESURRECTED,
     Flood,
-    answers,
     everywhere,
     flood,
     healthy,
     lost,
     objects,
-    replica,
     resurrected,
-    shown,
+    values,
 )
 from tests.unit.findings.lives import RECHECK_S, RETRY_S
-from tests.unit.findings.lives import claim as transaction
 from tests.unit.findings.replies import wrong
 
 NEWER = 200_000
 
 
 def written_since(claim: Claim) -> Answers:
-    return answers(claim, shown(END + 1), shown(END + 1))
+    return values(newest(END + 1), newest(END + 1))
 
 
 def away(claim: Claim) -> Answers:
-    silent = ReplicaAnswer(2, error="away")
-    return Answers({1: replica(1, NONE), 2: silent, 3: replica(3, NONE)}, leader=1)
+    return answers(replica(1, END, key=NOTHING), silent(2), replica(3, END, key=NOTHING))
 
 
 def explained(claim: Claim) -> Answers:
@@ -90,7 +86,7 @@ class TestOneHundredThousand:
         life.after(RECHECK_S, healthy)
         assert life.open == []
         assert (life.last.status, evidence_of(life.last)["resolution"]) == (FindingStatus.RESOLVED, "healed")
-        assert "none of the keys of t-0 was shown wrongly any more (healed 8,000)" in life.last.summary
+        assert "none of the keys of orders-0 was shown wrongly any more (healed 8,000)" in life.last.summary
         assert life.asked - before <= 8_000 + held.SAMPLE, "one look at each decides"
 
     def test_survive_a_restart_in_the_middle(self) -> None:
@@ -148,9 +144,9 @@ class TestOneHundredThousand:
 
     def test_wait_where_nobody_can_decide_and_are_asked_about_ever_more_rarely(self) -> None:
         life = flood(range(1_000), away, at_once=1_000)
-        assert life.machine.status().pending == {("t", 0): 1_000}
+        assert life.machine.status().pending == {("orders", 0): 1_000}
         assert life.machine.status().undecided == {}
-        assert life.machine.waits("key-7") == "broker 2 could not be asked: away"
+        assert life.machine.waits("key-7") == "broker 2 could not be asked: broker 2: no answer within 3000 ms"
         waits = []
         for _ in range(4):
             due = life.machine.next_due(life.now)
@@ -207,7 +203,7 @@ class TestManyThatAreRaisedAgain:
 
     def test_after_a_transaction_had_explained_them_are_asked_about_again(self) -> None:
         life = Flood()
-        life.suspect(transaction(kind=FindingKind.ABORTED_RECORD_COMMITTED, offset=10, marker_offset=END))
+        life.suspect(claim(FindingKind.ABORTED_RECORD_COMMITTED, offset=10, marker_offset=END))
         life.answer(explained)
         explains = [lost(key, producer_id=7, marker_offset=1_001 + key) for key in range(100)]
         life.suspect(*explains)
@@ -258,7 +254,7 @@ class TestFew:
 
     def test_of_which_one_is_deleted_twice_are_no_incident(self) -> None:
         life = flood(range(ALONE), at_once=1)
-        life.suspect(lost(3, suspect_id="deleted-again", offset=5_000))
+        life.suspect(lost(3, name="deleted-again", offset=5_000))
         life.settle(resurrected)
         assert len(life.open) == ALONE
         assert not any(f.is_incident for f in life.open)
@@ -271,20 +267,20 @@ class TestFew:
         only_wrong = wrong_where(lambda key: key < 100)
         life = flood(range(ALONE - 1), at_once=1)
         cleared = [lost(key) for key in range(100, 120)]
-        life.suspect(lost(20), lost(3, suspect_id="deleted-again", offset=5_000), *cleared)
+        life.suspect(lost(20), lost(3, name="deleted-again", offset=5_000), *cleared)
         life.settle(only_wrong)
         life.after(RECHECK_S, only_wrong)
         assert len(life.open) == ALONE
         assert not any(f.is_incident for f in life.open)
-        life.suspect(lost(21), lost(4, suspect_id="4-deleted-again", offset=5_001), *cleared)
+        life.suspect(lost(21), lost(4, name="4-deleted-again", offset=5_001), *cleared)
         life.settle(only_wrong)
         life.after(RECHECK_S, only_wrong)
         assert life.counts == [ALONE + 1]
 
     def test_a_value_that_was_written_between_two_deletions_and_is_back_is_a_finding_of_its_own(self) -> None:
         life = flood([3])
-        life.suspect(lost(3, suspect_id="deleted-again", offset=5_000))
-        life.settle(lambda claim: answers(claim, shown(2_000), NONE))
+        life.suspect(lost(3, name="deleted-again", offset=5_000))
+        life.settle(lambda claim: values(newest(2_000), NOTHING))
         assert sorted(f.offset for f in life.open) == [1_003, 5_000]
 
     def test_that_became_part_of_an_incident_are_counted_after_a_restart(self) -> None:
@@ -361,7 +357,7 @@ class TestPartsAfterARestart:
         life = self.some_healed(2 * ALONE, twenty)
         assert life.counts == [20]
         after = self.again(life, everywhere)
-        assert (after.counts, after.machine.status().pending) == ([20], {("t", 0): 16})
+        assert (after.counts, after.machine.status().pending) == ([20], {("orders", 0): 16})
         for _ in range(3):
             after.after(RECHECK_S, lambda claim: (everywhere if claim.key_hash_lo < 20 else healthy)(claim))
         assert (after.counts, after.machine.status().pending) == ([20], {})
@@ -370,7 +366,7 @@ class TestPartsAfterARestart:
     def test_fall_in_number_once_they_have_been_looked_at(self) -> None:
         life = self.some_healed(2 * ALONE, wrong_where(lambda key: key < 20))
         after = self.again(life, away)
-        assert (after.counts, after.machine.status().pending) == ([20], {("t", 0): 16})
+        assert (after.counts, after.machine.status().pending) == ([20], {("orders", 0): 16})
         assert after.machine.waits("key-25") == "it has not been probed yet"
         for _ in range(4):
             after.after(RECHECK_S, wrong_where(lambda key: key < 3))
@@ -381,11 +377,11 @@ class TestPartsAfterARestart:
         after = self.again(life, away)
         key = next(key for key in range(2 * ALONE) if after.waits(f"key-{key}"))
         sides = {f"value at offset {NEWER}": (1,), f"no value at offset {NEWER}": (3,)}
-        unlike = {"suspect_id": "unlike", "kind": DIFFERS, "broker": NOBODY, "offset": NEWER}
+        unlike = {"name": "unlike", "kind": DIFFERS, "broker": NOBODY, "offset": NEWER}
         after.suspect(lost(key, **unlike, recorded=Recorded(sides=parsed(sides), pivot=1)))
 
         def differ(claim: Claim) -> Answers:
-            shows = {1: replica(1, shown(NEWER)), 2: ReplicaAnswer(2, error="away"), 3: replica(3, NONE)}
+            shows = {1: replica(1, END, key=newest(NEWER)), 2: silent(2), 3: replica(3, END, key=NOTHING)}
             return Answers(shows, leader=1) if claim.suspect_id == "unlike" else away(claim)
 
         after.settle(differ)
@@ -402,7 +398,7 @@ class TestThatAgreeAfterARestart:
 
     @staticmethod
     def differ(claim: Claim) -> Answers:
-        return answers(claim, NONE, shown(claim.offset))
+        return values(NOTHING, newest(claim.offset))
 
     @staticmethod
     def missing(key: int) -> Claim:
@@ -444,7 +440,7 @@ class TestThatAgreeAfterARestart:
     def test_are_unknown_where_some_may_never_have_differed(self) -> None:
         never = [replace(self.unlike(key), suspect_id=f"never-{key}") for key in range(100, 150)]
         life = self.restarted(self.unlike, never)
-        assert life.machine.status().pending == {("t", 0): 134}
+        assert life.machine.status().pending == {("orders", 0): 134}
         assert "it may have been counted before a restart" in life.waits("never-120")
         named = {claim.suspect_id for claim in incident.sampled(life.open[0])}
         for _ in range(4):
@@ -460,14 +456,14 @@ class TestGroups:
     def test_of_another_replica_partition_or_kind_are_incidents_of_their_own(self) -> None:
         life = Flood()
         life.suspect(*(lost(key) for key in range(20)))
-        life.suspect(*(lost(key, suspect_id=f"p-{key}", partition=1) for key in range(30)))
+        life.suspect(*(lost(key, name=f"p-{key}", partition=1) for key in range(30)))
         life.settle(resurrected)
         life.after(RECHECK_S, resurrected)
         assert {(f.partition, tally_of(f).count) for f in life.open} == {(0, 20), (1, 30)}
 
     def test_without_direction_name_nobody(self) -> None:
         def unlike(claim: Claim) -> Answers:
-            return answers(claim, shown(claim.offset), NONE)
+            return values(newest(claim.offset), NOTHING)
 
         life = Flood()
         claims = [lost(key, kind=DIFFERS, broker=NOBODY) for key in range(100)]
@@ -492,7 +488,7 @@ class TestGroups:
 
     def test_that_turn_out_to_be_another_kind_are_counted_there(self) -> None:
         def older(claim: Claim) -> Answers:
-            return answers(claim, shown(3), shown(claim.offset + 1_000_000))
+            return values(newest(3), newest(claim.offset + 1_000_000))
 
         life = flood(range(100), older, at_once=100)
         (event,) = life.open
@@ -501,14 +497,14 @@ class TestGroups:
     def test_a_key_that_is_suspected_twice_counts_once(self) -> None:
         life = Flood()
         life.suspect(*(lost(key) for key in range(100)))
-        life.suspect(*(lost(key, suspect_id=f"again-{key}", offset=500_000 + key) for key in range(50)))
+        life.suspect(*(lost(key, name=f"again-{key}", offset=500_000 + key) for key in range(50)))
         life.settle(resurrected)
         life.after(RECHECK_S, resurrected)
         assert life.counts == [100]
 
     def test_that_a_transaction_explains_are_no_incident_until_it_ends(self) -> None:
         life = Flood()
-        life.suspect(transaction(kind=FindingKind.ABORTED_RECORD_COMMITTED, offset=10, marker_offset=END))
+        life.suspect(claim(FindingKind.ABORTED_RECORD_COMMITTED, offset=10, marker_offset=END))
         life.answer(explained)
         life.suspect(*(lost(key, producer_id=7, marker_offset=1_001 + key) for key in range(100)))
         life.settle(explained)
@@ -516,7 +512,7 @@ class TestGroups:
         assert life.machine.waits("key-7") is None
 
         def ended(claim: Claim) -> Answers:
-            agree = {b: replica(b, NONE) for b in (1, 2, 3)}
+            agree = {b: replica(b, END, key=NOTHING) for b in (1, 2, 3)}
             return Answers(agree, leader=1, gone="gone") if claim.kind is not RESURRECTED else resurrected(claim)
 
         for _ in range(3):
@@ -530,20 +526,18 @@ class TestGroups:
         def frozen(claim: Claim) -> Answers:
             if claim.kind is RESURRECTED:
                 return resurrected(claim)
-            beside = partial(replica, open_transactions=())
             held = {"open_transactions": (OpenTransaction(7, 10),), "last_stable_offset": 10}
-            return Answers({1: beside(1), 2: replica(2, **held), 3: beside(3)}, leader=1)
+            return answers(replica(1, END), replica(2, END, **held), replica(3, END))
 
         def ended(claim: Claim) -> Answers:
             if claim.kind is RESURRECTED:
                 return resurrected(claim)
             outcomes = {1: "aborted", 2: "committed", 3: "aborted"}
             held = {b: {10: RecordShown(10, outcome)} for b, outcome in outcomes.items()}
-            made = {b: replica(b, committed=held[b], asked=frozenset({10}), open_transactions=()) for b in held}
-            return Answers(made, leader=1)
+            return answers(*(replica(b, END, committed=held[b], asked=frozenset({10})) for b in held))
 
         life = Flood()
-        life.suspect(transaction(kind=FindingKind.READ_COMMITTED_FROZEN, marker_offset=-1))
+        life.suspect(claim(FindingKind.READ_COMMITTED_FROZEN, marker_offset=-1))
         life.settle(frozen).after(RECHECK_S, frozen)
         keys = [lost(key, producer_id=7, marker_offset=1_001 + key) for key in range(40)]
         life.suspect(*keys)
@@ -553,7 +547,7 @@ class TestGroups:
         if end >= 0:
             markers = Recorded(markers={1: "abort"})
             kind = FindingKind.ABORTED_RECORD_COMMITTED
-            life.suspect(transaction("ended", kind, marker_offset=end, recorded=markers))
+            life.suspect(claim(kind, "ended", marker_offset=end, recorded=markers))
         life.settle(ended)
         for _ in range(2):
             life.after(RECHECK_S, ended)
@@ -562,7 +556,7 @@ class TestGroups:
 
 def test_an_incident_that_is_made_of_single_findings_is_exposed_where_any_of_them_is() -> None:
     def leading(claim: Claim) -> Answers:
-        return answers(claim, shown(3), NONE, leader=2 if claim.key_hash_lo == 0 else 1)
+        return values(newest(3), NOTHING, leader=2 if claim.key_hash_lo == 0 else 1)
 
     life = Flood()
     for key in range(ALONE + 1):
@@ -578,14 +572,14 @@ def test_an_incident_that_is_made_of_single_findings_is_exposed_where_any_of_the
 
 def test_a_probe_that_hangs_about_one_broker_holds_up_no_other() -> None:
     def of_the_accused(claim: Claim) -> Answers:
-        return Answers({b: replica(b, shown(3) if b == claim.broker else NONE) for b in (1, 2, 3)}, leader=1)
+        return answers(*(replica(b, END, key=newest(3) if b == claim.broker else NOTHING) for b in (1, 2, 3)))
 
     life = Flood()
     life.suspect(*(lost(key) for key in range(100)))
     hangs, life.probes = life.probes, []
-    life.suspect(*(lost(key, suspect_id=f"q-{key}", partition=1) for key in range(100)))
+    life.suspect(*(lost(key, name=f"q-{key}", partition=1) for key in range(100)))
     assert life.probes == [], "one at a time about each broker"
-    life.suspect(*(lost(key, suspect_id=f"b-{key}", broker=3) for key in range(100)))
+    life.suspect(*(lost(key, name=f"b-{key}", broker=3) for key in range(100)))
     life.settle(of_the_accused)
     assert [f.broker for f in life.open] == [3]
     life.probes = hangs
@@ -599,14 +593,16 @@ class TestADifferenceThatAnAccusationOfItsKeyExplained:
     def differing(self, key: int, accused: int = 2) -> Claim:
         sides = {f"value at offset {NEWER}": (1, accused), f"no value at offset {NEWER}": (5 - accused,)}
         recorded = Recorded(sides=parsed(sides), pivot=1)
-        unlike = {"suspect_id": f"unlike-{key}", "kind": DIFFERS, "broker": NOBODY, "offset": NEWER}
+        unlike = {"name": f"unlike-{key}", "kind": DIFFERS, "broker": NOBODY, "offset": NEWER}
         return lost(key, **unlike, recorded=recorded, raised_at_ms=2 * 10**12)
 
     def unlike(self, claim: Claim, accused: int = 2) -> Answers:
         record = RecordShown(NEWER, "none", value_size=5, key_hash=claim.key_text)
         there = {"committed": {NEWER: record}, "asked": frozenset({NEWER}), "stable_after": END}
-        shows = {b: (shown(NEWER) if b in (1, accused) else NONE) for b in (1, 2, 3)}
-        made = {b: replace(replica(b, key), **(there if key is not NONE else {})) for b, key in shows.items()}
+        shows = {b: (newest(NEWER) if b in (1, accused) else NOTHING) for b in (1, 2, 3)}
+        made = {
+            b: replace(replica(b, END, key=key), **(there if key is not NOTHING else {})) for b, key in shows.items()
+        }
         return Answers(made, leader=1, isr=(1, 2, 3))
 
     @pytest.mark.parametrize("number", [1, 20])
@@ -630,7 +626,7 @@ class TestADifferenceThatAnAccusationOfItsKeyExplained:
 
         def at_first(claim: Claim) -> Answers:
             wrong_one = accused(claim)
-            return Answers({b: replica(b, shown(3) if b == wrong_one else NONE) for b in (1, 2, 3)}, leader=1)
+            return answers(*(replica(b, END, key=newest(3) if b == wrong_one else NOTHING) for b in (1, 2, 3)))
 
         keys = range(2 * (ALONE - 2))
         life = Flood()
@@ -724,7 +720,7 @@ class TestWhatIsReported:
 
 
 def gone(_: Claim) -> Answers:
-    return Answers({}, gone="the topic t does not exist any more")
+    return answers(gone="the topic orders does not exist any more")
 
 
 class TestThatArePossiblyGone:
@@ -756,7 +752,7 @@ class TestThatArePossiblyGone:
         life.settle(gone)
         life.suspect(*(lost(key) for key in range(100, 200)))
         life.settle(gone)
-        assert life.machine.status().pending == {("t", 0): 200}
+        assert life.machine.status().pending == {("orders", 0): 200}
 
     def test_an_incident_counts_as_before_after_one_look_that_says_so(self) -> None:
         life = flood(range(self.PAGES), at_once=self.PAGES).after(RECHECK_S, resurrected)
@@ -805,7 +801,7 @@ def test_what_raised_is_reported_of_each_page_that_came_back_together(monkeypatc
     monkeypatch.setattr(effect, "decide", lambda c, *a, **o: 1 / 0 if c.key_hash_lo == 7 else judge(c, *a, **o))
     life = Flood()
     life.suspect(*(lost(key) for key in range(100)))
-    life.suspect(*(lost(key, suspect_id=f"other-{key}", broker=3) for key in range(100)))
+    life.suspect(*(lost(key, name=f"other-{key}", broker=3) for key in range(100)))
     probes, life.probes = life.probes, []
     assert sum(probe.page is not None for probe in probes) == 2
     life.do(Answered([(probe, [resurrected(c) for c in probe.claims]) for probe in probes]))
@@ -838,7 +834,7 @@ def test_members_that_cannot_be_asked_about_together_are_looked_at_in_turn() -> 
 @pytest.mark.parametrize("leader", [1, 2])
 def test_an_acknowledged_incident_that_all_replicas_have_come_to_share_is_told_of_again(leader: int) -> None:
     def led(claim: Claim) -> Answers:
-        return answers(claim, shown(3), NONE, leader=leader)
+        return values(newest(3), NOTHING, leader=leader)
 
     life = flood(range(100), led).after(RECHECK_S, led)
     said = replace(acknowledged(life.table[-1], "known", "me", life.moment.at), sequence=len(life.table) + 1)
@@ -856,14 +852,14 @@ def test_a_difference_waits_for_who_is_suspected_about_its_key_with_many_others(
     """
 
     def showing(offset_of: Callable[[int], int]) -> Callable[[Claim], Answers]:
-        return lambda claim: answers(claim, shown(offset_of(claim.key_hash_lo)), NONE)
+        return lambda claim: values(newest(offset_of(claim.key_hash_lo)), NOTHING)
 
     first = [lost(key) for key in range(100)]
     life = Flood()
     life.suspect(*first)
     life.settle(showing(lambda _: 3)).after(RECHECK_S, showing(lambda _: 3))
     at = int(life.moment.at.timestamp() * 1000)
-    second = [lost(key, suspect_id=f"second-{key}", offset=6_000 + key, raised_at_ms=at) for key in range(100)]
+    second = [lost(key, name=f"second-{key}", offset=6_000 + key, raised_at_ms=at) for key in range(100)]
     now = showing(lambda key: 5_000 + key)
     life.suspect(*second)
     life.settle(now).after(RECHECK_S, now)

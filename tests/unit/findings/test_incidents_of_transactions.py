@@ -10,7 +10,7 @@ import pytest
 
 from parallax.findings import incidents
 from parallax.findings.acknowledge import acknowledged
-from parallax.findings.answers import Answers, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
+from parallax.findings.answers import Answers, OpenTransaction
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.effect import COVERED, COVERED_TOGETHER, unknown_rest
 from parallax.findings.explain import explain
@@ -20,9 +20,9 @@ from parallax.findings.incident import tally_of
 from parallax.findings.requests import TransactionRecords
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 from parallax.sides import parsed
+from tests.builders.answers import answers, newest, replica, silent
 from tests.unit.findings.floods import ALONE, RESURRECTED, Flood, objects
 from tests.unit.findings.lives import RECHECK_S, RETRY_S
-from tests.unit.findings.replies import replica
 from tests.unit.findings.transactions import (
     COMMITTED_WRONGLY,
     CONTRADICTS,
@@ -45,7 +45,7 @@ FROZEN = FindingKind.READ_COMMITTED_FROZEN
 def value(number: int, **fields: Any) -> Claim:
     """The replicas do not show the same value of the key that the transaction wrote."""
     sides = {"no value": (1, 3), f"value at offset {start_of(number)}": (2,)}
-    base = {"suspect_id": f"key-{number}", "rule": Rule.LATEST_VALUE, "kind": DIFFERS, "broker": NOBODY}
+    base = {"name": f"key-{number}", "rule": Rule.LATEST_VALUE, "kind": DIFFERS, "broker": NOBODY}
     base |= {"transaction_start_offset": -1, "marker_offset": -1, "recorded": Recorded(sides=parsed(sides), pivot=2)}
     return turned(number, **(base | fields))
 
@@ -57,12 +57,12 @@ def by_others(claim: Claim) -> Answers:
 
 
 def away(claim: Claim) -> Answers:
-    return Answers({1: replica(1, END), 2: ReplicaAnswer(2, error="away"), 3: replica(3, END)}, leader=1)
+    return answers(replica(1, END), silent(2), replica(3, END))
 
 
 def compacted(claim: Claim) -> Answers:
     """Nobody holds anything of it any more, and the key was written since."""
-    newer = KeyShown(RecordShown(END - 1, "none", value_size=5), True, END - 1)
+    newer = newest(END - 1)
     return Answers({b: replace(shows(b, claim, None, None), key=newer) for b in (1, 2, 3)}, leader=1)
 
 
@@ -114,7 +114,7 @@ class TestThousands:
         rounds(life, healed)
         assert life.open == []
         assert (life.last.status, evidence_of(life.last)["resolution"]) == (FindingStatus.RESOLVED, "healed")
-        assert "none of the transactions of t-0 was shown wrongly any more (healed 2,000)" in life.last.summary
+        assert "none of the transactions of orders-0 was shown wrongly any more (healed 2,000)" in life.last.summary
 
     def test_keep_their_count_through_a_restart(self) -> None:
         before = flood(1_000)
@@ -166,7 +166,7 @@ class TestThousands:
         assert (event.broker, event.kind, event.rule) == (NOBODY, DIFFERS, Rule.OUTCOME)
         assert "do not show records of 50 transactions alike" in event.summary
         other = {"producer_id": -1, "offset": 5, "key_hash_hi": 2}
-        life.suspect(*(value(n, **other, suspect_id=f"other-{n}") for n in range(40)))
+        life.suspect(*(value(n, **other, name=f"other-{n}") for n in range(40)))
         life.settle(lambda c: by_key(c) if c.rule is Rule.LATEST_VALUE else by_others(c))
         assert {(f.rule, tally_of(f).count) for f in life.open} == {(Rule.OUTCOME, 50), (Rule.LATEST_VALUE, 40)}
         assert len({f.finding_id for f in life.open}) == 2
@@ -176,7 +176,10 @@ class TestThousands:
         rounds(life, compacted)
         (event,) = life.table
         assert (event.status, event.is_incident) == (FindingStatus.RESOLVED, True)
-        assert "none of the transactions of t-0 was shown wrongly any more (evidence_compacted 1,000)" in event.summary
+        assert (
+            "none of the transactions of orders-0 was shown wrongly any more (evidence_compacted 1,000)"
+            in event.summary
+        )
         assert life.machine.status().pending == {}
         assert life.machine.waits("missed-3") is None
         for hours in (0, 25, 25):
@@ -307,7 +310,7 @@ class TestOneThatIsOpenOnTheAccused:
     def test_is_a_finding_of_its_own_that_the_incident_counts_no_more(self) -> None:
         answering = where(lambda n: n == 3, open_on_two, by_others)
         life = flood(100, by_others, missed)
-        life.suspect(missed(3, suspect_id="frozen", kind=FROZEN, rule=Rule.PROGRESS))
+        life.suspect(missed(3, name="frozen", kind=FROZEN, rule=Rule.PROGRESS))
         life.settle(answering)
         life.after(RETRY_S, answering)
         rounds(life, answering)
@@ -414,7 +417,7 @@ class TestWhatTransactionsExplain:
     def test_is_the_value_of_a_further_key_that_one_of_them_wrote_until_that_has_healed(
         self, of: Callable[..., Claim]
     ) -> None:
-        further = value(5, suspect_id="further", producer_id=-1, offset=start_of(5) + 1, key_hash_lo=5_000)
+        further = value(5, name="further", producer_id=-1, offset=start_of(5) + 1, key_hash_lo=5_000)
         answering = by_index if of is turned else by_others
         life = Flood()
         known = of(5).recorded
@@ -429,7 +432,7 @@ class TestWhatTransactionsExplain:
 
     def test_is_a_finding_of_many_of_their_further_keys_once_they_have_healed(self) -> None:
         further = [
-            value(n, suspect_id=f"further-{n}", producer_id=-1, offset=start_of(n) + 1, key_hash_lo=5_000 + n)
+            value(n, name=f"further-{n}", producer_id=-1, offset=start_of(n) + 1, key_hash_lo=5_000 + n)
             for n in range(100)
         ]
         known = turned(0).recorded

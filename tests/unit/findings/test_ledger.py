@@ -12,14 +12,15 @@ from parallax.findings import ledger as module
 from parallax.findings.finding import Finding
 from parallax.findings.ledger import Ledger
 from parallax.model import NOBODY, FindingKind, FindingStatus
-from tests.unit.findings.lives import COMMITTED_WRONGLY, Life, claim, old_value, value
+from tests.builders.claims import claim, unmarked
+from tests.unit.findings.lives import COMMITTED_WRONGLY, Life, old_value, value
 from tests.unit.findings.replies import agree, missing, wrong
 
 OF_TRANSACTION = value(producer_id=7)
 
 
 def confirmed() -> Finding:
-    return Life().confirmed(claim(kind=COMMITTED_WRONGLY), answering=wrong).last
+    return Life().confirmed(claim(COMMITTED_WRONGLY), answering=wrong).last
 
 
 def test_a_transaction_explains_a_value_until_it_is_looked_at_no_more() -> None:
@@ -147,7 +148,7 @@ class TestTotals:
     def test_an_open_one_is_counted_again_as_what_else_it_becomes(self) -> None:
         found = confirmed()
         nobodys = replace(found, broker=NOBODY)
-        assert self.totals(found, replace(found, kind=claim().kind)) == (1, 2, 0, 0)
+        assert self.totals(found, replace(found, kind=unmarked().kind)) == (1, 2, 0, 0)
         assert self.totals(nobodys, found) == (1, 2, 0, 0)
         assert self.totals(found, nobodys) == self.totals(nobodys, nobodys) == (1, 1, 0, 0)
 
@@ -158,12 +159,12 @@ class TestTotals:
         assert self.totals(found, known, found) == (1, 2, 0, 0)
 
     def test_a_dismissal_is_no_finding(self) -> None:
-        (dismissal,) = Life().confirmed(claim(), answering=agree).table
+        (dismissal,) = Life().confirmed(unmarked(), answering=agree).table
         assert self.totals(dismissal, dismissal) == (0, 0, 2, 0)
 
 
 def test_a_verdict_is_remembered_with_its_time_and_how_often_it_was_a_dismissal() -> None:
-    (dismissal,) = Life(now=100.25).confirmed(claim(), answering=agree).table
+    (dismissal,) = Life(now=100.25).confirmed(unmarked(), answering=agree).table
     ledger = Ledger()
     for times in (1, 2):
         ledger.add(dismissal)
@@ -188,7 +189,7 @@ def test_the_latest_verdicts_are_remembered_and_the_oldest_forgotten(monkeypatch
 def test_as_many_dismissals_as_are_kept_are_judged_again_and_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LEANING", 2)
     life = Life().confirmed(
-        claim("t", COMMITTED_WRONGLY), *(value(f"v{n}", key_hash_lo=n) for n in (1, 2)), answering=old_value
+        claim(COMMITTED_WRONGLY, "t"), *(value(f"v{n}", key_hash_lo=n) for n in (1, 2)), answering=old_value
     )
     cause, *leaning = life.table
     ledger, ended = Ledger(), replace(cause, status=FindingStatus.RESOLVED)
@@ -201,9 +202,9 @@ def test_as_many_dismissals_as_are_kept_are_judged_again_and_each_once(monkeypat
 
 
 def test_a_suspect_that_has_another_verdict_by_then_leans_on_nothing() -> None:
-    life = Life().confirmed(claim("t", COMMITTED_WRONGLY), value(), answering=old_value)
+    life = Life().confirmed(claim(COMMITTED_WRONGLY, "t"), value(), answering=old_value)
     cause, leaning = life.table
     ledger = Ledger()
-    for event in (cause, leaning, replace(Life().confirmed(claim(), answering=missing).last, suspect_id="v")):
+    for event in (cause, leaning, replace(Life().confirmed(unmarked(), answering=missing).last, suspect_id="v")):
         ledger.add(event)
     assert ledger.add(replace(cause, status=FindingStatus.RESOLVED)) == []

@@ -12,7 +12,8 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.explain import explain
 from parallax.findings.incident import tally_of
 from parallax.model import NOBODY, Rule
-from tests.unit.findings.floods import ALONE, NONE, Flood, lost, replica, shown
+from tests.builders.answers import NOTHING, answers, newest, replica, silent
+from tests.unit.findings.floods import ALONE, END, Flood, lost
 from tests.unit.findings.lives import RECHECK_S, Answering
 from tests.unit.findings.transactions import COMMITTED_WRONGLY, missed, shows, start_of, turned
 
@@ -24,8 +25,8 @@ def showing(*wrong: int, away: tuple[int, ...] = ()) -> Answering:
 
     def answer(claim: Claim) -> Answers:
         del claim
-        made = {b: replica(b, shown(3) if b in wrong else NONE) for b in (1, 2, 3)}
-        made |= {b: ReplicaAnswer(b, error="away") for b in away}
+        made = {b: replica(b, END, key=newest(3) if b in wrong else NOTHING) for b in (1, 2, 3)}
+        made |= {b: silent(b) for b in away}
         return Answers(made, leader=1)
 
     return answer
@@ -34,7 +35,7 @@ def showing(*wrong: int, away: tuple[int, ...] = ()) -> Answering:
 def differing(claim: Claim) -> Answers:
     """None shows what was deleted; 1 shows a newer record, which the others lack."""
     del claim
-    return Answers({1: replica(1, shown(2_000_000)), 2: replica(2, NONE), 3: replica(3, NONE)}, leader=1)
+    return answers(replica(1, END, key=newest(2_000_000)), replica(2, END, key=NOTHING), replica(3, END, key=NOTHING))
 
 
 def counting(life: Flood) -> list[tuple[int, int]]:
@@ -209,7 +210,7 @@ def test_differences_that_an_incident_left_are_all_counted_after_a_restart() -> 
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_suspects_about_another_replica_that_cannot_be_decided_hold_up_no_end(restarted: bool) -> None:
-    others = [lost(1_000 + key, suspect_id=f"three-{key}", broker=3) for key in range(40)]
+    others = [lost(1_000 + key, name=f"three-{key}", broker=3) for key in range(40)]
     life = Flood()
     life.suspect(*MANY, *others)
     life.settle(showing(2, away=(3,)))
@@ -231,13 +232,13 @@ class TestTransactionsThatAnIncidentCountedBeforeARestart:
         def key(claim: Claim, how: str) -> KeyShown:
             offset = start_of(claim.key_hash_lo)
             record = RecordShown(offset, "committed", producer_id=claim.producer_id, value_size=5)
-            return KeyShown(record, True, offset) if how == "wrong" else NONE
+            return KeyShown(record, True, offset) if how == "wrong" else NOTHING
 
         def of(claim: Claim, broker: int, how: str) -> ReplicaAnswer:
             if how == "away":
-                return ReplicaAnswer(broker, error="away")
+                return silent(broker)
             if claim.rule is Rule.LATEST_VALUE:
-                return replica(broker, key(claim, how))
+                return replica(broker, END, key=key(claim, how))
             outcome, marker = ("committed", None) if how == "wrong" else ("aborted", "abort")
             return replace(shows(broker, claim, outcome, None if how == "unproven" else marker), key=key(claim, how))
 
@@ -293,15 +294,15 @@ def test_a_value_that_a_fourth_lacks_is_left_whatever_becomes_of_another_that_sh
     count: int, three: str
 ) -> None:
     """3 shows what 2 did when that is put right; 4, a copy that was cleaned, lacks the value that was there before."""
-    older = KeyShown(RecordShown(3, "none", value_size=5), True, 3)
+    older = newest(3)
 
     def of(claim: Claim, broker: int, how: str) -> ReplicaAnswer:
         start = start_of(claim.key_hash_lo)
         there = replace(claim, transaction_start_offset=start, marker_offset=start + 1, producer_id=7)
-        wrong = KeyShown(RecordShown(start, "committed", producer_id=7, value_size=5), True, start)
+        wrong = newest(start, "committed", producer_id=7)
         made = {
-            "away": ReplicaAnswer(broker, error="away"),
-            "lacks": replace(shows(broker, there, None, None), key=NONE),
+            "away": silent(broker),
+            "lacks": replace(shows(broker, there, None, None), key=NOTHING),
             "wrong": replace(shows(broker, there, "committed", None), key=wrong),
             "right": replace(shows(broker, there, "aborted", "abort"), key=older),
         }

@@ -31,6 +31,8 @@ from parallax.findings.happenings import (
 from parallax.findings.lifecycle import Lifecycle
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
 from parallax.sides import parsed
+from tests.builders.answers import NOTHING, OPEN, answers, newest, replica, silent
+from tests.builders.claims import KEY, claim, of_key, unmarked
 from tests.unit.findings.lives import (
     COMMITTED_WRONGLY,
     MARKER,
@@ -42,14 +44,13 @@ from tests.unit.findings.lives import (
     Life,
     NoJitter,
     away,
-    claim,
     deleted,
     gone,
     old_value,
     only_recorded,
     value,
 )
-from tests.unit.findings.replies import OPEN, agree, missing, replica, wrong
+from tests.unit.findings.replies import agree, missing, wrong
 
 FROZEN = FindingKind.READ_COMMITTED_FROZEN
 
@@ -57,11 +58,11 @@ FROZEN = FindingKind.READ_COMMITTED_FROZEN
 class TestASuspect:
     def test_is_probed_at_once_and_confirmed_with_its_evidence(self) -> None:
         life = Life()
-        life.suspect(claim())
+        life.suspect(unmarked())
         assert life.waits() == "it has not been probed yet"
         assert life.answer(missing) == ["s"]
         assert (life.last.status, life.last.kind, life.last.broker) == (FindingStatus.CONFIRMED, MARKER, 2)
-        assert life.last.finding_id == claim().finding_id("c")
+        assert life.last.finding_id == unmarked().finding_id("c")
         assert '"open_transactions"' in life.last.evidence
         assert life.machine.waits("s") is None
         assert life.machine.standing() == [life.last]
@@ -69,23 +70,23 @@ class TestASuspect:
 
     def test_whose_producer_no_coordinator_lists_is_counted_and_says_so_in_its_evidence(self) -> None:
         life = Life()
-        life.suspect(claim())
+        life.suspect(unmarked())
         life.answer(lambda c: replace(missing(c), coordinator=CoordinatorAnswer.not_listed(7)))
-        assert life.machine.status().unlisted_total == {"t": 1}
+        assert life.machine.status().unlisted_total == {"orders": 1}
         assert "DESCRIBE on it is not granted" in life.last.evidence
-        life.suspect(claim("other", producer_id=8))
+        life.suspect(unmarked("other", producer_id=8))
         life.answer(missing)
-        assert life.machine.status().unlisted_total == {"t": 1}
+        assert life.machine.status().unlisted_total == {"orders": 1}
 
     def test_that_is_cleared_is_dismissed(self) -> None:
-        life = Life().confirmed(claim(), answering=agree)
+        life = Life().confirmed(unmarked(), answering=agree)
         assert life.statuses == ["dismissed"]
         assert life.machine.standing() == []
         assert life.machine.next_due(life.now) is None
 
     def test_that_only_what_was_recorded_proves_is_reported_as_over_and_never_as_open(self) -> None:
         recorded = Recorded(outcomes={1: "aborted", 2: "committed"})
-        life = Life().confirmed(claim(kind=COMMITTED_WRONGLY, recorded=recorded), answering=agree)
+        life = Life().confirmed(claim(COMMITTED_WRONGLY, recorded=recorded), answering=agree)
         assert life.statuses == ["resolved"]
         assert json.loads(life.last.evidence)["sides"] == {"aborted": [1], "committed": [2]}
         assert "did not hold it any more" in life.last.summary
@@ -94,16 +95,16 @@ class TestASuspect:
 
     def test_that_is_known_is_left_alone(self) -> None:
         life = Life()
-        life.suspect(claim(), claim())
-        life.suspect(claim())
+        life.suspect(unmarked(), unmarked())
+        life.suspect(unmarked())
         assert [len(p.claims) for p in life.probes] == [1]
         life.answer(missing)
-        life.suspect(claim(), claim(raised_at_ms=10**15))
+        life.suspect(unmarked(), unmarked(raised_at_ms=10**15))
         assert life.probes == []
 
     def test_that_nobody_can_decide_waits_twice_as_long_each_time_up_to_a_minute(self) -> None:
         life = Life()
-        life.suspect(claim())
+        life.suspect(unmarked())
         life.answer(away)
         waits = []
         for _ in range(9):
@@ -111,15 +112,15 @@ class TestASuspect:
             assert life.until_asked(away) == ["s"]
             waits.append(life.now - before)
         assert waits == pytest.approx([1, 2, 4, 8, 16, 32, 60, 60, 60])
-        assert "broker 2 could not be asked: away" in life.waits()
-        assert life.machine.status().pending == {("t", 0): 1}
+        assert "broker 2: no answer within 3000 ms" in life.waits()
+        assert life.machine.status().pending == {("orders", 0): 1}
         assert life.machine.status().undecided == {"s": life.waits()}
         assert life.until_asked(missing) == ["s"]
         assert life.statuses == ["confirmed"]
 
     def test_whose_probe_failed_is_probed_again(self) -> None:
         life = Life()
-        life.suspect(claim())
+        life.suspect(unmarked())
         life.do(Answered([(life.probes.pop(), None)]))
         assert "the probe failed" in life.waits()
         life.until_asked(missing)
@@ -127,13 +128,13 @@ class TestASuspect:
 
     def test_is_probed_with_those_about_the_same_replica_of_the_same_partition(self) -> None:
         life = Life()
-        many = [claim(f"s{n}", offset=n, transaction_start_offset=n) for n in range(300)]
-        life.suspect(*many, replace(claim("third"), partition=1), replace(claim("fourth"), broker=3))
+        many = [unmarked(f"s{n}", offset=n, transaction_start_offset=n) for n in range(300)]
+        life.suspect(*many, replace(unmarked("third"), partition=1), replace(unmarked("fourth"), broker=3))
         assert sorted(len(p.claims) for p in life.probes) == [1, 1, 44, 256]
 
     def test_must_be_gone_twice_in_a_row(self) -> None:
         life = Life()
-        life.suspect(claim())
+        life.suspect(unmarked())
         for answering in (away, gone, away, gone):
             (life.answer if life.probes else life.until_asked)(answering)
             assert life.statuses == []
@@ -147,7 +148,7 @@ class TestOneThatPagesOnAListOfAMoment:
 
     def test_is_confirmed_by_the_second_of_two_probes_that_agree(self) -> None:
         life = Life()
-        life.suspect(claim(kind=FROZEN))
+        life.suspect(claim(FROZEN))
         life.answer(missing)
         assert life.statuses == []
         assert life.waits().endswith("asked once more")
@@ -162,14 +163,14 @@ class TestOneThatPagesOnAListOfAMoment:
             return replace(answers, replicas={**answers.replicas, 2: held})
 
         life = Life()
-        life.suspect(claim(kind=FROZEN))
+        life.suspect(claim(FROZEN))
         for answering in (missing, away, missing, later, missing):
             (life.answer if life.probes else life.until_asked)(answering)
         assert life.statuses == []
 
     def test_nor_comes_a_resolved_one_back_by_a_single_probe(self) -> None:
         life = Life()
-        life.suspect(claim(kind=FROZEN))
+        life.suspect(claim(FROZEN))
         life.answer(missing)
         life.until_asked(missing)
         life.until_asked(agree)
@@ -193,7 +194,7 @@ class TestAClaimWhoseJudgingRaises:
 
         monkeypatch.setattr(effect, "decide", breaks)
         life = Life()
-        life.suspect(claim("bad", offset=50, transaction_start_offset=50), claim("good"))
+        life.suspect(unmarked("bad", offset=50, transaction_start_offset=50), unmarked("good"))
         life.answer(missing)
         assert [(e.suspect_id, str(e.status)) for e in life.table] == [("good", "confirmed")]
         assert [b.claim.suspect_id for b in life.broken] == ["bad"]
@@ -204,7 +205,7 @@ class TestAClaimWhoseJudgingRaises:
         assert life.statuses == ["confirmed", "dismissed"]
 
     def test_keeps_a_finding_open(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        life = Life().confirmed(claim())
+        life = Life().confirmed(unmarked())
         monkeypatch.setattr(effect, "decide", lambda *_, **__: 1 / 0)
         life.until_asked(agree)
         life.until_asked(agree)
@@ -215,7 +216,7 @@ class TestAClaimWhoseJudgingRaises:
 
 class TestAFinding:
     def test_is_checked_after_its_interval_and_resolved_and_opens_again(self) -> None:
-        life = Life().confirmed(claim())
+        life = Life().confirmed(unmarked())
         life.wait(RECHECK_S - 0.1)
         assert life.probes == []
         life.wait(0.1)
@@ -231,21 +232,21 @@ class TestAFinding:
         assert len({e.finding_id for e in life.table}) == 1
 
     def test_stays_open_while_the_accused_does_not_answer(self) -> None:
-        life = Life().confirmed(claim())
+        life = Life().confirmed(unmarked())
         for _ in range(3):
             life.until_asked(away)
         assert life.statuses == ["confirmed"]
         assert life.now == pytest.approx(3 * RECHECK_S)
 
     def test_says_when_an_election_exposes_it(self) -> None:
-        life = Life().confirmed(claim())
+        life = Life().confirmed(unmarked())
         assert not life.last.exposed
         life.until_asked(lambda c: missing(c, leader=2))
         assert life.last.exposed
         assert sum(life.machine.status().confirmed_total.values()) == 1
 
     def test_that_has_turned_is_refined_and_never_back(self) -> None:
-        life = Life().confirmed(claim())
+        life = Life().confirmed(unmarked())
         life.until_asked(wrong)
         assert [e.kind for e in life.table] == [MARKER, COMMITTED_WRONGLY]
         assert len({e.finding_id for e in life.table}) == 1
@@ -263,7 +264,7 @@ class TestAFinding:
             accused = replica(2, open_transactions=held, last_stable_offset=10)
             return Answers({1: replica(1), 2: accused, 3: replica(3)}, leader=1)
 
-        life = Life().confirmed(claim())
+        life = Life().confirmed(unmarked())
         life.until_asked(wrong)
         assert life.last.kind is COMMITTED_WRONGLY
         assert "get nothing beyond" not in life.last.summary
@@ -281,8 +282,8 @@ class TestAFinding:
         assert "get nothing beyond" not in life.last.summary
 
     def test_is_refined_by_a_suspect_that_says_more(self) -> None:
-        life = Life().confirmed(claim())
-        life.suspect(claim("more", COMMITTED_WRONGLY))
+        life = Life().confirmed(unmarked())
+        life.suspect(claim(COMMITTED_WRONGLY, "more"))
         life.answer(wrong)
         assert [(str(e.status), e.kind) for e in life.table] == [
             ("confirmed", MARKER),
@@ -291,7 +292,7 @@ class TestAFinding:
         assert len({e.finding_id for e in life.table}) == 1
 
     def test_that_is_resolved_is_looked_at_for_a_day(self) -> None:
-        life = Life().confirmed(claim())
+        life = Life().confirmed(unmarked())
         life.until_asked(agree)
         while life.machine.next_due(life.now) is not None:
             life.until_asked(agree)
@@ -301,7 +302,7 @@ class TestAFinding:
     def test_is_looked_at_more_rarely_with_many_open(self) -> None:
         life = Life()
         many = [
-            claim(f"s{n}", offset=1 + n % 90, transaction_start_offset=1 + n % 90, producer_id=n, marker_offset=-1)
+            unmarked(f"s{n}", offset=1 + n % 90, transaction_start_offset=1 + n % 90, producer_id=n, marker_offset=-1)
             for n in range(200)
         ]
         life.suspect(*many)
@@ -322,10 +323,10 @@ class TestAFinding:
         assert life.probes == [], "to acknowledge them asks the brokers no more often"
 
     def test_answers_to_a_claim_that_was_replaced_meanwhile_count_for_nothing(self) -> None:
-        life = Life().confirmed(claim())
+        life = Life().confirmed(unmarked())
         life.wait(RECHECK_S)
         (stale,), life.probes = life.probes, []
-        life.suspect(claim("more", COMMITTED_WRONGLY))
+        life.suspect(claim(COMMITTED_WRONGLY, "more"))
         life.answer(wrong)
         life.do(Answered([(stale, [agree(c) for c in stale.claims])]))
         assert life.statuses == ["confirmed", "confirmed"]
@@ -337,10 +338,10 @@ class TestAFinding:
             )
             return Answers({1: replica(1), 2: held, 3: replica(3)}, leader=1)
 
-        life = Life().confirmed(claim(), claim("other", producer_id=8), answering=each_open)
+        life = Life().confirmed(unmarked(), unmarked("other", producer_id=8), answering=each_open)
         life.wait(RECHECK_S)
         (asked,), life.probes = life.probes, []
-        life.suspect(claim("more", COMMITTED_WRONGLY))
+        life.suspect(claim(COMMITTED_WRONGLY, "more"))
         life.answer(wrong)
         before = len(life.table)
         life.do(Answered([(asked, [agree(c) for c in asked.claims])]))
@@ -350,18 +351,18 @@ class TestAFinding:
 
 class TestAFindingThatIsToBeLookedAtAgain:
     def test_is_asked_about_now_and_is_seen_once_there_is_a_verdict(self) -> None:
-        life = Life().confirmed(claim())
+        life = Life().confirmed(unmarked())
         life.machine.look_again(life.moment)
         assert life.machine.not_seen_again() == {life.last.finding_id: ""}
         assert life.until_asked(away) == ["s"]
         assert life.now == 0.0
-        assert "broker 2 could not be asked: away" in life.machine.not_seen_again()[life.last.finding_id]
+        assert "broker 2: no answer within 3000 ms" in life.machine.not_seen_again()[life.last.finding_id]
         assert life.until_asked(missing) == ["s"]
         assert life.machine.not_seen_again() == {}
         assert life.statuses == ["confirmed"]
 
     def test_or_is_over(self) -> None:
-        life = Life().confirmed(claim())
+        life = Life().confirmed(unmarked())
         life.machine.look_again(life.moment)
         life.until_asked(agree)
         assert life.machine.not_seen_again() == {}
@@ -376,14 +377,14 @@ def test_where_nothing_has_happened_everything_is_zero() -> None:
 
 
 def test_a_finding_that_is_asked_about_again_says_when_and_what_came_of_it_without_an_event() -> None:
-    life = Life().confirmed(claim(kind=COMMITTED_WRONGLY), answering=wrong)
+    life = Life().confirmed(claim(COMMITTED_WRONGLY), answering=wrong)
     (finding,) = life.table
     assert finding.finding_id not in life.machine.status().asked_again
     life.until_asked_within(3600, wrong)
     stands = life.machine.status().asked_again[finding.finding_id]
     assert stands.in_words == f"asked again {stands.at:%Y-%m-%d %H:%M:%SZ}: it stands"
     assert stands.at > finding.decided_at
-    life.until_asked_within(3600, lambda _: Answers({2: ReplicaAnswer(2, error="no answer")}, leader=1))
+    life.until_asked_within(3600, lambda _: answers(silent(2)))
     unknown = life.machine.status().asked_again[finding.finding_id]
     assert unknown.at > stands.at
     assert "nobody can tell whether it stands (" in unknown.in_words
@@ -394,8 +395,8 @@ def test_a_finding_that_is_asked_about_again_says_when_and_what_came_of_it_witho
 
 class TestASecondSuspectOfOneCause:
     def test_is_dismissed_under_an_id_of_its_own(self) -> None:
-        life = Life().confirmed(claim(kind=COMMITTED_WRONGLY), answering=wrong)
-        life.suspect(claim("again", MARKER))
+        life = Life().confirmed(claim(COMMITTED_WRONGLY), answering=wrong)
+        life.suspect(unmarked("again"))
         life.answer(wrong)
         finding, dismissal = life.table
         assert (str(dismissal.status), dismissal.suspect_id) == ("dismissed", "again")
@@ -405,19 +406,19 @@ class TestASecondSuspectOfOneCause:
         assert sum(life.machine.status().confirmed_total.values()) == 1
 
     def test_is_dismissed_though_nothing_can_be_proven_of_it_any_more(self) -> None:
-        life = Life().confirmed(claim(kind=COMMITTED_WRONGLY), answering=wrong)
-        life.suspect(claim("again", MARKER))
-        life.answer(lambda c: Answers({2: ReplicaAnswer(2, error="no answer")}, leader=1))
+        life = Life().confirmed(claim(COMMITTED_WRONGLY), answering=wrong)
+        life.suspect(unmarked("again"))
+        life.answer(lambda c: answers(silent(2)))
         finding, dismissal = life.table
         assert (str(dismissal.status), dismissal.suspect_id) == ("dismissed", "again")
         assert f"Duplicate of finding {finding.finding_id}" in dismissal.summary
 
     def test_that_each_audit_raises_is_asked_about_each_time_and_dismissed_once(self) -> None:
-        life = Life().confirmed(claim(kind=COMMITTED_WRONGLY), answering=wrong)
+        life = Life().confirmed(claim(COMMITTED_WRONGLY), answering=wrong)
         for hour in range(1, 4):
             life.wait(3600)
             life.answer(wrong)
-            raised = claim("again", MARKER, raised_at_ms=int(life.moment.at.timestamp() * 1000))
+            raised = unmarked("again", raised_at_ms=int(life.moment.at.timestamp() * 1000))
             assert life.machine.is_new(raised)
             life.suspect(raised)
             assert "again" in (life.answer(wrong) if life.probes else life.until_asked(wrong)), hour
@@ -427,9 +428,9 @@ class TestASecondSuspectOfOneCause:
         assert [(e.suspect_id, str(e.status)) for e in life.table[2:]] == [("s", "resolved"), ("again", "dismissed")]
 
     def test_a_cleared_suspect_takes_nothing_back_from_a_finding_that_was_resolved(self) -> None:
-        life = Life().confirmed(claim())
+        life = Life().confirmed(unmarked())
         life.until_asked(agree)
-        life.suspect(claim("again", COMMITTED_WRONGLY))
+        life.suspect(claim(COMMITTED_WRONGLY, "again"))
         life.answer(agree)
         assert life.last.finding_id == "again"
 
@@ -439,7 +440,7 @@ class TestTwoVictimsOfOneLostEndMarkerWithoutDirection:
 
     @staticmethod
     def of(name: str, broker: int, **more: Any) -> Claim:
-        made = claim(name, COMMITTED_WRONGLY, recorded=Recorded(end_unproven=True), key_hash_lo=5, **more)
+        made = claim(COMMITTED_WRONGLY, name, recorded=Recorded(end_unproven=True), key_hash_lo=KEY, **more)
         return replace(made, broker=broker)
 
     @staticmethod
@@ -447,7 +448,7 @@ class TestTwoVictimsOfOneLostEndMarkerWithoutDirection:
         def answer(_: Claim) -> Answers:
             outcomes = dict(zip((1, 2, 3), by.split(), strict=True))
             held = {b: {10: RecordShown(10, outcome)} for b, outcome in outcomes.items()}
-            return Answers({b: replica(b, committed=held[b], asked=frozenset({10})) for b in held}, leader=1)
+            return answers(*(replica(b, committed=held[b], asked=frozenset({10})) for b in held))
 
         return answer
 
@@ -484,13 +485,13 @@ class TestTheLastRecordOfATransactionThatIsSuspectedByItself:
                 for b, outcome in zip((1, 2, 3), by.split(), strict=True)
             }
             shown = {b: {"committed": held[b], "uncommitted": held[b], "asked": frozenset(offsets)} for b in held}
-            return Answers({b: replica(b, **shown[b]) for b in held}, leader=1)
+            return answers(*(replica(b, **shown[b]) for b in held))
 
         return answer
 
     def suspects(self, **last: Any) -> tuple[Claim, Claim]:
-        first = claim("first", COMMITTED_WRONGLY, recorded=Recorded(end_unproven=True, markers={1: "abort"}))
-        return first, claim("last", COMMITTED_WRONGLY, recorded=Recorded(markers={1: "abort"}), **(self.LAST | last))
+        first = claim(COMMITTED_WRONGLY, "first", recorded=Recorded(end_unproven=True, markers={1: "abort"}))
+        return first, claim(COMMITTED_WRONGLY, "last", recorded=Recorded(markers={1: "abort"}), **(self.LAST | last))
 
     def test_is_no_second_finding_where_the_marker_is_proven_to_have_ended_the_first(self) -> None:
         life = Life()
@@ -537,7 +538,7 @@ class TestTheLastRecordOfATransactionThatIsSuspectedByItself:
                 for b, outcome in zip((1, 2, 3), ("aborted", "committed", "aborted"), strict=True)
             }
             asked = frozenset({about.offset})
-            return Answers({b: replica(b, committed=held[b], asked=asked) for b in held}, leader=1)
+            return answers(*(replica(b, committed=held[b], asked=asked) for b in held))
 
         return answer
 
@@ -545,14 +546,14 @@ class TestTheLastRecordOfATransactionThatIsSuspectedByItself:
 class TestADifferenceOfValueThatAnOutcomeExplains:
     def test_is_dismissed_for_the_finding_in_whatever_order_they_come(self) -> None:
         life = Life()
-        life.suspect(value(), claim("t", COMMITTED_WRONGLY))
+        life.suspect(value(), claim(COMMITTED_WRONGLY, "t"))
         life.answer(old_value)
         assert [(e.suspect_id, str(e.status)) for e in life.table] == [("t", "confirmed"), ("v", "dismissed")]
         assert json.loads(life.last.evidence)["leans_on"] == [life.table[0].finding_id]
 
     def test_waits_for_the_verdict_on_a_suspect(self) -> None:
         life = Life()
-        life.suspect(value(), claim("t", COMMITTED_WRONGLY))
+        life.suspect(value(), claim(COMMITTED_WRONGLY, "t"))
         life.answer(lambda c: away(c) if c.suspect_id == "t" else old_value(c))
         assert life.waits("v").startswith("waits for the verdict on aborted_record_committed at offset 10")
         life.wait(60)
@@ -562,7 +563,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
 
     def test_of_another_partition_or_cause_stands_for_itself(self) -> None:
         for other in (replace(value(), partition=1), value(offset=60, producer_id=9, key_hash_lo=6)):
-            life = Life().confirmed(claim("t", COMMITTED_WRONGLY), answering=wrong)
+            life = Life().confirmed(claim(COMMITTED_WRONGLY, "t"), answering=wrong)
             life.suspect(other)
             life.answer(old_value)
             assert life.last.status is FindingStatus.CONFIRMED
@@ -570,7 +571,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
     def test_that_was_confirmed_first_ends_when_the_outcome_is_and_comes_back_only_without_it(self) -> None:
         life = Life().confirmed(value(), answering=old_value)
         assert life.last.kind is RESURRECTED
-        life.suspect(claim("t", COMMITTED_WRONGLY))
+        life.suspect(claim(COMMITTED_WRONGLY, "t"))
         life.answer(old_value)
         assert life.statuses == ["confirmed", "confirmed"]
         life.wait(RECHECK_S)
@@ -584,7 +585,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
     @pytest.mark.parametrize("restarted", [False, True])
     def test_that_was_confirmed_first_is_looked_at_for_as_long_as_the_outcome_stands(self, restarted: bool) -> None:
         life = Life().confirmed(value(), answering=old_value)
-        life.suspect(claim("t", COMMITTED_WRONGLY))
+        life.suspect(claim(COMMITTED_WRONGLY, "t"))
         life.answer(old_value)
         life.wait(RECHECK_S)
         life.answer(old_value)
@@ -606,16 +607,16 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
 
     def test_that_was_explained_is_looked_at_no_more_once_the_outcome_is_not(self) -> None:
         life = Life().confirmed(value(), answering=old_value)
-        life.suspect(claim("t", COMMITTED_WRONGLY))
+        life.suspect(claim(COMMITTED_WRONGLY, "t"))
         life.answer(old_value)
         life.until_asked(old_value)
-        nothing = {b: replica(b, key=KeyShown(None, True)) for b in (1, 2, 3)}
+        nothing = {b: replica(b, key=NOTHING) for b in (1, 2, 3)}
         while life.machine.next_due(life.now) is not None:
             life.until_asked(lambda _: Answers(nothing, leader=1))
         assert timedelta(hours=24) <= timedelta(seconds=life.now) < timedelta(hours=25)
 
     def test_is_judged_again_once_the_finding_is_resolved(self) -> None:
-        life = Life().confirmed(claim("t", COMMITTED_WRONGLY), value(), answering=old_value)
+        life = Life().confirmed(claim(COMMITTED_WRONGLY, "t"), value(), answering=old_value)
         assert life.statuses == ["confirmed", "dismissed"]
         life.until_asked(agree)
         assert life.statuses == ["confirmed", "dismissed", "resolved"]
@@ -623,7 +624,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         assert (life.last.status, life.last.kind) == (FindingStatus.CONFIRMED, RESURRECTED)
 
     def test_is_judged_again_after_a_restart_between_the_two(self) -> None:
-        before = Life().confirmed(claim("t", COMMITTED_WRONGLY), value(), answering=old_value)
+        before = Life().confirmed(claim(COMMITTED_WRONGLY, "t"), value(), answering=old_value)
         before.until_asked(agree)
         assert [c.suspect_id for p in before.probes for c in p.claims] == ["v"]
         life = Life(before.table, before.now)
@@ -638,14 +639,14 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
             held = replica(2, open_transactions=OPEN, last_stable_offset=10)
             return old_value(c) if c.kind is RESURRECTED else Answers({1: replica(1), 2: held, 3: replica(3)}, leader=1)
 
-        life = Life().confirmed(claim("t", FROZEN, marker_offset=-1), answering=frozen)
+        life = Life().confirmed(claim(FROZEN, "t", marker_offset=-1), answering=frozen)
         life.until_asked(frozen)
         assert life.last.kind is FROZEN
         within, behind = value("within", offset=15, marker_offset=16), value("behind", offset=60, marker_offset=61)
         life.suspect(within, replace(behind, key_hash_lo=6))
         life.answer(old_value)
         assert leans_on(life.last) == (life.table[0].finding_id,)
-        life.suspect(claim("ended", COMMITTED_WRONGLY, recorded=Recorded(markers={1: "abort"})))
+        life.suspect(claim(COMMITTED_WRONGLY, "ended", recorded=Recorded(markers={1: "abort"})))
         life.answer(old_value)
         if restarted:
             life = Life(life.table, life.now)
@@ -656,7 +657,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
     def test_many_that_lean_on_one_finding_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(ledger, "LEANING", 2)
         values = [value(f"v{n}", key_hash_lo=n + 1) for n in range(3)]
-        life = Life().confirmed(claim("t", COMMITTED_WRONGLY), *values, answering=old_value)
+        life = Life().confirmed(claim(COMMITTED_WRONGLY, "t"), *values, answering=old_value)
         life.until_asked(agree)
         assert sorted(life.answer(old_value)) == ["v1", "v2"]
 
@@ -664,12 +665,12 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         def two_causes(c: Claim) -> Answers:
             if c.kind is not RESURRECTED:
                 return missing(c)
-            old = KeyShown(RecordShown(3, "none", value_size=5), True, 3)
-            none = replica(1, key=KeyShown(None, True))
+            old = newest(3)
+            none = replica(1, key=NOTHING)
             return Answers({1: none, 2: replica(2, last_stable_offset=10), 3: replica(3, key=old)}, leader=1)
 
         later = replace(value(offset=60, marker_offset=61), broker=3)
-        life = Life().confirmed(later, claim("t", FROZEN, marker_offset=-1), answering=two_causes)
+        life = Life().confirmed(later, claim(FROZEN, "t", marker_offset=-1), answering=two_causes)
         for _ in range(6):
             life.until_asked(two_causes)
         assert {(f.kind, f.broker) for f in life.machine.standing()} == {(RESURRECTED, 3), (FROZEN, 2)}
@@ -679,18 +680,18 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         def answering(c: Claim) -> Answers:
             if c.kind is FROZEN:
                 return missing(c)
-            value, none = KeyShown(RecordShown(10, "none", value_size=5), True, 10), KeyShown(None, True)
+            value, none = newest(10), NOTHING
             behind = replica(2, key=none) if named else replica(2, last_stable_offset=10)
             first = replica(1, key=value if named else none)
             return Answers({1: first, 2: behind, 3: replica(3, key=value)}, leader=1)
 
         recorded = Recorded(sides=parsed({"committed": (2, 3), "aborted": (1,)}), pivot=3)
-        differs = claim("v", FindingKind.VISIBILITY_MISMATCH, key_hash_lo=5, recorded=recorded)
+        differs = claim(FindingKind.VISIBILITY_MISMATCH, "v", key_hash_lo=KEY, recorded=recorded)
         differs = replace(differs, rule=Rule.LATEST_VALUE, broker=NOBODY)
         life = Life().confirmed(differs, answering=answering)
         while not life.table:
             life.until_asked(answering)
-        life.suspect(claim("t", FROZEN, marker_offset=-1))
+        life.suspect(claim(FROZEN, "t", marker_offset=-1))
         for _ in range(6):
             life.until_asked(answering)
         standing = {f.kind for f in life.machine.standing()}
@@ -701,16 +702,18 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         self, shown: int, *, away: bool, waits: bool
     ) -> None:
         def showing(offset: int) -> KeyShown:
-            return KeyShown(RecordShown(offset, "none", value_size=5), True, offset)
+            return newest(offset)
 
-        none = KeyShown(None, True)
-        differs = claim("v", FindingKind.VISIBILITY_MISMATCH, key_hash_lo=5, producer_id=-1, recorded=Recorded(pivot=3))
+        none = NOTHING
+        differs = claim(
+            FindingKind.VISIBILITY_MISMATCH, "v", key_hash_lo=KEY, producer_id=-1, recorded=Recorded(pivot=3)
+        )
         differs = replace(differs, rule=Rule.LATEST_VALUE, broker=NOBODY)
-        first = Answers({1: replica(1, key=none), 2: replica(2, key=none), 3: replica(3, key=showing(10))}, leader=1)
+        first = answers(replica(1, key=none), replica(2, key=none), replica(3, key=showing(10)))
         life = Life().confirmed(differs, answering=lambda _: first)
         frozen = replica(3, key=showing(shown), last_stable_offset=50)
         now = {1: replica(1, key=none), 2: replica(2, key=showing(20)), 3: frozen}
-        without = now | {4: ReplicaAnswer(4, error="away")} if away else now
+        without = now | {4: silent(4)} if away else now
         life.suspect(replace(value("d", offset=60, marker_offset=61), rule=Rule.LATEST_VALUE))
         for _ in range(8):
             life.until_asked(lambda c: Answers(without if c.broker == NOBODY else now, leader=1))
@@ -719,23 +722,23 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
 
     @pytest.mark.parametrize("by", [2, 4])
     def test_without_direction_waits_for_no_replica_that_is_away_once_the_wrong_side_is_proven(self, by: int) -> None:
-        value, none = KeyShown(RecordShown(10, "none", value_size=5), True, 10), KeyShown(None, True)
+        value, none = newest(10), NOTHING
         shown = {1: value, 2: none, 3: value}
         recorded = Recorded(sides=parsed({"value": (1, 3), "no value": (2,)}), pivot=3)
-        differs = claim("v", FindingKind.VISIBILITY_MISMATCH, key_hash_lo=5, recorded=recorded)
+        differs = claim(FindingKind.VISIBILITY_MISMATCH, "v", key_hash_lo=KEY, recorded=recorded)
         differs = replace(differs, rule=Rule.LATEST_VALUE, broker=NOBODY)
-        first = Answers({b: replica(b, key=key) for b, key in shown.items()}, leader=1)
+        first = answers(*(replica(b, key=key) for b, key in shown.items()))
         life = Life().confirmed(differs, answering=lambda _: first)
         assert life.last.broker == NOBODY
 
         def answering(c: Claim) -> Answers:
             if c.kind is COMMITTED_WRONGLY:
                 held = {b: {10: RecordShown(10, "committed" if b == by else "aborted")} for b in (1, by, 3)}
-                return Answers({b: replica(b, committed=held[b], asked=frozenset({10})) for b in held}, leader=1)
-            away = {3: ReplicaAnswer(3, error="away")}
+                return answers(*(replica(b, committed=held[b], asked=frozenset({10})) for b in held))
+            away = {3: silent(3)}
             return Answers({1: replica(1, key=value), 2: replica(2, key=none)} | away, leader=1)
 
-        outcome = claim("t", COMMITTED_WRONGLY, recorded=Recorded(markers={1: "abort"}))
+        outcome = claim(COMMITTED_WRONGLY, "t", recorded=Recorded(markers={1: "abort"}))
         life.suspect(replace(outcome, broker=by))
         for _ in range(4):
             life.until_asked(answering)
@@ -750,16 +753,16 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
                 held = {b: {10: RecordShown(10, outcome)} for b, outcome in shown.items()}
                 each = {b: replica(b, committed=held[b], asked=frozenset({10})) for b in held}
                 return Answers(each, leader=1)
-            old, none = KeyShown(RecordShown(10, "none", value_size=5), True, 10), KeyShown(None, True)
-            return Answers({b: replica(b, key=none if b == 1 else old) for b in (1, 2, 3)}, leader=1)
+            old, none = newest(10), NOTHING
+            return answers(*(replica(b, key=none if b == 1 else old) for b in (1, 2, 3)))
 
         def standing() -> set[tuple[FindingKind, int]]:
             return {(f.kind, f.broker) for f in life.machine.standing()}
 
         recorded = Recorded(sides=parsed({"value": (2, 3), "no value": (1,)}), pivot=3)
-        differs = claim("v", FindingKind.VISIBILITY_MISMATCH, key_hash_lo=5, recorded=recorded)
+        differs = claim(FindingKind.VISIBILITY_MISMATCH, "v", key_hash_lo=KEY, recorded=recorded)
         differs = replace(differs, rule=Rule.LATEST_VALUE, broker=NOBODY)
-        first = claim("t", COMMITTED_WRONGLY, recorded=Recorded(markers={1: "abort"}))
+        first = claim(COMMITTED_WRONGLY, "t", recorded=Recorded(markers={1: "abort"}))
         life = Life().confirmed(first, answering=answering)
         life.suspect(differs)
         life.until_asked(answering)
@@ -780,7 +783,7 @@ class TestADifferenceWithoutDirection:
 
     @staticmethod
     def suspect() -> Claim:
-        return Claim("s", Rule.LATEST_VALUE, FindingKind.RECORD_MISSING, "t", 0, 1, offset=30, key_hash_lo=5)
+        return of_key(FindingKind.RECORD_MISSING, broker=1, offset=30)
 
     @staticmethod
     def answering(**shown: int | None) -> Answering:
@@ -788,7 +791,7 @@ class TestADifferenceWithoutDirection:
             record = None if offset is None else RecordShown(offset, "none", value_size=5)
             return replica(broker, key=KeyShown(record, True, -1 if offset is None else offset))
 
-        return lambda _: Answers({b: show(b, shown[f"on_{b}"]) for b in (1, 2, 3)}, leader=1)
+        return lambda _: answers(*(show(b, shown[f"on_{b}"]) for b in (1, 2, 3)))
 
     def test_is_checked_again_though_its_suspect_accused_somebody(self) -> None:
         differ = self.answering(on_1=None, on_2=30, on_3=30)
@@ -847,8 +850,8 @@ class TestADifferenceWithoutDirection:
     def test_that_turns_out_to_be_a_deleted_record_goes_by_the_tombstone_from_then_on(self) -> None:
         def answering(second: int | None) -> Answering:
             tombstone = KeyShown(RecordShown(60, "none", value_size=-1, leader_epoch=3), True, 60)
-            old = KeyShown(RecordShown(10, "none", value_size=5), True, 10)
-            others = KeyShown(None, True) if second is None else tombstone
+            old = newest(10)
+            others = NOTHING if second is None else tombstone
             return lambda _: Answers({1: replica(1, key=old), **{b: replica(b, key=others) for b in (2, 3)}}, leader=2)
 
         suspected = replace(self.suspect(), kind=FindingKind.VISIBILITY_MISMATCH)
@@ -980,7 +983,7 @@ class TestADifferenceWithoutDirection:
         def away(**shown: int | None) -> Answering:
             return lambda c: replace(
                 given := self.answering(**shown)(c),
-                replicas={**given.replicas, 3: ReplicaAnswer(3, error="away")},
+                replicas={**given.replicas, 3: silent(3)},
             )
 
         def sides() -> list[str]:
@@ -1004,7 +1007,7 @@ class TestADifferenceWithoutDirection:
     def test_is_proven_for_good_once_all_had_been_compared(self) -> None:
         def away(c: Claim) -> Answers:
             given = self.answering(on_1=10, on_2=30, on_3=30)(c)
-            return replace(given, leader=2, replicas={**given.replicas, 3: ReplicaAnswer(3, error="away")})
+            return replace(given, leader=2, replicas={**given.replicas, 3: silent(3)})
 
         life = Life().confirmed(self.suspect(), answering=self.answering(on_1=10, on_2=30, on_3=30))
         life.until_asked(away)
@@ -1035,7 +1038,7 @@ class TestADifferenceWithoutDirection:
 class TestADifferenceOfAKeyThatAReplicaIsAccusedAbout:
     """As an audit suspects it, which knows no history: the value at 3 is alive on broker 2, gone from the others."""
 
-    DIFFERS = Claim("d", Rule.LATEST_VALUE, FindingKind.VISIBILITY_MISMATCH, "t", 0, NOBODY, offset=3, key_hash_lo=5)
+    DIFFERS = of_key(FindingKind.VISIBILITY_MISMATCH, "d", broker=NOBODY, offset=3)
 
     @staticmethod
     def shown(third: int | None = None, second: int | None = 3) -> Answering:
@@ -1044,7 +1047,7 @@ class TestADifferenceOfAKeyThatAReplicaIsAccusedAbout:
             return KeyShown(record, True, -1 if offset is None else offset)
 
         keys = {1: key(None), 2: key(second), 3: key(third)}
-        return lambda _: Answers({b: replica(b, key=k) for b, k in keys.items()}, leader=1)
+        return lambda _: answers(*(replica(b, key=k) for b, k in keys.items()))
 
     @property
     def suspected(self) -> Claim:
@@ -1114,7 +1117,7 @@ class TestADifferenceOfAKeyThatAReplicaIsAccusedAbout:
         def ended(c: Claim) -> Answers:
             return agree(c) if c.producer_id == 8 else self.shown(third=12)(c)
 
-        stands_still = claim("t", FROZEN, offset=50, producer_id=8, transaction_start_offset=50, marker_offset=-1)
+        stands_still = claim(FROZEN, "t", offset=50, producer_id=8, transaction_start_offset=50, marker_offset=-1)
         life = Life().confirmed(value(), replace(stands_still, broker=3), answering=frozen)
         life.until_asked(frozen)
         accused, held = life.table
@@ -1128,7 +1131,7 @@ class TestADifferenceOfAKeyThatAReplicaIsAccusedAbout:
 
 
 class TestALoneWitness:
-    COMMITTED = KeyShown(RecordShown(10, "committed", value_size=5), True, 10)
+    COMMITTED = newest(10, "committed")
     NOTHING = KeyShown(None, True)
 
     def answers(self, _: Claim) -> Answers:
@@ -1157,9 +1160,9 @@ class TestALoneWitness:
 
     def test_is_waited_for_where_a_suspect_about_an_outcome_has_become_a_difference_of_value(self) -> None:
         def answering(_: Claim) -> Answers:
-            return Answers({1: replica(1, key=self.COMMITTED), 2: replica(2, key=self.NOTHING)}, leader=1)
+            return answers(replica(1, key=self.COMMITTED), replica(2, key=self.NOTHING))
 
-        suspected = claim(kind=FindingKind.COMMITTED_RECORD_ABORTED, key_hash_lo=5)
+        suspected = claim(FindingKind.COMMITTED_RECORD_ABORTED, key_hash_lo=KEY)
         life = Life()
         life.suspect(replace(suspected, recorded=Recorded(outcomes={2: "aborted"})))
         life.answer(answering)
@@ -1171,7 +1174,7 @@ class TestALoneWitness:
     def test_is_not_confirmed_by_probes_that_could_not_see_it(self) -> None:
         life = Life()
         life.suspect(replace(value(), kind=FindingKind.RECORD_MISSING, broker=1))
-        absent = Answers({1: ReplicaAnswer(1, error="away"), 2: replica(2), 3: replica(3)})
+        absent = Answers({1: silent(1), 2: replica(2), 3: replica(3)})
         life.answer(lambda _: absent)
         for _ in range(9):
             life.until_asked(lambda _: absent)
@@ -1181,10 +1184,10 @@ class TestALoneWitness:
 
 class TestADismissedSuspect:
     def raised(self, life: Life, seconds: float = 0.0) -> Claim:
-        return claim(raised_at_ms=int((START.timestamp() + life.now + seconds) * 1000))
+        return unmarked(raised_at_ms=int((START.timestamp() + life.now + seconds) * 1000))
 
     def test_that_is_raised_again_is_probed_again(self) -> None:
-        life = Life().confirmed(claim(), answering=agree)
+        life = Life().confirmed(unmarked(), answering=agree)
         life.now += 600
         life.suspect(self.raised(life))
         assert life.answer(missing) == ["s"]
@@ -1193,13 +1196,13 @@ class TestADismissedSuspect:
     def test_that_was_raised_before_its_verdict_is_not(self) -> None:
         life = Life()
         life.now = 100
-        life.suspect(claim())
+        life.suspect(unmarked())
         life.answer(agree)
         life.suspect(self.raised(life, seconds=-1))
         assert life.machine.next_due(life.now) is None
 
     def test_is_probed_after_twice_the_time_for_each_dismissal(self) -> None:
-        life = Life().confirmed(claim(), answering=agree)
+        life = Life().confirmed(unmarked(), answering=agree)
         waits = []
         for _ in range(9):
             dismissed_at = life.now
@@ -1209,7 +1212,7 @@ class TestADismissedSuspect:
         assert waits == pytest.approx([5, 10, 20, 40, 80, 160, 300, 300, 300], abs=0.01)
 
     def test_of_a_finding_that_was_resolved_is_probed_at_once_when_it_is_raised_again(self) -> None:
-        life = Life().confirmed(claim())
+        life = Life().confirmed(unmarked())
         life.until_asked(agree)
         life.suspect(self.raised(life, seconds=1))
         assert life.answer(missing) == ["s"]
@@ -1219,7 +1222,7 @@ class TestADismissedSuspect:
     def test_that_is_raised_in_the_moment_of_its_verdict_is_probed_again(self) -> None:
         life = Life()
         life.now = 100
-        life.suspect(claim())
+        life.suspect(unmarked())
         life.answer(agree)
         life.suspect(self.raised(life))
         assert life.until_asked(missing) == ["s"]
@@ -1258,10 +1261,10 @@ class TestADismissedSuspect:
     def test_that_was_raised_before_its_finding_ended_is_not_proven_by_the_value_of_its_key(self) -> None:
         def unlike(_: Claim) -> Answers:
             """The accused holds nothing of the key, and another shows a value: who is right nobody can tell."""
-            value = KeyShown(RecordShown(3, "none", value_size=5), True, 3)
-            return Answers({b: replica(b, key=KeyShown(None, True) if b == 2 else value) for b in (1, 2, 3)}, leader=1)
+            value = newest(3)
+            return answers(*(replica(b, key=NOTHING if b == 2 else value) for b in (1, 2, 3)))
 
-        life = Life().confirmed(claim())
+        life = Life().confirmed(unmarked())
         life.until_asked(agree)
         assert life.statuses == ["confirmed", "resolved"]
         raised = self.raised(life, seconds=-1)
@@ -1274,9 +1277,9 @@ class TestADismissedSuspect:
         life = Life()
         life.now = 100
         for n in range(3):
-            life.suspect(claim(f"s{n}", offset=n, transaction_start_offset=n))
+            life.suspect(unmarked(f"s{n}", offset=n, transaction_start_offset=n))
             life.answer(agree)
-        life.suspect(*(claim(f"s{n}", offset=n, transaction_start_offset=n) for n in range(3)))
+        life.suspect(*(unmarked(f"s{n}", offset=n, transaction_start_offset=n) for n in range(3)))
         assert life.answer(agree) == ["s0"]
 
 
@@ -1356,7 +1359,7 @@ class TestATableThatCannotBeWritten:
     def test_loses_nothing_and_repeats_nothing(self) -> None:
         life = Life()
         life.full = True
-        life.suspect(claim())
+        life.suspect(unmarked())
         life.answer(missing)
         assert life.table == []
         assert life.machine.status().error == "no space left"
@@ -1367,7 +1370,7 @@ class TestATableThatCannotBeWritten:
         assert life.machine.status().error is None
 
     def test_has_a_finding_checked_again(self) -> None:
-        life = Life().confirmed(claim())
+        life = Life().confirmed(unmarked())
         life.full = True
         life.until_asked(agree)
         assert len(life.machine.standing()) == 1
@@ -1378,7 +1381,7 @@ class TestATableThatCannotBeWritten:
 
 class TestEventsOfOthers:
     def test_the_event_by_which_a_finding_ended_is_known_until_it_is_back_and_over_a_restart(self) -> None:
-        life = Life().confirmed(claim())
+        life = Life().confirmed(unmarked())
         life.until_asked(agree)
         assert life.machine.status().ended == (life.last,)
         assert Life(life.table).machine.status().ended == (life.last,)
@@ -1386,7 +1389,7 @@ class TestEventsOfOthers:
         assert (life.last.is_open, life.machine.status().ended) == (True, ())
 
     def test_an_acknowledged_finding_stands_and_asks_for_nobody(self) -> None:
-        life = Life().confirmed(claim())
+        life = Life().confirmed(unmarked())
         life.do(News([replace(life.last, status=FindingStatus.ACKNOWLEDGED, sequence=2)]))
         status = life.machine.status()
         assert (len(status.open), len(status.acknowledged), len(life.machine.standing())) == (0, 1, 1)
@@ -1400,7 +1403,7 @@ class TestEventsOfOthers:
         assert life.last.is_open, "it says more than was acknowledged"
 
     def test_an_acknowledged_finding_is_over_as_soon_as_one_that_is_open(self) -> None:
-        life = Life().confirmed(claim())
+        life = Life().confirmed(unmarked())
         life.do(News([replace(life.last, status=FindingStatus.ACKNOWLEDGED, sequence=2)]))
         asked_at = life.now
         life.until_asked(agree)
@@ -1408,7 +1411,7 @@ class TestEventsOfOthers:
         assert life.now - asked_at == pytest.approx(RECHECK_S)
 
     def test_an_acknowledged_finding_opens_again_only_for_the_election_that_exposes_it(self) -> None:
-        life = Life().confirmed(claim())
+        life = Life().confirmed(unmarked())
         life.do(News([replace(life.last, status=FindingStatus.ACKNOWLEDGED, sequence=2)]))
         life.until_asked(lambda c: missing(c, leader=2))
         assert (life.last.is_open, life.last.exposed) == (True, True)
@@ -1418,7 +1421,7 @@ class TestEventsOfOthers:
         assert life.statuses == ["confirmed", "confirmed"], "it was acknowledged as exposed"
 
     def test_a_difference_that_an_acknowledged_finding_explains_is_no_second_one(self) -> None:
-        life = Life().confirmed(claim("t", COMMITTED_WRONGLY), answering=wrong)
+        life = Life().confirmed(claim(COMMITTED_WRONGLY, "t"), answering=wrong)
         life.do(News([replace(life.last, status=FindingStatus.ACKNOWLEDGED, sequence=2)]))
         life.suspect(value())
         life.answer(old_value)
@@ -1426,7 +1429,7 @@ class TestEventsOfOthers:
 
     def test_an_append_that_another_overtook_is_decided_again_and_is_no_fault(self) -> None:
         life = Life()
-        life.suspect(claim())
+        life.suspect(unmarked())
         (probe,) = life.probes
         (append,) = life.machine.handle(Answered([(probe, [missing(c) for c in probe.claims])]), life.moment)
         assert isinstance(append, Append)
@@ -1439,21 +1442,21 @@ class TestEventsOfOthers:
 
 class TestARestart:
     def test_goes_on_from_the_events_alone(self) -> None:
-        before = Life().confirmed(claim(), answering=missing)
-        before.suspect(claim("d", offset=50, transaction_start_offset=50))
+        before = Life().confirmed(unmarked(), answering=missing)
+        before.suspect(unmarked("d", offset=50, transaction_start_offset=50))
         before.answer(agree)
         life = Life(before.table, before.now)
         assert life.machine.standing() == [before.table[0]]
         status = life.machine.status()
         assert (sum(status.confirmed_total.values()), status.dismissed_total) == (1, 1)
-        life.suspect(claim(), claim("d", offset=50, transaction_start_offset=50))
+        life.suspect(unmarked(), unmarked("d", offset=50, transaction_start_offset=50))
         assert life.probes == []
         life.until_asked(agree)
         assert life.last.status is FindingStatus.RESOLVED
         assert life.now - before.now == pytest.approx(RECHECK_S)
 
     def test_looks_no_more_at_what_was_resolved_long_ago(self) -> None:
-        before = Life().confirmed(claim())
+        before = Life().confirmed(unmarked())
         before.until_asked(agree)
         later = before.now + timedelta(hours=25).total_seconds()
         assert Life(before.table, later).machine.next_due(later) is None
@@ -1463,7 +1466,7 @@ def test_what_failed_together_is_not_probed_again_together() -> None:
     settings = FindingSettings(probe_retry_ms=1000)
     machine = Lifecycle(settings, Random(7))
     now = Moment(0.0, START)
-    claims = [replace(claim(f"s{n}"), partition=n) for n in range(20)]
+    claims = [replace(unmarked(f"s{n}"), partition=n) for n in range(20)]
     probes = [a for a in machine.handle(Suspected(claims), now) if isinstance(a, Probe)]
     machine.handle(Answered([(p, [away(c) for c in p.claims]) for p in probes]), now)
     due = []

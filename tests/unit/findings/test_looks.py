@@ -12,8 +12,8 @@ from parallax.findings.answers import KeyShown, MarkerShown
 from parallax.findings.claim import Recorded
 from parallax.findings.looks import case_of, looks_of
 from parallax.model import FindingKind, Rule, hash_text
-from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, record, silent
-from tests.unit.findings.replies import replica
+from tests.builders.answers import OPEN, PRODUCER, answers, record, replica, silent
+from tests.builders.claims import claim
 
 KEY = (3, -5)
 CLAIM = claim(FindingKind.MARKER_MISSING)
@@ -23,12 +23,12 @@ ASKED = frozenset({10, 20})
 
 def test_records_and_end_markers_are_facts_at_their_places() -> None:
     held = record(10, "committed", leader_epoch=2, key_hash=hash_text(*KEY), content_hash=hash_text(-7))
-    marker = MarkerShown(20, PID, "abort", 3)
+    marker = MarkerShown(20, PRODUCER, "abort", 3)
     one = replica(1, committed={10: held}, uncommitted={10: replace(held, outcome="undecided")}, markers=(marker,))
     (look,) = looks_of(CLAIM, answers(one), ASKED).values()
     assert look.facts == {
-        Place(10, 2): Fact(Place(10, 2), PID, True, None, KEY, -7),
-        Place(20, 3): Fact(Place(20, 3), PID, end=End.ABORT),
+        Place(10, 2): Fact(Place(10, 2), PRODUCER, True, None, KEY, -7),
+        Place(20, 3): Fact(Place(20, 3), PRODUCER, end=End.ABORT),
     }
     assert look.outcomes == {Place(10, 2): End.COMMIT}
     assert look.tops == (Place(10, 2), Place(20, 3))
@@ -62,9 +62,9 @@ def test_no_answer_gives_no_look_and_a_stable_replica_holds_nothing_open() -> No
     behind = replica(2, open_transactions=None, last_stable_offset=9)
     stable = replica(3, open_transactions=None)
     found = looks_of(CLAIM, answers(silent(1), behind, stable, replica(4, open_transactions=OPEN)), ASKED)
-    assert {broker: look.open for broker, look in found.items()} == {2: None, 3: {}, 4: {PID: 10}}
-    assert [found[broker].has_ended(PID, 10) for broker in (2, 3, 4)] == [None, True, False]
-    assert found[2].has_ended(PID, 8)
+    assert {broker: look.open for broker, look in found.items()} == {2: None, 3: {}, 4: {PRODUCER: 10}}
+    assert [found[broker].has_ended(PRODUCER, 10) for broker in (2, 3, 4)] == [None, True, False]
+    assert found[2].has_ended(PRODUCER, 8)
 
 
 def test_the_leader_leads_in_its_newest_epoch_and_another_log_has_one_behind_each_end() -> None:
@@ -88,7 +88,7 @@ SEEN = Recorded(markers={1: "commit", 3: "commit"}, leader_epoch=4)
 def test_the_end_marker_that_the_comparison_has_seen_is_known_though_nobody_shows_it() -> None:
     ledger = Ledger(0)
     case_of(replace(CLAIM, recorded=SEEN), answers(replica(1)), ledger)
-    assert ledger.facts == {Place(20, 4): Fact(Place(20, 4), PID, end=End.COMMIT)}
+    assert ledger.facts == {Place(20, 4): Fact(Place(20, 4), PRODUCER, end=End.COMMIT)}
     assert ledger.holders[Place(20, 4)] == {1, 3}
     assert ledger.timely() == [Timely(11, 20, 4)]
 
@@ -116,6 +116,6 @@ def test_a_deletion_that_the_comparison_has_seen_is_known_with_the_commit_that_m
     ledger = Ledger(0)
     case_of(deleted, answers(replica(1)), ledger)
     assert [*ledger.facts.values()] == [
-        Fact(Place(10, 4), PID, True, None, KEY, None),
-        Fact(Place(11, 5), PID, end=End.COMMIT),
+        Fact(Place(10, 4), PRODUCER, True, None, KEY, None),
+        Fact(Place(11, 5), PRODUCER, end=End.COMMIT),
     ]

@@ -15,12 +15,12 @@ import pytest
 from deltalake import write_deltalake
 from structlog.testing import capture_logs
 
-from parallax.compare.suspect import Accusation, Suspect
-from parallax.config import Settings, validate
+from parallax.compare.suspect import Suspect
+from parallax.config import Settings
 from parallax.findings import effect
 from parallax.findings import manager as manager_module
 from parallax.findings.acknowledge import acknowledge
-from parallax.findings.answers import Answers, KeyShown, MarkerShown, OpenTransaction, RecordShown
+from parallax.findings.answers import Answers, MarkerShown, OpenTransaction, RecordShown
 from parallax.findings.claim import Claim
 from parallax.findings.finding import Finding, asked_at, current
 from parallax.findings.happenings import FindingsStatus
@@ -29,22 +29,28 @@ from parallax.findings.incidents import ALONE
 from parallax.findings.manager import FindingsManager
 from parallax.findings.table import FindingsTable, FindingsTableError, read_events
 from parallax.model import FindingKind, FindingStatus, Rule, Severity
-from tests.unit.findings.managed import HASHER, Cluster, Replicas, Watch, among, away, showing, suspect, undeleted
-from tests.unit.findings.replies import HELD_BY_ANOTHER, OPEN, agree, missing, replica, wrong
+from tests.builders.answers import NOTHING, OPEN, answers, newest, replica
+from tests.builders.claims import key_suspect, suspect
+from tests.builders.settings import settings_of
+from tests.unit.findings.managed import (
+    HASHER,
+    Cluster,
+    Replicas,
+    Watch,
+    among,
+    away,
+    showing,
+    undeleted,
+    unmarked_suspect,
+)
+from tests.unit.findings.replies import HELD_BY_ANOTHER, agree, missing, wrong
 
 """A replica that misses an end marker, and whose last stable offset stands below that, at a long transaction."""
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return validate(
-        {
-            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
-            "topics": {"include": ["orders"]},
-            "storage": {"path": str(tmp_path / "data")},
-            "findings": {"probe_retry_ms": 10, "recheck_interval_s": 0.05},
-        }
-    )
+    return settings_of(tmp_path / "data", findings={"probe_retry_ms": 10, "recheck_interval_s": 0.05})
 
 
 Start = Callable[..., tuple[FindingsManager, Watch]]
@@ -88,11 +94,11 @@ def write_suspects(settings: Settings, *suspects: Suspect) -> None:
 
 def test_a_suspect_that_is_proven_becomes_a_finding_with_its_evidence(start: Start, settings: Settings) -> None:
     manager, watch = start(Replicas(missing))
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1 and not s.pending)
     (event,) = events(settings)
     assert (event.status, event.kind, event.broker) == (FindingStatus.CONFIRMED, FindingKind.MARKER_MISSING, 2)
-    assert event.suspect_id == suspect().suspect_id
+    assert event.suspect_id == unmarked_suspect().suspect_id
     assert '"open_transactions"' in event.evidence
     assert "Broker 2 never got the end marker" in event.summary
     assert not event.exposed
@@ -101,7 +107,7 @@ def test_a_suspect_that_is_proven_becomes_a_finding_with_its_evidence(start: Sta
 def test_a_suspect_that_is_cleared_is_dismissed_and_is_no_finding(start: Start, settings: Settings) -> None:
     manager, watch = start(Replicas(agree))
     with capture_logs() as logs:
-        manager.offer([suspect()])
+        manager.offer([unmarked_suspect()])
         status = watch.until(lambda s: s.dismissed_total == 1)
     assert status.open == ()
     levels = {entry["log_level"] for entry in logs if entry.get("status") == "dismissed"}
@@ -112,10 +118,10 @@ def test_a_suspect_that_is_cleared_is_dismissed_and_is_no_finding(start: Start, 
 def test_an_unreachable_replica_leaves_the_suspect_pending_until_it_answers(start: Start, settings: Settings) -> None:
     replicas = Replicas(away)
     manager, watch = start(replicas)
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     status = watch.until(lambda s: s.probes_total >= 3)
     assert status.pending == {("orders", 0): 1}
-    assert "broker 2" in status.undecided[suspect().suspect_id]
+    assert "broker 2" in status.undecided[unmarked_suspect().suspect_id]
     assert events(settings) == []
     replicas.answer = missing
     watch.until(lambda s: len(s.open) == 1)
@@ -124,17 +130,17 @@ def test_an_unreachable_replica_leaves_the_suspect_pending_until_it_answers(star
 def test_a_suspect_is_probed_once_however_often_it_is_offered(start: Start, settings: Settings) -> None:
     replicas = Replicas(agree)
     manager, watch = start(replicas)
-    manager.offer([suspect(), suspect()])
+    manager.offer([unmarked_suspect(), unmarked_suspect()])
     watch.until(lambda s: s.dismissed_total == 1)
-    manager.offer([suspect(), suspect(offset=99, producer_id=8)])
+    manager.offer([unmarked_suspect(), unmarked_suspect(offset=99, producer_id=8)])
     watch.until(lambda s: s.dismissed_total == 2)
-    assert replicas.asked.count(suspect().suspect_id) == 1
+    assert replicas.asked.count(unmarked_suspect().suspect_id) == 1
 
 
 def test_suspects_about_one_replica_of_one_partition_are_probed_together(start: Start) -> None:
     replicas = Replicas(agree)
     manager, watch = start(replicas)
-    manager.offer([suspect(transaction_start_offset=n, offset=n) for n in range(50)])
+    manager.offer([unmarked_suspect(transaction_start_offset=n, offset=n) for n in range(50)])
     watch.until(lambda s: s.dismissed_total == 50)
     assert max(replicas.groups) > 1
 
@@ -142,7 +148,7 @@ def test_suspects_about_one_replica_of_one_partition_are_probed_together(start: 
 def test_a_refined_kind_stays_the_same_finding(start: Start, settings: Settings) -> None:
     replicas = Replicas(missing)
     manager, watch = start(replicas)
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1)
     replicas.answer = wrong
     manager.offer([suspect(FindingKind.ABORTED_RECORD_COMMITTED)])
@@ -156,7 +162,7 @@ def test_a_refined_kind_stays_the_same_finding(start: Start, settings: Settings)
 def test_a_finding_that_has_turned_is_refined_without_a_new_suspect(start: Start) -> None:
     replicas = Replicas(missing)
     manager, watch = start(replicas)
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1)
     replicas.answer = wrong
     watch.until(lambda s: [f.kind for f in s.open] == [FindingKind.ABORTED_RECORD_COMMITTED])
@@ -194,7 +200,7 @@ def test_a_finding_is_resolved_when_the_replicas_agree_and_opens_again_when_they
 ) -> None:
     replicas = Replicas(missing)
     manager, watch = start(replicas)
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1)
     replicas.answer = agree
     watch.until(lambda s: s.open == () and s.resolved_total == 1)
@@ -241,7 +247,7 @@ def test_the_end_of_a_transaction_that_was_open_says_whether_a_repair_is_on_reco
 ) -> None:
     replicas = Replicas(missing)
     manager, watch = start(replicas, repaired=lambda finding: repaired)
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1)
     replicas.answer = agree
     watch.until(lambda s: s.resolved_total == 1)
@@ -254,7 +260,7 @@ def test_the_end_of_a_transaction_that_was_open_says_whether_a_repair_is_on_reco
 def test_an_unreachable_replica_does_not_resolve_a_finding(start: Start) -> None:
     replicas = Replicas(missing)
     manager, watch = start(replicas)
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1)
     replicas.answer = away
     probes = watch.status.probes_total
@@ -265,7 +271,7 @@ def test_an_unreachable_replica_does_not_resolve_a_finding(start: Start) -> None
 def test_an_election_that_exposes_a_finding_is_reported(start: Start, settings: Settings) -> None:
     replicas = Replicas(missing)
     manager, watch = start(replicas)
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1 and not s.open[0].exposed)
     replicas.answer = lambda c: replace(missing(c), leader=2)
     status = watch.until(lambda s: s.open[0].exposed)
@@ -273,7 +279,7 @@ def test_an_election_that_exposes_a_finding_is_reported(start: Start, settings: 
 
 
 def test_what_no_event_names_is_taken_up_after_a_restart(start: Start, settings: Settings) -> None:
-    write_suspects(settings, suspect(), suspect(offset=50, transaction_start_offset=50))
+    write_suspects(settings, unmarked_suspect(), unmarked_suspect(offset=50, transaction_start_offset=50))
     first, watch = start(Replicas(lambda c: missing(c) if c.offset == 10 else away(c)))
     watch.until(lambda s: len(s.open) == 1 and sum(s.pending.values()) == 1)
     first.stop()
@@ -296,7 +302,7 @@ def test_an_append_that_fails_is_made_again(start: Start, settings: Settings) ->
             return super().append(events)
 
     manager, watch = start(Replicas(missing), table=Failing(settings.storage.path))
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: s.error is not None)
     status = watch.until(lambda s: len(s.open) == 1)
     assert status.error is None
@@ -316,10 +322,10 @@ def test_a_fault_as_a_commit_is_made_loses_no_probe_that_was_due_by_then(start: 
 
     replicas = Replicas(lambda c: away(c) if c.producer_id == 8 else missing(c))
     manager, watch = start(replicas, table=Faulty(settings.storage.path))
-    other = suspect(producer_id=8)
+    other = unmarked_suspect(producer_id=8)
     manager.offer([other])
     watch.until(lambda s: s.probes_total >= 1)
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: s.error is not None)
     replicas.answer = missing_of_both
     status = watch.until(lambda s: len(s.open) == 2)
@@ -340,7 +346,7 @@ def test_a_probe_that_breaks_is_made_again(start: Start) -> None:
         return missing(claim)
 
     manager, watch = start(Replicas(answer))
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1)
 
 
@@ -355,7 +361,7 @@ def test_a_claim_that_cannot_be_judged_is_logged_counted_and_holds_up_no_other(
     monkeypatch.setattr(effect, "decide", breaks)
     manager, watch = start(Replicas(missing))
     with capture_logs() as logs:
-        manager.offer([suspect(offset=50, transaction_start_offset=50), suspect()])
+        manager.offer([unmarked_suspect(offset=50, transaction_start_offset=50), unmarked_suspect()])
         status = watch.until(lambda s: len(s.open) == 1 and s.judging_errors_total > 1)
         manager.stop()
     assert list(status.undecided.values()) == [
@@ -369,21 +375,25 @@ def test_a_dismissed_suspect_that_was_raised_again_while_the_job_was_down_is_pro
     start: Start, settings: Settings
 ) -> None:
     first, watch = start(Replicas(agree))
-    first.offer([suspect()])
+    first.offer([unmarked_suspect()])
     watch.until(lambda s: s.dismissed_total == 1)
     first.stop()
-    write_suspects(settings, suspect(), replace(suspect(), raised_at=int(time.time() * 1000) + 10_000))
+    write_suspects(
+        settings, unmarked_suspect(), replace(unmarked_suspect(), raised_at=int(time.time() * 1000) + 10_000)
+    )
     manager, watch = start(Replicas(missing))
     watch.until(lambda s: s.pending == {("orders", 0): 1})
-    assert manager.undecided([suspect().suspect_id]) == {suspect().suspect_id: "it has not been probed yet"}
+    assert manager.undecided([unmarked_suspect().suspect_id]) == {
+        unmarked_suspect().suspect_id: "it has not been probed yet"
+    }
 
 
 def test_a_difference_of_value_that_an_outcome_explains_is_no_second_finding(start: Start, settings: Settings) -> None:
     def answer(claim: Claim) -> Answers:
         if claim.kind is not FindingKind.DELETED_RECORD_RESURRECTED:
             return wrong(claim)
-        old, gone = KeyShown(RecordShown(3, "none", value_size=5), True, 3), KeyShown(None, True)
-        return Answers({1: replica(1, key=gone), 2: replica(2, key=old), 3: replica(3, key=gone)}, leader=1)
+        old, gone = newest(3), NOTHING
+        return answers(replica(1, key=gone), replica(2, key=old), replica(3, key=gone))
 
     manager, watch = start(Replicas(answer))
     value = suspect(
@@ -403,8 +413,8 @@ def test_offering_never_waits_for_a_probe_that_hangs(start: Start) -> None:
         return agree(claim)
 
     manager, watch = start(Replicas(answer))
-    manager.offer([suspect()])
-    manager.offer([replace(suspect(), partition=1)])
+    manager.offer([unmarked_suspect()])
+    manager.offer([replace(unmarked_suspect(), partition=1)])
     status = watch.until(lambda s: s.dismissed_total == 1)
     assert status.pending == {("orders", 0): 1}
     release.set()
@@ -416,17 +426,17 @@ def test_a_partition_must_be_gone_twice_to_be_gone(start: Start) -> None:
     replies = [gone]
     replicas = Replicas(lambda c: replies.pop() if replies else missing(c))
     manager, watch = start(replicas)
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     status = watch.until(lambda s: not s.pending and s.probes_total >= 2)
     assert len(status.open) == 1
     replicas.answer = lambda c: gone if c.transaction_start_offset == 60 else missing(c)
-    manager.offer([suspect(transaction_start_offset=60)])
+    manager.offer([unmarked_suspect(transaction_start_offset=60)])
     watch.until(lambda s: s.dismissed_total == 1)
 
 
 def test_a_lone_witness_waits_for_a_suspect_about_its_outcome_on_any_replica(start: Start) -> None:
-    committed = KeyShown(RecordShown(10, "committed", value_size=5), True, 10)
-    nothing = KeyShown(None, True)
+    committed = newest(10, "committed")
+    nothing = NOTHING
 
     def answer(claim: Claim) -> Answers:
         if claim.kind is not FindingKind.RECORD_MISSING:
@@ -459,7 +469,7 @@ def test_an_acknowledgement_by_another_process_ends_the_alert_and_not_the_findin
     start: Start, settings: Settings
 ) -> None:
     manager, watch = start(Replicas(missing))
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1)
     finding_id = acknowledged(settings)
     status = watch.until(lambda s: not s.open)
@@ -474,11 +484,11 @@ def test_what_is_decided_beside_an_acknowledgement_is_decided_again_and_reported
 ) -> None:
     replicas = Replicas(missing)
     manager, watch = start(replicas)
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1)
     acknowledged(settings)
     replicas.answer = lambda c: missing(c) if c.producer_id == 7 else agree(c)
-    manager.offer([suspect(offset=50, transaction_start_offset=50, producer_id=8)])
+    manager.offer([unmarked_suspect(offset=50, transaction_start_offset=50, producer_id=8)])
     status = watch.until(lambda s: s.dismissed_total == 1 and len(s.acknowledged) == 1)
     assert status.error is None
     assert [(e.sequence, str(e.status)) for e in events(settings)] == [
@@ -528,8 +538,8 @@ class TestAProbeThatComesBackAsAReportIsDue:
 
     def answer(self, claim: Claim) -> Answers:
         if claim.topic == "keys":
-            old, none = KeyShown(RecordShown(3, "none", value_size=5), True, 3), KeyShown(None, True)
-            return Answers({1: replica(1, key=none), 2: replica(2, key=old), 3: replica(3, key=none)}, leader=1)
+            old, none = newest(3), NOTHING
+            return answers(replica(1, key=none), replica(2, key=old), replica(3, key=none))
         if claim.producer_id == 8 and self.hangs:
             self.comes_back.wait(20)
         return replace(wrong(claim), leader=self.exposed_by)
@@ -541,12 +551,8 @@ class TestAProbeThatComesBackAsAReportIsDue:
             self.manager._turn()
 
     def keys(self, first: int, count: int) -> list[Suspect]:
-        def key(number: int) -> Suspect:
-            fields = {"offset": 20 + number, "key_hash_hi": 1, "key_hash_lo": 1 + number}
-            accused = Accusation(Rule.LATEST_VALUE, FindingKind.DELETED_RECORD_RESURRECTED, 2, **fields)
-            return Suspect("keys", 0, accused, {}, raised_at=1_700_000_000_000)
-
-        return [key(number) for number in range(first, first + count)]
+        numbers = range(first, first + count)
+        return [key_suspect(topic="keys", offset=20 + n, key_hash_hi=1, key_hash_lo=1 + n) for n in numbers]
 
     def known(self, producer: int) -> Finding:
         (found,) = [f for f in self.manager.standing() if f.producer_id == producer]
@@ -610,8 +616,8 @@ def test_what_was_decided_at_the_start_is_decided_again_if_somebody_was_faster(
             return loaded
 
     def old_value(_: Claim) -> Answers:
-        old, none = KeyShown(RecordShown(3, "none", value_size=5), True, 3), KeyShown(None, True)
-        return Answers({1: replica(1, key=none), 2: replica(2, key=old), 3: replica(3, key=none)}, leader=1)
+        old, none = newest(3), NOTHING
+        return answers(replica(1, key=none), replica(2, key=old), replica(3, key=none))
 
     manager, watch = start(Replicas(old_value))
     deleted = suspect(FindingKind.DELETED_RECORD_RESURRECTED, key_hash_lo=5, marker_offset=11)
@@ -630,7 +636,7 @@ def test_what_was_decided_at_the_start_is_decided_again_if_somebody_was_faster(
 def test_an_acknowledged_finding_is_silent_over_restarts_until_it_says_more(start: Start, settings: Settings) -> None:
     replicas = Replicas(missing)
     manager, watch = start(replicas)
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1)
     acknowledged(settings)
     watch.until(lambda s: not s.open)
@@ -649,7 +655,7 @@ def test_an_acknowledged_finding_is_silent_over_restarts_until_it_says_more(star
 def test_an_acknowledged_finding_that_heals_is_resolved(start: Start, settings: Settings) -> None:
     replicas = Replicas(missing)
     manager, watch = start(replicas)
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1)
     acknowledged(settings)
     watch.until(lambda s: not s.open)
@@ -674,7 +680,7 @@ def test_an_append_that_seemed_to_fail_and_did_not_is_not_made_again(start: Star
             return super().append(events)
 
     manager, watch = start(Replicas(missing), table=Unsure(settings.storage.path))
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1 and not s.pending)
     assert [(e.sequence, str(e.status)) for e in events(settings)] == [(1, "confirmed")]
 
@@ -689,7 +695,7 @@ def test_a_loss_that_all_replicas_have_come_to_share_stays_open_and_exposed_over
 ) -> None:
     replicas = Replicas(missing)
     manager, watch = start(replicas)
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1)
     replicas.answer = all_stuck
     status = watch.until(lambda s: [f.status for f in s.open] == [FindingStatus.SPREAD])
@@ -708,11 +714,11 @@ def test_a_loss_that_all_replicas_have_come_to_share_stays_open_and_exposed_over
 def test_a_loss_that_has_spread_ends_by_what_is_written_since(start: Start, settings: Settings) -> None:
     replicas = Replicas(missing)
     manager, watch = start(replicas)
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1)
     replicas.answer = all_stuck
     watch.until(lambda s: [f.status for f in s.open] == [FindingStatus.SPREAD])
-    replicas.answer = lambda _: Answers({b: replica(b, log_start_offset=40) for b in (1, 2, 3)}, leader=1)
+    replicas.answer = lambda _: answers(*(replica(b, log_start_offset=40) for b in (1, 2, 3)))
     watch.until(lambda s: s.resolved_total == 1)
     assert json.loads(events(settings)[-1].evidence)["resolution"] == "superseded"
 
@@ -720,7 +726,7 @@ def test_a_loss_that_has_spread_ends_by_what_is_written_since(start: Start, sett
 def test_a_loss_that_has_spread_is_acknowledged_and_raised_no_more(start: Start, settings: Settings) -> None:
     replicas = Replicas(missing)
     manager, watch = start(replicas)
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1)
     replicas.answer = all_stuck
     watch.until(lambda s: [f.status for f in s.open] == [FindingStatus.SPREAD])
@@ -736,7 +742,7 @@ def test_a_loss_that_has_spread_is_acknowledged_and_raised_no_more(start: Start,
 def test_an_acknowledged_divergence_that_spreads_is_raised_again(start: Start, settings: Settings) -> None:
     replicas = Replicas(missing)
     manager, watch = start(replicas)
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1)
     acknowledged(settings)
     watch.until(lambda s: len(s.acknowledged) == 1)
@@ -752,7 +758,7 @@ def test_what_another_replica_shows_is_remembered_for_the_day_when_it_is_gone(st
         return Answers({1: replica(1, markers=marker), 2: stuck, 3: replica(3)}, leader=1)
 
     manager, watch = start(Replicas(shown))
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1)
     assert json.loads(events(settings)[0].evidence)["recorded"]["markers"] == {"1": "abort"}
 
@@ -760,15 +766,15 @@ def test_what_another_replica_shows_is_remembered_for_the_day_when_it_is_gone(st
 def test_a_suspect_is_new_until_it_is_offered_and_again_when_it_is_raised_after_its_dismissal(start: Start) -> None:
     replicas = Replicas(away)
     manager, watch = start(replicas)
-    assert manager.new([suspect()]) == [suspect()]
-    manager.offer([suspect()])
-    assert manager.new([suspect()]) == []
+    assert manager.new([unmarked_suspect()]) == [unmarked_suspect()]
+    manager.offer([unmarked_suspect()])
+    assert manager.new([unmarked_suspect()]) == []
     watch.until(lambda s: s.pending == {("orders", 0): 1})
-    assert manager.new([suspect()]) == []
+    assert manager.new([unmarked_suspect()]) == []
     replicas.answer = agree
     watch.until(lambda s: s.dismissed_total == 1)
-    again = replace(suspect(), raised_at=int(time.time() * 1000) + 10_000)
-    assert manager.new([suspect(), again]) == [again]
+    again = replace(unmarked_suspect(), raised_at=int(time.time() * 1000) + 10_000)
+    assert manager.new([unmarked_suspect(), again]) == [again]
 
 
 def newer_version_writes(settings: Settings, **fields: str) -> None:
@@ -787,11 +793,11 @@ def test_what_a_newer_version_wrote_is_left_out_and_counted_and_the_rest_goes_on
     start: Start, settings: Settings, fields: dict[str, str]
 ) -> None:
     first, watch = start(Replicas(missing))
-    first.offer([suspect()])
+    first.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1)
     first.stop()
     newer_version_writes(settings, **fields)
-    other = suspect(offset=50, transaction_start_offset=50)
+    other = unmarked_suspect(offset=50, transaction_start_offset=50)
     rows = pa.Table.from_pylist([other.as_row() | {"batch_id": 0, "kind": "brand_new_kind", "suspect_id": "x"}])
     at = rows.column_names.index("raised_at")
     rows = rows.set_column(at, "raised_at", rows["raised_at"].cast(pa.timestamp("ms", "UTC")))
@@ -823,7 +829,7 @@ def test_a_fault_while_loading_is_shown_and_loading_is_tried_again(
         return read(*args, **options)
 
     monkeypatch.setattr(manager_module, "read_suspects", breaks)
-    write_suspects(settings, suspect())
+    write_suspects(settings, unmarked_suspect())
     _, watch = start(Replicas(missing))
     watch.until(lambda s: s.error == "ValueError: a fault of ours")
     broken.clear()
@@ -841,8 +847,8 @@ def test_probes_that_hang_about_one_broker_hold_up_no_claim_about_another(start:
 
     manager, watch = start(Replicas(answer))
     try:
-        about_2 = [replace(suspect(), partition=p) for p in range(8)]
-        about_3 = replace(suspect(), accusation=replace(suspect().accusation, broker=3))
+        about_2 = [replace(unmarked_suspect(), partition=p) for p in range(8)]
+        about_3 = replace(unmarked_suspect(), accusation=replace(unmarked_suspect().accusation, broker=3))
         manager.offer(about_2)
         manager.offer([about_3])
         status = watch.until(lambda s: len(s.open) == 1)
@@ -862,7 +868,7 @@ def test_bytes_that_were_probed_are_reported_though_no_probe_came_back(start: St
 
 def test_a_second_opinion_on_each_probe_is_counted(start: Start) -> None:
     manager, watch = start(Replicas(missing))
-    manager.offer([suspect()])
+    manager.offer([unmarked_suspect()])
     watch.until(lambda s: len(s.open) == 1 and sum(s.second_opinions.values()) >= 1)
     assert "failed" not in watch.status.second_opinions
 

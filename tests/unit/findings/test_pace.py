@@ -5,21 +5,11 @@ from __future__ import annotations
 import pytest
 
 from parallax.findings.pace import Counted, Paces
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
+from tests.builders.clock import Clock
 
 
 def test_all_readings_of_a_broker_share_its_bucket_and_no_other_brokers() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     paces = Paces(1000, clock, clock.sleep)
     first, second, other = Counted(paces.of(1)), Counted(paces.of(1)), Counted(paces.of(2))
     first.received(3000)
@@ -30,7 +20,7 @@ def test_all_readings_of_a_broker_share_its_bucket_and_no_other_brokers() -> Non
 
 
 def test_no_more_than_the_rate_and_one_answer_goes_through() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     pace = Paces(1000, clock, clock.sleep).of(1)
     taken = 0
     for size in (10, 5000, 1, 1, 3000, 700):
@@ -51,7 +41,7 @@ def test_bytes_are_counted_by_broker_and_by_reading() -> None:
 
 
 def test_a_scan_steps_back_for_a_probe_that_waits() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     order: list[str] = []
 
     def sleep(seconds: float) -> None:

@@ -20,10 +20,11 @@ from parallax.findings.history import KeyHistory, ReadLog
 from parallax.findings.keys import Key
 from parallax.findings.probe import Prober
 from parallax.findings.requests import Coordinators, Recreated, TransactionRecords, Transactions
-from parallax.model import FindingKind, Rule, TopicPartition
+from parallax.model import FindingKind, TopicPartition
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError, Unauthorized, UnknownTopic, Unreachable
 from parallax.replica.types import TransactionListing, TransactionListings, Watermarks
+from tests.builders.claims import of_key, of_offset
 from tests.unit.findings.logs import PLACE, TOPIC, Brokers, Log
 
 HASHER = ContentHasher(bytes(16))
@@ -61,7 +62,7 @@ def log(*, stale: bool = False, key: bytes = b"k") -> Log:
 
 def claim(key: Key = KEY) -> Claim:
     kind = FindingKind.DELETED_RECORD_RESURRECTED
-    return Claim("s", Rule.LATEST_VALUE, kind, TOPIC, 0, 2, TOMBSTONE, key_hash_hi=key[0], key_hash_lo=key[1])
+    return of_key(kind, offset=TOMBSTONE, key_hash_hi=key[0], key_hash_lo=key[1])
 
 
 class Recorded:
@@ -297,7 +298,7 @@ class Beginning(Brokers):
         return {} if self.policy is None else {TOPIC: self.policy}
 
 
-HEAD = Claim("s", Rule.LATEST_VALUE, FindingKind.LOG_HEAD_MISSING, TOPIC, 0, 2, 5)
+HEAD = of_key(FindingKind.LOG_HEAD_MISSING, offset=5, key_hash_lo=0)
 
 
 @pytest.fixture
@@ -354,7 +355,7 @@ def test_without_the_policy_nothing_is_said_of_where_a_log_begins(beginning: Beg
 
 
 def test_no_other_claim_has_the_policy_asked_for(beginning: Beginning) -> None:
-    about = Claim("s", Rule.CONTENT, FindingKind.CONTENT_MISMATCH, TOPIC, 0, 2, OLD)
+    about = of_offset(offset=OLD)
     policy, _ = with_policy(beginning, {"cleanup.policy": "compact"}, about)
     assert policy is None
     assert "policy" not in beginning.asked

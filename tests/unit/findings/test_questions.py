@@ -34,9 +34,12 @@ from parallax.findings.requests import (
 )
 from parallax.model import NOBODY, FindingKind, Rule, TopicPartition
 from parallax.sides import parsed
+from tests.builders.answers import NOTHING, silent
+from tests.builders.claims import claim as claim_of
+from tests.builders.claims import of_key, of_offset
 
 KEY = (0, 5)
-FROZEN = Claim("s", Rule.PROGRESS, FindingKind.READ_COMMITTED_FROZEN, "t", 0, 2, 10, 7, 10)
+FROZEN = claim_of(FindingKind.READ_COMMITTED_FROZEN, rule=Rule.PROGRESS, marker_offset=-1)
 
 
 @dataclass
@@ -183,11 +186,11 @@ def brokers(asked: list[Any]) -> list[tuple[int, ...]]:
 
 def test_the_coordinator_is_asked_before_the_replicas_and_the_accused_after_the_others() -> None:
     asked = asked_of([FROZEN])
-    assert asked[:2] == [Where("t", 0), Coordinators((7,), TopicPartition("t", 0))]
+    assert asked[:2] == [Where("orders", 0), Coordinators((7,), TopicPartition("orders", 0))]
     assert brokers(asked) == [(1, 3), (2,)]
 
 
-VALUE = Claim("v", Rule.LATEST_VALUE, FindingKind.DELETED_RECORD_RESURRECTED, "t", 0, 2, 10, key_hash_lo=5)
+VALUE = of_key(FindingKind.DELETED_RECORD_RESURRECTED, "v", key_hash_lo=5)
 
 
 def showing(broker: int, offset: int) -> Reading:
@@ -261,11 +264,11 @@ def test_a_transaction_whose_record_is_gone_is_asked_about_by_its_key() -> None:
     gone = Reading(ReplicaAnswer(2, open_transactions=()))
     asked = asked_of([claim], ask2={2: gone}, ask3={2: gone})
     assert brokers(asked) == [(1, 3), (2,), (2,), (1, 3), (1, 3), (2,)]
-    assert Transactions("t", 0, (Transaction(7, 10, 20, 256),)) in asked
+    assert Transactions("orders", 0, (Transaction(7, 10, 20, 256),)) in asked
     assert not any(isinstance(question, Recreated) for question in asked)
     about_the_rest = [a.wants.offsets for a in asked if isinstance(a, Ask)][-1]
     assert about_the_rest == {10, 11}
-    assert Recreated("t", 0, 2, 5) in asked_of([replace(claim, confirmed_at_ms=5)], ask2={2: gone}, ask3={2: gone})
+    assert Recreated("orders", 0, 2, 5) in asked_of([replace(claim, confirmed_at_ms=5)], ask2={2: gone}, ask3={2: gone})
     held = replace(gone, answer=replace(gone.answer, committed={10: RecordShown(10, "committed")}))
     still_open = replace(gone, answer=replace(gone.answer, open_transactions=(OpenTransaction(7, 10),)))
     for reads in (held, still_open, Reading(ReplicaAnswer(2))):
@@ -291,7 +294,7 @@ def test_a_log_is_asked_to_be_another_one_since_the_last_of_the_findings() -> No
     claim = replace(FROZEN, kind=FindingKind.MARKER_MISSING, key_hash_lo=5, marker_offset=20)
     both = [replace(claim, suspect_id=str(at), confirmed_at_ms=at) for at in (5, 9, 7)]
     gone = {2: Reading(ReplicaAnswer(2, open_transactions=()))}
-    assert Recreated("t", 0, 2, 9) in asked_of(both, ask2=gone, ask3=gone)
+    assert Recreated("orders", 0, 2, 9) in asked_of(both, ask2=gone, ask3=gone)
 
 
 def test_the_bytes_of_a_key_are_those_that_any_replica_showed() -> None:
@@ -307,20 +310,20 @@ def test_coordinators_are_asked_about_the_producers_of_transactions_that_are_kno
     first, nameless = replace(FROZEN, producer_id=0), replace(FROZEN, suspect_id="n", producer_id=-1)
     value = replace(VALUE, producer_id=8)
     asked, answers = put([first, nameless, value, replace(FROZEN, suspect_id="o")])
-    assert [q for q in asked if isinstance(q, Coordinators)] == [Coordinators((0, 7), TopicPartition("t", 0))]
+    assert [q for q in asked if isinstance(q, Coordinators)] == [Coordinators((0, 7), TopicPartition("orders", 0))]
     assert [a.coordinator.producer_id if a.coordinator else None for a in answers] == [0, None, None, 7]
     assert not any(isinstance(question, Coordinators) for question in asked_of([nameless, value]))
 
 
 def test_what_is_wanted_are_the_places_producers_and_keys_that_the_claims_know() -> None:
-    nowhere = Claim("n", Rule.CONTENT, FindingKind.CONTENT_MISMATCH, "t", 0, 2, -1)
-    assert wanted([nowhere], (1, 2), keys=True) == Wants("t", 0, replicas=(1, 2))
+    nowhere = of_offset(name="n", offset=-1)
+    assert wanted([nowhere], (1, 2), keys=True) == Wants("orders", 0, replicas=(1, 2))
     begun_at_0 = replace(FROZEN, offset=0, producer_id=0, transaction_start_offset=0, marker_offset=1)
     late = replace(FROZEN, offset=12, transaction_start_offset=-1, marker_offset=30)
     got = wanted([begun_at_0, late, VALUE], (1, 2), keys=True)
     offsets, markers, aborted = frozenset({0, 10, 12}), frozenset({1, 30}), frozenset({0, 12})
-    assert got == Wants("t", 0, offsets, markers, aborted, True, frozenset({KEY}), frozenset(), (1, 2))
-    assert wanted([VALUE], (1,)) == Wants("t", 0, frozenset({10}), replicas=(1,))
+    assert got == Wants("orders", 0, offsets, markers, aborted, True, frozenset({KEY}), frozenset(), (1, 2))
+    assert wanted([VALUE], (1,)) == Wants("orders", 0, frozenset({10}), replicas=(1,))
 
 
 @pytest.mark.parametrize(("end", "times"), [(99, 4), (100, 1)])
@@ -332,8 +335,8 @@ def test_an_accused_that_has_come_to_where_the_others_end_is_asked_once(end: int
 
 def test_what_has_lost_its_object_is_not_asked_about() -> None:
     for where, reason in (
-        (Whereabouts(gone="the topic t does not exist any more"), "does not exist"),
-        (Whereabouts((1, 3), (1, 3), 1), "broker 2 holds no replica of t-0"),
+        (Whereabouts(gone="the topic orders does not exist any more"), "does not exist"),
+        (Whereabouts((1, 3), (1, 3), 1), "broker 2 holds no replica of orders-0"),
         (Whereabouts((1, 2, 3), (1, 2, 3), 1, "another"), "re-created"),
     ):
         claim = replace(FROZEN, recorded=Recorded(topics={2: "12345"}))
@@ -364,7 +367,7 @@ def requests_of(claim: Claim, marks: Marks, *, keys: bool = False, epoch_end: An
 
     def answer(request: Any) -> Any:
         asked.append(request)
-        shown = KeyShown(None, True)
+        shown = NOTHING
         match request:
             case Ends():
                 return replace(marks, log_end_offset=marks.log_end_offset + len(asked))
@@ -450,14 +453,14 @@ def test_only_what_a_consumer_could_get_is_asked_for(
 def test_a_reading_has_the_part_of_each_claim() -> None:
     _, read = requests_of(VALUE, Marks(50, 40, 0, 60), keys=True)
     answer = read.for_claim(VALUE)
-    assert answer.key == KeyShown(None, True)
+    assert answer.key == NOTHING
     assert read.for_claim(replace(VALUE, key_hash_lo=9)).key is None
     asked, read = requests_of(FROZEN, Marks(50, 40, 0, 60))
     assert Aborted(10) in asked
     assert read.for_claim(FROZEN).aborted == ((7, 10),)
     assert read.for_claim(replace(FROZEN, producer_id=9)).aborted == ((9, 3),)
-    failed = Reading(ReplicaAnswer(2, error="away"))
-    assert failed.for_claim(FROZEN).error == "away"
+    failed = Reading(silent(2))
+    assert failed.for_claim(FROZEN).error == silent(2).error
 
 
 def test_it_holds_what_lies_at_the_claims_places_and_where_its_key_is_shown_and_nothing_else() -> None:
@@ -543,7 +546,7 @@ def test_aborted_transactions_are_listed_only_from_an_offset_that_the_log_has(
 
 
 def test_why_a_key_was_not_read_is_said_of_that_which_is_not_there_or_not_complete() -> None:
-    whole, partly = KeyShown(None, True), KeyShown(None, False)
+    whole, partly = NOTHING, KeyShown(None, False)
     for keys, error in (({KEY: whole}, None), ({KEY: partly}, "too long"), ({}, "too long")):
         read = Reading(ReplicaAnswer(2), keys=keys, key_error="too long")
         assert read.for_claim(VALUE).key_error == error
@@ -585,6 +588,6 @@ def test_each_is_asked_where_the_epochs_end_of_what_those_before_it_show() -> No
 
 
 def test_where_a_leader_epoch_ends_is_asked_of_a_log_that_was_truncated() -> None:
-    claim = Claim("c", Rule.CONTENT, FindingKind.LOG_TRUNCATED, "t", 0, 2, 10, recorded=Recorded(epochs={2: "4"}))
+    claim = of_offset(FindingKind.LOG_TRUNCATED, recorded=Recorded(epochs={2: "4"}))
     _, read = requests_of(claim, Marks(50, 50, 0, 50))
     assert read.answer.epoch_ends == {4: 104}

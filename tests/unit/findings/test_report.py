@@ -23,7 +23,7 @@ from parallax.findings.report import (
 )
 from parallax.findings.table import FindingsTable
 from parallax.model import NOBODY, FindingKind, FindingStatus
-from tests.unit.findings.events import EVENT
+from tests.builders.findings import EVENT
 
 
 @pytest.fixture

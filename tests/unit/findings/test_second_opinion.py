@@ -10,31 +10,23 @@ from structlog.testing import capture_logs
 
 from parallax.evidence.ledger import Ledger
 from parallax.findings import second_opinion
-from parallax.findings.answers import Answers, KeyShown, MarkerShown, RecordShown, ReplicaAnswer
+from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, Resolution, decide
 from parallax.findings.decide import Verdict as Decided
 from parallax.findings.effect import Judged
 from parallax.findings.second_opinion import Agreement, Opinion, Says, SecondOpinions, agreement, opinion
 from parallax.logs import FIELDS
-from parallax.model import NOBODY, FindingKind, Rule, hash_text
-from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, record, silent
-from tests.unit.findings.replies import replica
+from parallax.model import NOBODY, FindingKind, hash_text
+from tests.builders.answers import OPEN, PRODUCER, answers, marker, record, replica, silent
+from tests.builders.claims import claim, of_key, of_offset
 
 KEY = (3, 4)
-OF_A_KEY = claim(
-    FindingKind.RECORD_MISSING,
-    rule=Rule.LATEST_VALUE,
-    producer_id=-1,
-    transaction_start_offset=-1,
-    marker_offset=-1,
-    key_hash_hi=3,
-    key_hash_lo=4,
-)
+OF_A_KEY = of_key(FindingKind.RECORD_MISSING, key_hash_hi=3, key_hash_lo=4)
 HEAD = claim(FindingKind.LOG_HEAD_MISSING, offset=5)
-CONTENT = claim(FindingKind.CONTENT_MISMATCH, rule=Rule.CONTENT, producer_id=-1, transaction_start_offset=-1)
+CONTENT = of_offset(FindingKind.CONTENT_MISMATCH)
 FROZEN = claim(FindingKind.READ_COMMITTED_FROZEN)
-MARKED = MarkerShown(20, PID, "commit", 0)
+MARKED = marker(20, "commit", epoch=0)
 
 
 def of(known: Claim, *replicas: ReplicaAnswer, deletes: bool = False, **fields: Any) -> Opinion:
@@ -91,7 +83,7 @@ def test_one_that_holds_a_transaction_open_behind_its_end_marker_is_wrong() -> N
     held = one_log(2, open_transactions=OPEN, last_stable_offset=10, epochs_at={10: 0, 20: 0})
     judged = of(FROZEN, ended[0], held, ended[1])
     assert (judged.says, judged.accused) == (Says.WRONG, {2})
-    assert of(replace(FROZEN, producer_id=PID + 1), ended[0], held, ended[1]).says is Says.UNKNOWN
+    assert of(replace(FROZEN, producer_id=PRODUCER + 1), ended[0], held, ended[1]).says is Says.UNKNOWN
 
 
 WRONG = of(HEAD, replica(1), replica(2, log_start_offset=5), replica(3))

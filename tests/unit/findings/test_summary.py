@@ -10,10 +10,10 @@ from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.findings.summary import resolved, sides_in_words, spread, summary, unsettled
-from parallax.model import NOBODY, FindingKind, Rule
+from parallax.model import NOBODY, FindingKind
 from parallax.sides import parsed
-from tests.unit.findings.decide.answered import OPEN, answers, claim, holding, record, shows, silent
-from tests.unit.findings.replies import replica
+from tests.builders.answers import OPEN, answers, holding, record, replica, shows, silent
+from tests.builders.claims import claim, of_key, of_offset
 
 
 def said(c: Claim, *given: ReplicaAnswer, leader: int = 1) -> str:
@@ -22,8 +22,7 @@ def said(c: Claim, *given: ReplicaAnswer, leader: int = 1) -> str:
 
 
 def about_key(kind: FindingKind, **fields: object) -> Claim:
-    base = {"rule": Rule.LATEST_VALUE, "offset": 50, "producer_id": -1, "key_hash_lo": 7}
-    return claim(kind, **(base | {"transaction_start_offset": -1, "marker_offset": -1} | fields))
+    return of_key(kind, **({"offset": 50} | fields))
 
 
 def test_a_replica_that_still_shows_the_deleted_value_is_not_among_those_that_show_none() -> None:
@@ -92,7 +91,7 @@ def test_a_missing_record_says_which_older_value_is_shown_and_who_shows_the_newe
 
 
 def test_content_whose_direction_an_epoch_proves_says_so() -> None:
-    c = claim(FindingKind.CONTENT_MISMATCH, rule=Rule.CONTENT, broker=NOBODY, producer_id=-1)
+    c = of_offset(FindingKind.CONTENT_MISMATCH, broker=NOBODY)
     old, new = record(content_hash="aa", leader_epoch=1), record(content_hash="bb", leader_epoch=2)
     c = replace(c, recorded=Recorded(pivot=1))
     text = said(c, replica(1, uncommitted={10: new}), replica(2, uncommitted={10: old}))

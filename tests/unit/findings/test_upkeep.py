@@ -11,22 +11,22 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from parallax.compare.suspect import Accusation, Suspect
+from parallax.compare.suspect import Suspect
 from parallax.compare.tables import append_suspects, create_suspects
 from parallax.findings import upkeep
 from parallax.findings.table import FindingsTable, read_suspects
 from parallax.findings.upkeep import look_after_suspects
-from parallax.model import FindingKind, FindingStatus, Rule
-from tests.samples import finding
+from parallax.model import FindingStatus
+from tests.builders.claims import key_suspect
+from tests.builders.findings import finding
 
 OLD = datetime(2026, 1, 1, 12, tzinfo=UTC)
 KEPT_FROM = datetime(2026, 1, 2, tzinfo=UTC).date()
 DECIDED = finding("f", status=FindingStatus.DISMISSED, decided_at=OLD + timedelta(minutes=1))
 
 
-def suspect(offset: int, at: datetime = OLD) -> Suspect:
-    accusation = Accusation(Rule.LATEST_VALUE, FindingKind.DELETED_RECORD_RESURRECTED, 2, offset, key_hash_lo=7)
-    return Suspect("orders", 0, accusation, {}, int(at.timestamp() * 1000))
+def raised(offset: int, at: datetime = OLD) -> Suspect:
+    return key_suspect(offset=offset, raised_at=int(at.timestamp() * 1000))
 
 
 def in_the_table(storage: Path) -> set[int]:
@@ -44,8 +44,8 @@ def with_suspects(storage: Path, suspects: list[Suspect], decided: list[Suspect]
 
 
 def test_those_without_a_verdict_or_raised_again_since_stay_however_old(tmp_path: Path) -> None:
-    gone, waits, again = suspect(1), suspect(2), suspect(3)
-    later = suspect(3, OLD + timedelta(minutes=2))
+    gone, waits, again = raised(1), raised(2), raised(3)
+    later = raised(3, OLD + timedelta(minutes=2))
     with_suspects(tmp_path, [gone, waits, again, later], [gone, again])
     before = list(read_suspects(str(tmp_path), decided={gone.suspect_id: 2**60}))
     assert look_after_suspects(str(tmp_path), KEPT_FROM) == 2
@@ -55,7 +55,7 @@ def test_those_without_a_verdict_or_raised_again_since_stay_however_old(tmp_path
 
 
 def test_those_of_the_time_that_is_kept_stay_though_they_had_their_verdict(tmp_path: Path) -> None:
-    kept = suspect(1, datetime(2026, 1, 2, tzinfo=UTC))
+    kept = raised(1, datetime(2026, 1, 2, tzinfo=UTC))
     with_suspects(tmp_path, [kept], [kept])
     version = DeltaTable(f"{tmp_path}/suspects").version()
     assert look_after_suspects(str(tmp_path), KEPT_FROM) == 0
@@ -64,24 +64,24 @@ def test_those_of_the_time_that_is_kept_stay_though_they_had_their_verdict(tmp_p
 
 
 def test_what_the_comparison_adds_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = suspect(1)
+    gone = raised(1)
     with_suspects(tmp_path, [gone], [gone])
     written = upkeep._replace
 
     def late(table: DeltaTable, rows: pa.Table, condition: str, properties: Any) -> None:
-        append_suspects(str(tmp_path), [suspect(5, OLD + timedelta(days=3))], "query", 9)
+        append_suspects(str(tmp_path), [raised(5, OLD + timedelta(days=3))], "query", 9)
         written(table, rows, condition, properties)
 
     monkeypatch.setattr(upkeep, "_replace", late)
     assert look_after_suspects(str(tmp_path), KEPT_FROM) == 1
     assert in_the_table(tmp_path) == {5}
-    append_suspects(str(tmp_path), [suspect(6)], "query", 9)
+    append_suspects(str(tmp_path), [raised(6)], "query", 9)
     assert in_the_table(tmp_path) == {5}, "a batch that is in the log is not appended again"
 
 
 def test_many_small_files_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "FILES", 4)
-    with_suspects(tmp_path, [suspect(n) for n in range(5)], [])
+    with_suspects(tmp_path, [raised(n) for n in range(5)], [])
     assert look_after_suspects(str(tmp_path), KEPT_FROM) == 0
     assert len(DeltaTable(f"{tmp_path}/suspects").file_uris()) == 1
     assert in_the_table(tmp_path) == set(range(5))
@@ -93,7 +93,7 @@ def test_without_tables_there_is_nothing_to_do(tmp_path: Path) -> None:
 
 def test_those_that_a_start_asks_about_stay(tmp_path: Path) -> None:
     """What has become part of an incident, and what was raised between the question and its answer."""
-    part, meanwhile, gone = suspect(1), suspect(2, OLD + timedelta(seconds=30)), suspect(3)
+    part, meanwhile, gone = raised(1), raised(2, OLD + timedelta(seconds=30)), raised(3)
     with_suspects(tmp_path, [part, meanwhile, gone], [])
     asked = f'"asked_at_ms": {int(OLD.timestamp() * 1000) + 1}'
     of_part = '{"resolution": "part_of_incident", "incident": "i"}'

@@ -3,53 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
-from parallax.findings.answers import Answers, KeyShown, MarkerShown, RecordShown, ReplicaAnswer
+from parallax.findings.answers import Answers, MarkerShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.model import FindingKind, Rule
+from tests.builders.answers import NOTHING, answers, newest, replica
+from tests.builders.claims import claim
 from tests.unit.findings.floods import Flood
-from tests.unit.findings.replies import replica
 
 CONTRADICTS = FindingKind.OUTCOME_CONTRADICTS_MARKER
 COMMITTED_WRONGLY = FindingKind.ABORTED_RECORD_COMMITTED
 END = 100_000_000
-PRODUCER = 7
 
 
 def start_of(number: int) -> int:
     return 1_000 + 10 * number
 
 
-def turned(number: int, **fields: Any) -> Claim:
+def turned(number: int, kind: FindingKind = CONTRADICTS, **fields: Any) -> Claim:
     """Broker 2 shows the record of an aborted transaction as committed, and the ABORT two offsets behind it."""
     start = start_of(number)
-    known = Claim(
-        suspect_id=f"txn-{number}",
-        rule=Rule.OUTCOME,
-        kind=CONTRADICTS,
-        topic="t",
-        partition=0,
-        broker=2,
-        offset=start,
-        producer_id=PRODUCER,
-        transaction_start_offset=start,
-        marker_offset=start + 2,
-        key_hash_hi=1,
-        key_hash_lo=number,
-        recorded=Recorded(outcomes={2: "committed"}, markers={2: "abort"}),
-        raised_at_ms=10**12,
-    )
-    return replace(known, **fields)
+    recorded = Recorded(outcomes={2: "committed"}, markers={2: "abort"})
+    of: dict[str, Any] = {
+        "name": f"txn-{number}",
+        "offset": start,
+        "transaction_start_offset": start,
+        "marker_offset": start + 2,
+    }
+    of |= {"key_hash_hi": 1, "key_hash_lo": number, "recorded": recorded, "raised_at_ms": 10**12}
+    return claim(kind, **(of | fields))
 
 
 def missed(number: int, **fields: Any) -> Claim:
     """Broker 2 shows that record as committed, and lacks the ABORT that the others show."""
     recorded = Recorded(outcomes={2: "committed"}, markers={1: "abort", 3: "abort"})
-    return turned(
-        number, **({"suspect_id": f"missed-{number}", "kind": COMMITTED_WRONGLY, "recorded": recorded} | fields)
-    )
+    return turned(number, **({"name": f"missed-{number}", "kind": COMMITTED_WRONGLY, "recorded": recorded} | fields))
 
 
 def shows(broker: int, claim: Claim, outcome: str | None, marker: str | None) -> ReplicaAnswer:
@@ -69,11 +58,9 @@ def by_index(claim: Claim) -> Answers:
 
 def by_key(claim: Claim) -> Answers:
     at = claim.offset
-    alive = KeyShown(RecordShown(at, "none", value_size=5), True, at)
-    none = KeyShown(None, True)
-    return Answers(
-        {1: replica(1, END, key=none), 2: replica(2, END, key=alive), 3: replica(3, END, key=none)}, leader=1
-    )
+    alive = newest(at)
+    none = NOTHING
+    return answers(replica(1, END, key=none), replica(2, END, key=alive), replica(3, END, key=none))
 
 
 def healed(claim: Claim) -> Answers:

@@ -17,7 +17,7 @@ from tests.unit.guard.looking import tick
 ALL, REST = (1, 2, 3), (1, 3)
 
 
-def record(storage: Path, *ticks: list[Look]) -> None:
+def write(storage: Path, *ticks: list[Look]) -> None:
     """As the progress query does, in one commit."""
     create_tables(str(storage))
     rows = [row(look) for one in ticks for look in one]

@@ -8,12 +8,13 @@ import pytest
 from parallax.config import GuardSettings, ReadSettings
 from parallax.guard import late
 from parallax.guard.account import on_record
-from parallax.guard.clock import Absence, Late, Presence
+from parallax.guard.clock import Late
 from parallax.guard.holds import Absentee, Event, EventKind
 from parallax.guard.table import GuardTable
 from parallax.model import TopicPartition
+from tests.builders.absences import absence
 from tests.unit.guard.looking import HOUR, PLACE, START, tick
-from tests.unit.guard.recording import ALL, history, record
+from tests.unit.guard.recording import ALL, history, write
 
 MINUTE = 60_000
 SINCE = "2023-11-14 22:23:20 UTC at the latest (it lacked nothing at 2023-11-14 22:22:19 UTC)"
@@ -30,12 +31,12 @@ def returned(storage: Path, after: int, **said: int) -> None:
     """Broker 2 is away from the tenth minute on, and is back after some more, with all that was written."""
     ticks = history(away_from=10 * MINUTE, until=(10 + after) * MINUTE, **said)
     at = (10 + after) * MINUTE
-    record(storage, *ticks, tick(at, dict.fromkeys(ALL, 10 + at // MINUTE), ALL, **said))
+    write(storage, *ticks, tick(at, dict.fromkeys(ALL, 10 + at // MINUTE), ALL, **said))
 
 
 def test_nothing_is_said_where_nobody_was_absent(tmp_path: Path) -> None:
     assert facts(tmp_path, HOUR) == []
-    record(tmp_path, *history(away_from=HOUR, until=20 * MINUTE))
+    write(tmp_path, *history(away_from=HOUR, until=20 * MINUTE))
     assert facts(tmp_path, HOUR) == []
 
 
@@ -78,7 +79,7 @@ def test_one_that_lasts_and_what_came_later_or_elsewhere(tmp_path: Path) -> None
 
 
 def test_what_no_audit_has_compared_and_what_the_guard_did(tmp_path: Path) -> None:
-    was = Absence(PLACE, 3, Presence.AWAY, 10, START, MINUTE, START + MINUTE, None)
+    was = absence(3, since_ms=START, retention_ms=MINUTE, bound_ms=START + MINUTE)
     late.save(str(tmp_path), [Late(PLACE, 3, START + 2 * MINUTE, was)])
     table = GuardTable(str(tmp_path))
     for kind, reason in (
@@ -114,7 +115,7 @@ def test_one_that_was_back_while_its_topic_was_held_is_said_to_be_so(tmp_path: P
 
 def test_one_that_was_away_and_then_behind_is_said_to_have_been_both(tmp_path: Path) -> None:
     ticks = history(away_from=10 * MINUTE, until=12 * MINUTE)
-    record(
+    write(
         tmp_path,
         *ticks,
         tick(12 * MINUTE, {1: 22, 2: 19, 3: 22}, (1, 3)),

@@ -23,6 +23,7 @@ from parallax.guard.holds import (
 )
 from parallax.guard.seen import Shown, TopicSeen
 from parallax.model import TopicPartition
+from tests.builders.absences import absence
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -38,10 +39,10 @@ RULES = Rules(
 FIRST = {RETENTION: (str(24 * HOUR), True), RATIO: ("0.5", False), LAG: (str(NO_LAG), False)}
 
 
-def absence(left: int | None, topic: str = "orders", broker: int = 2, **said: Any) -> Absence:
-    bound = None if left is None else NOW + left
-    known = Absence(TopicPartition(topic, 0), broker, Presence.AWAY, 10, NOW - HOUR, 24 * HOUR, bound, None)
-    return replace(known, **said)
+def away(left: int | None, topic: str = "orders", broker: int = 2, **said: Any) -> Absence:
+    """For an hour; the cleaner waits for a day, of which so much is left."""
+    known = {"since_ms": NOW - HOUR, "retention_ms": 24 * HOUR, "bound_ms": None if left is None else NOW + left}
+    return absence(broker, topic, **(known | said))
 
 
 class Table:
@@ -106,14 +107,14 @@ FIRST_OWN = {RETENTION: str(24 * HOUR), RATIO: None, LAG: None}
 
 def held(left: int = HOUR // 4) -> Table:
     table = Table()
-    table.absent = [absence(left)]
+    table.absent = [away(left)]
     assert table.run() == ["intended", "held"]
     return table
 
 
 def test_a_bound_that_is_far_away_changes_nothing() -> None:
     table = Table()
-    table.absent = [absence(23 * HOUR)]
+    table.absent = [away(23 * HOUR)]
     assert table.run() == []
 
 
@@ -127,14 +128,14 @@ def test_the_first_level_keeps_tombstones_for_longer_and_the_second_pauses_clean
 
 def test_a_hold_goes_up_a_level_when_its_bound_comes_nearer() -> None:
     table = held(HOUR * 3 // 4)
-    table.absent = [absence(HOUR // 4)]
+    table.absent = [away(HOUR // 4)]
     assert table.run() == ["intended", "held"]
     assert table.own()[RATIO] == "1.0"
 
 
 def test_nothing_is_changed_before_it_is_on_record() -> None:
     table = Table()
-    table.absent = [absence(60_000)]
+    table.absent = [away(60_000)]
     (intent,) = table.tick()
     assert isinstance(intent, Append)
     assert intent.event.kind is EventKind.INTENDED
@@ -143,7 +144,7 @@ def test_nothing_is_changed_before_it_is_on_record() -> None:
 
 def test_held_means_that_every_broker_shows_it() -> None:
     table = Table()
-    table.absent = [absence(60_000)]
+    table.absent = [away(60_000)]
     table.tick()
     (alter,) = table.tick()
     assert isinstance(alter, Alter)
@@ -157,7 +158,7 @@ def test_held_means_that_every_broker_shows_it() -> None:
 
 def test_a_request_without_an_answer_is_made_again_after_a_while() -> None:
     table = Table()
-    table.absent = [absence(60_000)]
+    table.absent = [away(60_000)]
     table.tick()
     (alter,) = table.tick()
     assert isinstance(alter, Alter)
@@ -169,7 +170,7 @@ def test_a_request_without_an_answer_is_made_again_after_a_while() -> None:
 @pytest.mark.parametrize("stops_after", range(8))
 def test_a_guard_that_dies_at_any_step_goes_on_from_what_is_on_record(stops_after: int) -> None:
     table = Table()
-    table.absent = [absence(60_000)]
+    table.absent = [away(60_000)]
     for _ in range(stops_after):
         table.do(table.tick())
     table.guard = Guard(RULES)
@@ -189,7 +190,7 @@ def test_a_guard_that_dies_at_any_step_goes_on_from_what_is_on_record(stops_afte
 def intended() -> Table:
     """An intent of a process that died before it asked for anything, days ago."""
     table = Table()
-    table.absent = [absence(60_000)]
+    table.absent = [away(60_000)]
     (intent,) = table.tick()
     assert isinstance(intent, Append)
     table.guard = Guard(RULES)
@@ -211,17 +212,17 @@ def asked_of(table: Table, rounds: int = 10) -> list[Mapping[str, str | None]]:
 @pytest.mark.parametrize("left", [None, -1])
 def test_an_intent_that_no_absence_needs_any_more_is_closed_without_a_change(left: int | None) -> None:
     table = intended()
-    table.absent = [] if left is None else [absence(left)]
+    table.absent = [] if left is None else [away(left)]
     assert asked_of(table) == []
     assert [str(event.kind) for event in table.events] == ["intended", "releasing", "released"]
     assert table.own() == FIRST_OWN
-    table.absent = [absence(table.now - NOW + 60_000)]
+    table.absent = [away(table.now - NOW + 60_000)]
     assert table.run() == ["intended", "held"], "and it spends no absence"
 
 
 def test_an_intent_to_pause_cleaning_that_is_needed_no_more_is_not_carried_out() -> None:
     table = held(HOUR * 3 // 4)
-    table.absent = [absence(HOUR // 4)]
+    table.absent = [away(HOUR // 4)]
     (intent,) = table.tick()
     assert isinstance(intent, Append)
     table.guard = Guard(RULES)
@@ -235,7 +236,7 @@ def test_an_intent_to_pause_cleaning_that_is_needed_no_more_is_not_carried_out()
 
 def test_an_intent_whose_absence_still_needs_it_is_carried_out_by_the_next_process() -> None:
     table = Table()
-    table.absent = [absence(HOUR // 4)]
+    table.absent = [away(HOUR // 4)]
     table.tick()
     table.guard = Guard(RULES)
     table.guard.take_in(table.events)
@@ -254,7 +255,7 @@ def test_it_lets_go_once_all_have_been_in_sync_for_a_while() -> None:
 
 def test_topics_are_let_go_one_after_the_other() -> None:
     table = Table(topics=("orders", "others"))
-    table.absent = [absence(60_000), absence(60_000, "others")]
+    table.absent = [away(60_000), away(60_000, "others")]
     table.run()
     table.absent = []
     table.tick()
@@ -285,7 +286,7 @@ def test_a_tool_that_reverts_a_hold_is_told_of_and_not_fought() -> None:
 
 def test_a_change_that_never_comes_is_not_asked_for_for_ever() -> None:
     table = Table()
-    table.absent = [absence(60_000)]
+    table.absent = [away(60_000)]
     table.tick()
     (alter,) = table.tick()
     assert isinstance(alter, Alter)
@@ -303,7 +304,7 @@ def test_a_hold_is_bounded_and_not_taken_up_again_for_the_same_absence(why: str)
         table.free = 5.0
     else:
         table.now += RULES.max_hold_ms
-        table.absent = [absence(RULES.max_hold_ms + HOUR // 4)]
+        table.absent = [away(RULES.max_hold_ms + HOUR // 4)]
     assert table.run() == ["releasing", "released"]
     assert [e.reason for e in table.events if e.kind is EventKind.RELEASING] == [why]
     table.free = 50.0
@@ -312,7 +313,7 @@ def test_a_hold_is_bounded_and_not_taken_up_again_for_the_same_absence(why: str)
     table.tick()
     table.now += RULES.settle_ms
     assert table.run(2) == ["in_sync"]
-    table.absent = [absence(table.now - NOW + HOUR // 4)]
+    table.absent = [away(table.now - NOW + HOUR // 4)]
     assert table.run() == ["intended", "held"]
 
 
@@ -325,7 +326,7 @@ def test_a_hold_is_bounded_and_not_taken_up_again_for_the_same_absence(why: str)
 )
 def test_what_others_may_count_on_is_refused_once(change: dict[str, str | None], says: str) -> None:
     table = Table()
-    table.absent = [absence(60_000)]
+    table.absent = [away(60_000)]
     table.put(change)
     assert table.run(10) == ["refused"]
     assert says in table.events[0].reason
@@ -333,7 +334,7 @@ def test_what_others_may_count_on_is_refused_once(change: dict[str, str | None],
 
 def test_a_finite_compaction_lag_is_put_off_where_it_is_allowed() -> None:
     table = Table(replace(RULES, may_shorten=frozenset({"orders"})))
-    table.absent = [absence(60_000)]
+    table.absent = [away(60_000)]
     table.put({LAG: "604800000"})
     assert table.run() == ["intended", "held"]
 
@@ -341,7 +342,7 @@ def test_a_finite_compaction_lag_is_put_off_where_it_is_allowed() -> None:
 @pytest.mark.parametrize("free", [None, 5.0])
 def test_without_space_or_without_knowing_it_nothing_is_held(free: float | None) -> None:
     table = Table()
-    table.absent, table.free = [absence(60_000)], free
+    table.absent, table.free = [away(60_000)], free
     assert table.run(10) == ["refused"]
     assert "space" in table.events[0].reason
 
@@ -349,13 +350,13 @@ def test_without_space_or_without_knowing_it_nothing_is_held(free: float | None)
 def test_internal_topics_are_held_only_where_that_is_wanted() -> None:
     for wanted, kinds in ((False, ["refused"]), (True, ["intended", "held"])):
         table = Table(replace(RULES, internal_topics=wanted), topics=("__consumer_offsets",))
-        table.absent = [absence(60_000, "__consumer_offsets")]
+        table.absent = [away(60_000, "__consumer_offsets")]
         assert table.run() == kinds
 
 
 def test_an_adviser_says_what_it_would_do_and_never_asks_for_it() -> None:
     table = Table(replace(RULES, may_act=False))
-    table.absent = [absence(60_000)]
+    table.absent = [away(60_000)]
     actions = [action for _ in range(10) for action in table.tick()]
     assert not [action for action in actions if isinstance(action, Alter)]
     (advice,) = table.events
@@ -365,13 +366,13 @@ def test_an_adviser_says_what_it_would_do_and_never_asks_for_it() -> None:
 
 def test_what_is_lost_already_is_not_held() -> None:
     table = Table()
-    table.absent = [absence(-1)]
+    table.absent = [away(-1)]
     assert table.run() == []
 
 
 def test_without_a_bound_a_replica_is_held_for_after_a_quarter_of_the_retention() -> None:
     table = Table()
-    unknown = absence(None, unclear=Unclear.BEFORE_WATCH, retention_ms=40_000)
+    unknown = away(None, unclear=Unclear.BEFORE_WATCH, retention_ms=40_000)
     table.absent = [replace(unknown, since_ms=NOW - 5_000)]
     assert [action for _ in range(4) for action in table.tick()] == []
     table.absent = [replace(unknown, since_ms=NOW - 10_000)]
@@ -380,19 +381,19 @@ def test_without_a_bound_a_replica_is_held_for_after_a_quarter_of_the_retention(
 
 def test_where_the_retention_is_not_known_for_long_enough_it_is_held_for_at_once() -> None:
     table = Table()
-    table.absent = [absence(None, unclear=Unclear.SETTINGS, since_ms=NOW - 1_000, retention_ms=None)]
+    table.absent = [away(None, unclear=Unclear.SETTINGS, since_ms=NOW - 1_000, retention_ms=None)]
     assert table.run() == ["intended", "held"]
 
 
 def test_a_replica_that_copies_its_log_is_held_for_at_once() -> None:
     table = Table()
-    table.absent = [absence(None, presence=Presence.COPYING, unclear=Unclear.COPYING)]
+    table.absent = [away(None, presence=Presence.COPYING, unclear=Unclear.COPYING)]
     assert table.run() == ["intended", "held"]
 
 
 def level_for(left: int, **said: Any) -> int:
     table = Table()
-    (intent,) = table.guard.tick(NOW, table.seen(), [absence(left, **said)])
+    (intent,) = table.guard.tick(NOW, table.seen(), [away(left, **said)])
     assert isinstance(intent, Append)
     return intent.event.level
 
@@ -423,7 +424,7 @@ def test_a_ratio_that_somebody_sets_soon_after_a_hold_is_what_the_next_one_puts_
     table.now += 2 * RULES.settle_ms
     assert table.run()[-1:] == ["released"]
     table.put({RATIO: "0.25"})
-    table.absent = [absence(HOUR // 4, bound_ms=table.now + HOUR // 4)]
+    table.absent = [away(HOUR // 4, bound_ms=table.now + HOUR // 4)]
     assert table.run() == ["intended", "held"]
     assert table.own()[RATIO] == "1.0"
     (ratio,) = (change for change in table.guard.record.holds["orders"].changes if change.name == RATIO)
@@ -469,7 +470,7 @@ def test_a_person_asks_for_a_hold_and_for_its_end() -> None:
 
 def test_who_asks_for_a_hold_is_told_again_why_there_is_none() -> None:
     table = Table()
-    table.absent, table.free = [absence(60_000)], 5.0
+    table.absent, table.free = [away(60_000)], 5.0
     assert table.run() == ["refused"]
     table.guard.take_in([Event(EventKind.ASKED_HOLD, "", "orders", "", NOW)])
     assert table.run() == ["refused"]
@@ -477,7 +478,7 @@ def test_who_asks_for_a_hold_is_told_again_why_there_is_none() -> None:
 
 def test_a_refusal_of_the_cluster_ends_the_hold() -> None:
     table = Table()
-    table.absent = [absence(60_000)]
+    table.absent = [away(60_000)]
     table.tick()
     (alter,) = table.tick()
     assert isinstance(alter, Alter)
@@ -531,7 +532,7 @@ class Hidden(Table):
 def test_what_cannot_be_read_is_not_held_and_that_is_said_once() -> None:
     table = Hidden()
     table.unreadable = "not authorized: DESCRIBE_CONFIGS on the topic is needed"
-    table.absent = [absence(60_000)]
+    table.absent = [away(60_000)]
     assert table.run() == ["refused"]
     assert table.guard.record.refused["orders"].reason == table.unreadable
     table.unreadable = ""
@@ -541,7 +542,7 @@ def test_what_cannot_be_read_is_not_held_and_that_is_said_once() -> None:
 
 def test_what_cannot_be_put_back_is_said_once_and_is_put_back_as_soon_as_it_can() -> None:
     table = Hidden()
-    table.absent = [absence(60_000)]
+    table.absent = [away(60_000)]
     assert table.run() == ["intended", "held"]
     table.unreadable = "not authorized: DESCRIBE_CONFIGS on the topic is needed"
     table.absent = []
@@ -603,7 +604,7 @@ def test_a_release_that_is_asked_for_while_it_is_put_back_says_nothing_of_the_ne
     assert table.events[-1].kind is EventKind.RELEASING
     table.guard.take_in([Event(EventKind.ASKED_RELEASE, "", "orders", "", table.now)])
     let_go(table, "in_sync")
-    table.absent = [absence(table.now - NOW + HOUR // 4)]
+    table.absent = [away(table.now - NOW + HOUR // 4)]
     assert table.run() == ["intended", "held"]
 
 
@@ -611,7 +612,7 @@ def test_another_partition_of_a_broker_whose_absence_is_spent_is_the_same_absenc
     table = held()
     table.put({RATIO: "0.5"})
     assert table.run()[-1] == "released"
-    another = replace(absence(HOUR // 4), place=TopicPartition("orders", 7))
+    another = replace(away(HOUR // 4), place=TopicPartition("orders", 7))
     table.absent = [*table.absent, another]
     assert table.run() == []
     table.absent = [replace(another, broker=3)]
@@ -620,7 +621,7 @@ def test_another_partition_of_a_broker_whose_absence_is_spent_is_the_same_absenc
 
 def test_a_hold_is_not_raised_while_space_is_not_known() -> None:
     table = held(HOUR * 3 // 4)
-    table.free, table.absent = None, [absence(HOUR // 4)]
+    table.free, table.absent = None, [away(HOUR // 4)]
     assert table.run() == ["refused"]
     assert "space is not known" in table.events[-1].reason
     assert table.own()[RATIO] is None
@@ -631,7 +632,7 @@ def test_a_pause_of_a_persons_stays_when_a_later_hold_that_does_not_touch_it_end
     let_go(table)
     table.now += 720 * HOUR
     table.put({RATIO: "1.0"})
-    table.absent = [absence(HOUR, bound_ms=table.now + HOUR * 3 // 4)]
+    table.absent = [away(HOUR, bound_ms=table.now + HOUR * 3 // 4)]
     assert table.run() == ["intended", "held"]
     let_go(table)
     assert table.run() == []
@@ -643,7 +644,7 @@ def test_a_pause_of_a_persons_that_was_there_when_a_hold_began_stays_whatever_co
     let_go(table)
     table.now += 720 * HOUR
     table.put({RATIO: "1.0"})
-    table.absent = [absence(HOUR, bound_ms=table.now + HOUR // 4)]
+    table.absent = [away(HOUR, bound_ms=table.now + HOUR // 4)]
     assert table.run() == ["intended", "held"]
     mine = table.own()
     let_go(table)
@@ -656,7 +657,7 @@ def test_a_request_that_comes_late_during_a_hold_that_does_not_touch_it_is_put_b
     table = held()
     mine = table.own()
     let_go(table)
-    table.absent = [absence(HOUR, bound_ms=table.now + HOUR * 3 // 4)]
+    table.absent = [away(HOUR, bound_ms=table.now + HOUR * 3 // 4)]
     assert table.run() == ["intended", "held"]
     table.put(mine)
     table.now += HOUR // 4
@@ -722,7 +723,7 @@ PROMISE = {LAG: "604800000"}
 
 def test_a_topic_that_may_not_be_paused_is_held_at_level_one_and_refuses_the_second_once() -> None:
     table = Table()
-    table.absent = [absence(60_000)]
+    table.absent = [away(60_000)]
     table.put({**PROMISE})
     assert table.run(10) == ["intended", "held", "refused"]
     assert "a promise to delete" in table.events[-1].reason
@@ -735,7 +736,7 @@ def test_a_topic_that_may_not_be_paused_is_held_at_level_one_and_refuses_the_sec
 
 def test_where_neither_level_can_be_held_that_is_refused_once() -> None:
     table = Table()
-    table.absent = [absence(60_000)]
+    table.absent = [away(60_000)]
     table.put({**PROMISE, RETENTION: str(2**62)})
     assert table.run(10) == ["refused"]
     assert "a promise to delete" in table.events[0].reason
@@ -751,7 +752,7 @@ def test_who_asks_for_a_pause_that_may_not_be_is_refused() -> None:
 
 def test_an_adviser_says_what_can_be_done_where_cleaning_may_not_be_paused() -> None:
     table = Table(replace(RULES, may_act=False))
-    table.absent = [absence(60_000)]
+    table.absent = [away(60_000)]
     table.put({**PROMISE})
     assert table.run(10) == ["advised"]
     assert RATIO not in table.events[0].reason
@@ -760,23 +761,23 @@ def test_an_adviser_says_what_can_be_done_where_cleaning_may_not_be_paused() -> 
 
 def test_a_replica_that_was_in_sync_is_held_for_again_though_another_is_still_away() -> None:
     table = Table()
-    table.absent = [absence(HOUR // 4), absence(HOUR // 4, broker=4)]
+    table.absent = [away(HOUR // 4), away(HOUR // 4, broker=4)]
     assert table.run() == ["intended", "held"]
     table.now += RULES.max_hold_ms
-    table.absent = [absence(-1), absence(-1, broker=4)]
+    table.absent = [away(-1), away(-1, broker=4)]
     assert table.run() == ["releasing", "released"]
-    table.absent = [absence(-1, broker=4)]
+    table.absent = [away(-1, broker=4)]
     table.tick()
     table.now += RULES.settle_ms // 2
     near = table.now - NOW + HOUR // 2
-    table.absent = [absence(near), absence(near, broker=4)]
+    table.absent = [away(near), away(near, broker=4)]
     assert table.run() == [], "it was not in sync for long enough"
-    table.absent = [absence(near, broker=4)]
+    table.absent = [away(near, broker=4)]
     assert table.run() == []
     table.now += RULES.settle_ms
     assert table.run() == ["in_sync"]
     table.guard = Guard(RULES)
     table.guard.take_in(table.events)
-    table.absent = [absence(near), absence(near, broker=4)]
+    table.absent = [away(near), away(near, broker=4)]
     assert table.run() == ["intended", "held"]
     assert table.guard.record.holds["orders"].absent == {Absentee(0, 2)}

@@ -18,8 +18,7 @@ from parallax.guard.outages import headline, outage_in_words
 from parallax.guard.timekeeper import Timekeeper
 from parallax.model import TopicPartition
 from tests.unit.guard.looking import HOUR, LOOK, PLACE, SKEW, START, clock, tick
-from tests.unit.guard.recording import ALL, REST, history, row
-from tests.unit.guard.recording import record as write
+from tests.unit.guard.recording import ALL, REST, history, row, write
 
 OTHER = TopicPartition("orders", 1)
 SHORT = TopicPartition("short", 0)

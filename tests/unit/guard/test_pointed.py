@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from parallax.config import FindingSettings
-from parallax.guard.clock import Absence, Presence
+from parallax.guard.clock import Absence
 from parallax.guard.horizons import Reading
 from parallax.guard.pointed import PointedReads, part_of
 from parallax.model import TopicPartition
 from parallax.replica.decode import ContentHasher, decode
 from parallax.replica.errors import NotHosted, ReplicaError, Unreachable
 from parallax.replica.types import FetchedPartition, FetchPosition, Greeting, PartitionMetadata, TopicMetadata
+from tests.builders.absences import absence
 from tests.simulation.batches import encode
 from tests.simulation.records import Batch, End, Record
 
@@ -32,9 +33,10 @@ def marker(base: int, horizon: int | None = None, *, is_emptied: bool = False) -
     return Batch(base, base, NOW * 1000, 0, 7, 0, transactional=True, control=True, marker=end, horizon=horizon)
 
 
-def absence(broker: int = 2, left_s: int = 1_000, presence: Presence = Presence.AWAY, lacks_from: int = 10) -> Absence:
-    bound = NOW * 1000 + 1000 * left_s
-    return Absence(PLACE, broker, presence, lacks_from, NOW * 1000, 24 * LEAD_MS, bound, None)
+def away(broker: int = 2, left_s: int = 1_000, **said: Any) -> Absence:
+    """From now on; the bound is so many seconds ahead."""
+    known = {"since_ms": NOW * 1000, "retention_ms": 24 * LEAD_MS, "bound_ms": (NOW + left_s) * 1000}
+    return absence(broker, **(known | said))
 
 
 class Cluster:
@@ -82,7 +84,7 @@ class Reads:
 
     def round(self, *absences: Absence, after: float = 0.0) -> dict[int, Reading]:
         self.now += after
-        return {one.broker: one for one in self.reads.round(absences or (absence(),))}
+        return {one.broker: one for one in self.reads.round(absences or (away(),))}
 
 
 LOG = [data(8, 1, 1, 1, 1), data(12, 2, None, 3, horizon=HORIZON), data(15, 4), marker(16), data(17, None)]
@@ -110,15 +112,15 @@ def test_an_emptied_batch_of_an_end_marker_holds_nothing_that_can_go() -> None:
 
 def test_nothing_is_read_where_no_bound_is_near_or_it_has_passed() -> None:
     cluster = Cluster({1: LOG, 3: LOG})
-    assert Reads(cluster).round(absence(left_s=3_601)) == {}
-    assert Reads(cluster).round(absence(left_s=-1)) == {}
+    assert Reads(cluster).round(away(left_s=3_601)) == {}
+    assert Reads(cluster).round(away(left_s=-1)) == {}
     assert cluster.asked == []
 
 
 def test_only_replicas_that_the_absent_one_may_copy_are_read() -> None:
     cluster = Cluster({1: LOG, 3: LOG})
     assert Reads(cluster).round().keys() == {1, 3}
-    assert Reads(cluster).round(absence(), absence(3)).keys() == {1}
+    assert Reads(cluster).round(away(), away(3)).keys() == {1}
 
 
 def test_a_log_is_not_read_again_but_from_the_first_that_had_no_horizon() -> None:

@@ -9,7 +9,7 @@ from parallax.guard.recall import recall
 from parallax.model import TopicPartition
 from parallax.views.tables import create_tables
 from tests.unit.guard.looking import HOUR, START, clock, tick
-from tests.unit.guard.recording import ALL, REST, history, record
+from tests.unit.guard.recording import ALL, REST, history, write
 
 
 def recalled(storage: Path, now: int) -> Clock:
@@ -25,7 +25,7 @@ def only(known: Clock) -> Absence:
 
 def test_a_clock_that_starts_knows_the_bound_of_an_absence_that_it_did_not_see_begin(tmp_path: Path) -> None:
     ticks = history(away_from=10 * 60_000, until=30 * 60_000)
-    record(tmp_path, *ticks)
+    write(tmp_path, *ticks)
     live = clock()
     for one in ticks:
         live.observe(one)
@@ -40,7 +40,7 @@ def test_a_clock_that_starts_knows_the_bounds_of_all_partitions_whatever_was_see
     each = [history(away_from=5 * 60_000, until=minutes * 60_000, place=place) for place in of_each]
     # Of one nothing has been written for long, so that nothing was recorded of it either.
     each.append(history(away_from=HOUR, until=3 * 60_000, place=TopicPartition("idle", 0)))
-    record(tmp_path, *(one for ticks in each for one in ticks))
+    write(tmp_path, *(one for ticks in each for one in ticks))
     live = clock()
     for at in zip(*each[:3], strict=True):
         live.observe([look for one in at for look in one])
@@ -54,7 +54,7 @@ def test_a_clock_that_starts_knows_the_bounds_of_all_partitions_whatever_was_see
 
 def test_it_goes_on_from_there(tmp_path: Path) -> None:
     ticks = history(away_from=10 * 60_000, until=30 * 60_000)
-    record(tmp_path, *ticks)
+    write(tmp_path, *ticks)
     known = recalled(tmp_path, HOUR)
     before = only(known).bound_ms
     known.observe(tick(HOUR // 2, {1: 90, 2: None, 3: 90}, REST))
@@ -64,7 +64,7 @@ def test_it_goes_on_from_there(tmp_path: Path) -> None:
 
 
 def test_an_outage_that_began_while_nothing_was_recorded_counts_from_the_last_look_before(tmp_path: Path) -> None:
-    record(tmp_path, *history(away_from=HOUR, until=10 * 60_000))
+    write(tmp_path, *history(away_from=HOUR, until=10 * 60_000))
     known = recalled(tmp_path, HOUR)
     known.observe(tick(HOUR // 2, {1: 90, 2: None, 3: 90}, REST))
     assert only(known).since_ms == START + 9 * 60_000 - 1_000
@@ -75,19 +75,19 @@ def test_a_retention_that_was_lower_meanwhile_is_remembered(tmp_path: Path) -> N
     away = history(away_from=10 * 60_000, until=30 * 60_000)
     low = tick(31 * 60_000, {1: 90, 2: None, 3: 90}, REST, retention=HOUR // 4)
     high = tick(40 * 60_000, {1: 90, 2: None, 3: 90}, REST)
-    record(tmp_path, *away, low, high)
+    write(tmp_path, *away, low, high)
     assert only(recalled(tmp_path, HOUR)).retention_ms == HOUR // 4
 
 
 def test_what_was_recorded_of_another_topic_of_that_name_does_not_count(tmp_path: Path) -> None:
     old = history(away_from=HOUR, until=5 * 60_000)
     new = tick(6 * 60_000, {1: 5, 2: None, 3: 5}, REST, topic_id="b")
-    record(tmp_path, *old, new)
+    write(tmp_path, *old, new)
     assert only(recalled(tmp_path, HOUR)).unclear is Unclear.BEFORE_WATCH
 
 
 def test_a_row_that_is_dated_in_the_future_counts_from_now(tmp_path: Path) -> None:
-    record(tmp_path, *history(away_from=HOUR, until=10 * 60_000))
+    write(tmp_path, *history(away_from=HOUR, until=10 * 60_000))
     known = recalled(tmp_path, 4 * 60_000)
     known.observe(tick(5 * 60_000, {1: 90, 2: None, 3: 90}, REST))
     assert only(known).since_ms <= START + 4 * 60_000

@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from parallax.config import GuardSettings
-from parallax.guard.clock import Absence, Presence
+from parallax.guard.clock import Absence
 from parallax.guard.command import in_words, read_record
 from parallax.guard.holds import LAG, NO_LAG, RATIO, RETENTION, Absentee, Event, EventKind, open_holds
 from parallax.guard.looking import Lookout
@@ -22,6 +22,7 @@ from parallax.model import TopicPartition
 from parallax.replica.client import PartitionMetadata, ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, Unauthorized, Unreachable
 from parallax.replica.types import Config, LogDir
+from tests.builders.absences import absence
 
 ROOT = Path(__file__).parents[3]
 FIRST = {RETENTION: Config("86400000", is_own=True), RATIO: Config("0.5", False), LAG: Config(str(NO_LAG), False)}
@@ -65,7 +66,7 @@ def cluster() -> Cluster:
 
 
 def away(bound: int = 2**50) -> list[Absence]:
-    return [Absence(ORDERS, 2, Presence.AWAY, 10, 0, 1, bound, None)]
+    return [absence(2, since_ms=0, retention_ms=1, bound_ms=bound)]
 
 
 @pytest.fixture

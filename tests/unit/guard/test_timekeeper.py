@@ -23,8 +23,7 @@ from parallax.guard.words import UNCLEAR, in_words, late_in_short, late_in_words
 from parallax.model import TopicPartition
 from parallax.views.tables import PROGRESS, rust_uri
 from tests.unit.guard.looking import HOUR, LOOK, METADATA, PLACE, SKEW, START, clock, tick
-from tests.unit.guard.recording import ALL, REST, history, row
-from tests.unit.guard.recording import record as write
+from tests.unit.guard.recording import ALL, REST, history, row, write
 
 IN_TIME = tick(0, {1: 10, 2: 10, 3: 10}, ALL)
 AWAY = tick(2_000, {1: 12, 2: None, 3: 12}, REST)

@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from parallax.cli import app
+from parallax.repair import command
+from tests.builders.settings import document
+
+T = TypeVar("T")
+
+
+def standing_in(made: T, monkeypatch: pytest.MonkeyPatch) -> T:
+    """Let the command look at a made cluster, and change it, in place of one that it connects to."""
+
+    @contextmanager
+    def lookout(*_: Any) -> Iterator[tuple[T, T]]:
+        yield made, made
+
+    monkeypatch.setattr(command, "_lookout", lookout)
+    return made
 
 
 def invoked(*words: object, answer: str | None = None) -> Result:
@@ -16,11 +35,5 @@ def invoked(*words: object, answer: str | None = None) -> Result:
 
 def config(folder: Path, mode: str = "on") -> Path:
     path = folder / "parallax.yaml"
-    made = {
-        "kafka": {"bootstrap.servers": "nowhere:1"},
-        "topics": {"include": ["orders"]},
-        "storage": {"path": str(folder / "data")},
-        "repair": {"mode": mode},
-    }
-    path.write_text(json.dumps(made))
+    path.write_text(json.dumps(document(folder / "data", repair={"mode": mode})))
     return path

@@ -12,7 +12,7 @@ from parallax.model import NOBODY, FindingKind
 from parallax.repair.account import repaired_by, repairs_of
 from parallax.repair.record import Event, EventKind
 from parallax.repair.table import RepairTable
-from tests.samples import finding
+from tests.builders.findings import finding
 
 STEP = {"number": 1, "producer_id": 7, "start_offset": 4, "end": "commit"}
 HELD = replace(

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from parallax.commands import repair as repair_command
 from parallax.commands.repair import in_words
-from parallax.config import Settings, validate
+from parallax.config import Settings
 from parallax.repair import command
 from parallax.repair.command import RepairCommandError, document, resume, run, undo
 from parallax.repair.plan import Plan, make
@@ -23,7 +20,8 @@ from parallax.repair.table import RepairTable, read_record
 from parallax.replica.changes import EndMarker
 from parallax.replica.errors import Unauthorized, Unreachable
 from parallax.shell import ANYWHERE
-from tests.unit.repair.commands import config, invoked
+from tests.builders.settings import settings_of
+from tests.unit.repair.commands import config, invoked, standing_in
 from tests.unit.repair.looks import MARKER, PLACE, START, look, mended
 from tests.unit.repair.seeing import seen
 
@@ -64,25 +62,11 @@ class Cluster:
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    made = Cluster()
-
-    @contextmanager
-    def lookout(*_: Any) -> Iterator[tuple[Cluster, Cluster]]:
-        yield made, made
-
-    monkeypatch.setattr(command, "_lookout", lookout)
-    return made
+    return standing_in(Cluster(), monkeypatch)
 
 
 def settings(folder: Path, mode: str = "on") -> Settings:
-    return validate(
-        {
-            "kafka": {"bootstrap.servers": "nowhere:1"},
-            "topics": {"include": ["orders"]},
-            "storage": {"path": str(folder)},
-            "repair": {"mode": mode},
-        }
-    )
+    return settings_of(folder, repair={"mode": mode})
 
 
 def kinds(folder: Path) -> list[EventKind]:

@@ -12,7 +12,7 @@ from parallax.repair.claims import Claim, claims
 from parallax.repair.copies import Said
 from parallax.repair.layout import Layout
 from parallax.repair.plan import Plan, make
-from tests.samples import finding
+from tests.builders.findings import finding
 from tests.unit.repair.looks import PLACE, START, look, replica
 from tests.unit.repair.seeing import GIB, LAYOUT, WRONG, seen
 

@@ -11,7 +11,7 @@ from parallax.findings.hanging import Standing, Verdict
 from parallax.model import FindingKind, FindingStatus, Outcome, RowKind, TopicPartition
 from parallax.repair.plan import Plan, make, proofs
 from parallax.repair.seen import End, Log, Look
-from tests.samples import finding
+from tests.builders.findings import finding
 from tests.unit.repair.looks import END, MARKER, START, end, held, logs, look, record, replica, state, transaction
 
 PROVEN = {(7, START): [End("commit", "its end marker was read", MARKER, "f1")]}

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from parallax.model import TopicPartition
-from parallax.repair import command
 from parallax.repair.claims import Claim
 from parallax.repair.looking import NOTHING_MORE, Wanted
 from parallax.repair.record import EventKind
 from parallax.repair.seen import Look
 from parallax.repair.table import RepairTable
 from parallax.replica.errors import Unauthorized, Unreachable
-from tests.unit.repair.commands import config, invoked
+from tests.unit.repair.commands import config, invoked, standing_in
 from tests.unit.repair.looks import PLACE
 from tests.unit.repair.moves import OTHER, at
 from tests.unit.repair.seeing import WRONG
@@ -67,14 +63,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    made = Cluster()
-
-    @contextmanager
-    def lookout(*_: Any) -> Iterator[tuple[Cluster, Cluster]]:
-        yield made, made
-
-    monkeypatch.setattr(command, "_lookout", lookout)
-    return made
+    return standing_in(Cluster(), monkeypatch)
 
 
 def planned(folder: Path, *more: object) -> tuple[Path, Path]:

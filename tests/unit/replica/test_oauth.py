@@ -13,6 +13,7 @@ from parallax.config import SECRETS
 from parallax.replica.errors import BadOption, Unauthorized
 from parallax.replica.oauth import TokenProvider
 from parallax.replica.options import parse
+from tests.builders.clock import Clock
 from tests.tokens import CLIENT, SECRET, Endpoint, endpoint
 
 
@@ -27,14 +28,6 @@ def issuer(server: Endpoint) -> Endpoint:
     server.asked.clear()
     server.life_s, server.answer = 300, None
     return server
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def options(issuer: Endpoint, **more: str) -> dict[str, str]:
@@ -78,7 +71,7 @@ def test_the_java_clients_spelling_is_understood(issuer: Endpoint) -> None:
 
 
 def test_a_token_is_used_again_until_most_of_its_life_is_over(issuer: Endpoint) -> None:
-    clock = Clock()
+    clock = Clock(0.0)
     made = TokenProvider(issuer.url, CLIENT, SECRET, clock=clock)
     first = made.token()
     clock.now = 239.0

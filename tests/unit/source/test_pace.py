@@ -11,26 +11,14 @@ from parallax.source.offsets import Range, Reader, to_json
 from parallax.source.options import replica_options
 from parallax.source.pace import Meter, Metered, Pace, TokenBucket, metered
 from parallax.source.planning import broker_tasks
+from tests.builders.clock import Clock
 
 LEAST = {"kafka.bootstrap.servers": "h:1", "topics": "t"}
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-        self.slept: list[float] = []
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-
-
 @pytest.mark.parametrize("answers", [[1000] * 20, [10, 5000, 1, 1, 3000], [700, 700, 700]])
 def test_never_more_than_the_rate_and_one_answer_goes_through(answers: list[int]) -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     bucket = TokenBucket(1000, clock, clock.sleep)
     began, taken = clock.now, 0
     for size in answers:
@@ -43,7 +31,7 @@ def test_never_more_than_the_rate_and_one_answer_goes_through(answers: list[int]
 
 
 def test_what_was_not_used_is_not_saved_up() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     bucket = TokenBucket(1000, clock, clock.sleep)
     clock.now += 60
     bucket.take(2000)
@@ -60,7 +48,7 @@ def test_all_that_is_read_of_one_broker_is_one_task_where_its_bytes_are_limited(
 
 
 def test_the_meter_adds_up_what_tasks_have_reported(tmp_path: Path) -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     folder = str(tmp_path / "meter")
     first, second = Meter(folder, 1, clock), Meter(folder, 1, clock)
     for meter, size in ((first, 10), (second, 5)):
@@ -74,7 +62,7 @@ def test_the_meter_adds_up_what_tasks_have_reported(tmp_path: Path) -> None:
 
 
 def test_the_meter_writes_now_and_then_only(tmp_path: Path) -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     meter = Meter(str(tmp_path), 1, clock)
     meter.add(Metered(1))
     assert metered(str(tmp_path)) == {}

@@ -9,23 +9,18 @@ from typing import Any
 
 import pytest
 
-from parallax.config import ConfigError, Settings, validate
+from parallax.config import ConfigError, Settings
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import OtherCluster, Unreachable
 from parallax.views import binding
 from parallax.views.binding import bind, bound_to, id_of, settled, with_cluster
+from tests.builders.settings import settings_of
 from tests.unit.replica.servers import Broker, broker, free_port
 
 
 def of(tmp_path: Path, *ports: int, **kafka: Any) -> Settings:
     servers = [f"127.0.0.1:{port}" for port in ports]
-    return validate(
-        {
-            "kafka": {"bootstrap.servers": servers, **kafka},
-            "topics": {"include": ["orders"]},
-            "storage": {"path": str(tmp_path / "data")},
-        }
-    )
+    return settings_of(tmp_path / "data", kafka={"bootstrap.servers": servers, **kafka})
 
 
 @pytest.fixture

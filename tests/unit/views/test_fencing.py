@@ -14,7 +14,7 @@ from parallax.views import fencing
 from parallax.views.appending import Appender
 from parallax.views.fencing import FencedError, commit, epoch_of, hold, raise_fence, release
 from parallax.views.tables import create_replaced, replace_rows
-from tests.unit.findings.events import EVENT
+from tests.builders.findings import EVENT
 
 ROWS = pa.table({"a": [1]})
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 
 from parallax.config import StorageSettings
 from parallax.model import IsolationLevel, ReadEvent
-from parallax.source.columns import Position, position_batch
 from parallax.source.offsets import Reader
 from parallax.views.maintenance import Maintenance, drop_older
 from parallax.views.positions import positions_since
-from parallax.views.tables import RECORDED_ON, create_tables
+from parallax.views.tables import create_tables
+from tests.builders.positions import midnight, position, record_positions
 
 OLD, TODAY = date(2026, 1, 1), date(2026, 1, 9)
 RC = IsolationLevel.READ_COMMITTED
@@ -27,15 +25,11 @@ def storage(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-def record(
+def append(
     storage: str, on: date, broker: int, offset: int, topic_id: str = "A", event: ReadEvent = ReadEvent.OK
 ) -> None:
-    at_ms = int(datetime(on.year, on.month, on.day, tzinfo=UTC).timestamp() * 1000) + broker
-    row = Position(Reader(int(RC), broker, "t", 0), offset, at_ms, event, "", topic_id, 9, 9, 0)
-    table = pa.Table.from_batches([position_batch([row], with_isolation=False)])
-    write_deltalake(
-        f"{storage}/{RC.option}", table.append_column(RECORDED_ON, pa.array([on], pa.date32())), mode="append"
-    )
+    row = position(Reader(int(RC), broker, "t", 0), offset, midnight(on) + broker, event, topic_id=topic_id)
+    record_positions(storage, on, row)
 
 
 def positions(storage: str) -> dict[int, tuple[int, str]]:
@@ -43,16 +37,16 @@ def positions(storage: str) -> dict[int, tuple[int, str]]:
 
 
 def test_the_position_of_an_idle_reader_is_carried_over(storage: str) -> None:
-    record(storage, OLD, 1, 5)
-    record(storage, OLD, 2, 7)
-    record(storage, TODAY, 1, 6)
+    append(storage, OLD, 1, 5)
+    append(storage, OLD, 2, 7)
+    append(storage, TODAY, 1, 6)
     assert drop_older(storage, RC.option, TODAY)
     assert positions(storage) == {1: (6, "A"), 2: (7, "A")}
 
 
 def test_a_position_that_was_carried_over_sets_back_no_reader_that_has_moved_since(storage: str) -> None:
-    record(storage, OLD, 1, 5000)
-    record(storage, OLD, 2, 7)
+    append(storage, OLD, 1, 5000)
+    append(storage, OLD, 2, 7)
     (*_, reached) = positions_since(storage, RC, -1)
     assert drop_older(storage, RC.option, TODAY)
     assert positions_since(storage, RC, reached) == ({}, reached)
@@ -60,16 +54,16 @@ def test_a_position_that_was_carried_over_sets_back_no_reader_that_has_moved_sin
 
 
 def test_nothing_of_a_topic_is_carried_into_its_successor(storage: str) -> None:
-    record(storage, OLD, 1, 5000)
-    record(storage, OLD, 2, 5000)
-    record(storage, TODAY, 1, 3, "B", ReadEvent.TOPIC_RECREATED)
+    append(storage, OLD, 1, 5000)
+    append(storage, OLD, 2, 5000)
+    append(storage, TODAY, 1, 3, "B", ReadEvent.TOPIC_RECREATED)
     assert drop_older(storage, RC.option, TODAY)
     assert positions(storage) == {1: (3, "B")}
 
 
 def test_the_id_of_a_topic_is_the_one_that_was_recorded_last(storage: str) -> None:
-    record(storage, date(2026, 1, 3), 1, 5000)
-    record(storage, OLD, 2, 3, "B", ReadEvent.TOPIC_RECREATED)  # The clock was set back.
+    append(storage, date(2026, 1, 3), 1, 5000)
+    append(storage, OLD, 2, 3, "B", ReadEvent.TOPIC_RECREATED)  # The clock was set back.
     assert drop_older(storage, RC.option, TODAY)
     assert positions(storage) == {2: (3, "B")}
 
@@ -81,20 +75,20 @@ def test_a_successor_whose_predecessor_was_forgotten_is_carried_over(storage: st
         (3, 0, "B", ReadEvent.PARTITION_ADDED),
         (4, 30, "B", ReadEvent.OK),
     ):
-        record(storage, date(2026, 1, day), 1, offset, topic_id, event)
+        append(storage, date(2026, 1, day), 1, offset, topic_id, event)
     assert drop_older(storage, RC.option, TODAY)
     assert positions(storage) == {1: (30, "B")}
 
 
 def test_readers_of_a_deleted_topic_end_with_their_rows(storage: str) -> None:
     for broker in (1, 2):
-        record(storage, OLD, broker, 9, event=ReadEvent.TOPIC_DELETED)
+        append(storage, OLD, broker, 9, event=ReadEvent.TOPIC_DELETED)
     assert drop_older(storage, RC.option, TODAY)
     assert positions(storage) == {}
 
 
 def test_where_nothing_is_old_nothing_is_written(storage: str) -> None:
-    record(storage, TODAY, 1, 5)
+    append(storage, TODAY, 1, 5)
     assert not drop_older(storage, RC.option, TODAY)
 
 

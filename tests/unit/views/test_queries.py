@@ -4,21 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from parallax.config import ReadSettings, Settings, validate
+from parallax.config import ReadSettings, Settings
 from parallax.model import IsolationLevel
 from parallax.source.options import replica_options
 from parallax.views.queries import groups, limits, source_options, view_queries
+from tests.builders.settings import settings_of
 
 
 def settings(path: object = "unused", grouping: str = "isolation", **topics: object) -> Settings:
-    return validate(
-        {
-            "kafka": {"bootstrap.servers": "localhost:9092"},
-            "topics": {"include": ["orders"], **topics},
-            "storage": {"path": str(path)},
-            "read": {"grouping": grouping},
-        }
-    )
+    return settings_of(str(path), topics={"include": ["orders"], **topics}, read={"grouping": grouping})
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from parallax.cli import app
 from parallax.findings.table import FindingsTable
 from parallax.job import lock_storage
 from parallax.views.watching import LOCK, job_runs, unwatched_in_words
-from tests.pages import Job, progress
+from tests.builders.coverage import progress
+from tests.pages import Job
 
 
 def test_a_job_runs_as_long_as_it_holds_its_lock(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from parallax.alerting.page.compared import Compared
 from parallax.alerting.state import Snapshot
 from parallax.compare.suspect import Coverage
 from parallax.model import TopicPartition
-from tests.pages import Job, coverage
+from tests.builders.coverage import coverage
+from tests.pages import Job
 
 PLACE = TopicPartition("orders", 0)
 

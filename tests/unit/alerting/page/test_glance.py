@@ -15,11 +15,12 @@ from parallax.alerting.unknown import words
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
-from parallax.guard.clock import Absence, Late, Presence
 from parallax.guard.holds import Event, EventKind, Hold, Phase
 from parallax.guard.run import GuardStatus
-from parallax.model import NOBODY, FindingKind, FindingStatus, MissingRight, TopicPartition, UnknownReason
-from tests.pages import BROKERS, Job, broker, coverage, finding, progress
+from parallax.model import NOBODY, FindingKind, FindingStatus, MissingRight, UnknownReason
+from tests.builders.absences import absence, late
+from tests.builders.coverage import BROKERS, broker, coverage, progress
+from tests.pages import Job, shown_again
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def test_what_has_no_verdict_in_one_view_alone_is_said_of_that_view(job: Job) ->
 
 
 def test_a_replica_that_answers_shows_its_offsets_though_another_stands_still(job: Job) -> None:
-    frozen = finding(kind=FindingKind.READ_COMMITTED_FROZEN, topic="orders", partition=0, broker=2)
+    frozen = shown_again(kind=FindingKind.READ_COMMITTED_FROZEN, topic="orders", partition=0, broker=2)
     job.state.update_findings(FindingsStatus(open=(frozen,)))
     assert {b: one.unseen for b, one in only(job).replicas.items()} == {1: "", 2: "", 3: ""}
     job.state.update_progress([progress(broker=2, reachable=False)])
@@ -165,13 +166,13 @@ def test_a_replica_that_may_not_be_read_is_unauthorized(job: Job) -> None:
 
 
 def test_an_absent_replica_and_one_that_was_late_are_told(job: Job) -> None:
-    absence = Absence(TopicPartition("orders", 0), 3, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
-    job.state.update_absences(Absences((absence,), (Late(absence.place, 1, 9_000, absence),)))
+    away = absence(3)
+    job.state.update_absences(Absences((away,), (late(away, broker=1),)))
     replicas = only(job).replicas
-    assert [replicas[b].absence for b in BROKERS] == [None, None, absence]
+    assert [replicas[b].absence for b in BROKERS] == [None, None, away]
     assert [replicas[b].late is not None for b in BROKERS] == [True, False, False]
     renderer, snapshot = Renderer(), job.state.snapshot()
-    page = renderer.partition(snapshot, status(job), absence.place, (), "") or ""
+    page = renderer.partition(snapshot, status(job), away.place, (), "") or ""
     assert "away; what it lacks was kept until 1970-01-01 00:01:05 UTC, and may be gone by now" in page
     assert "it copied its log late and may have missed tombstones or end markers" in page
     overview = renderer.overview(snapshot, status(job), Wanted()) or ""
@@ -195,19 +196,19 @@ def test_a_topic_that_may_not_be_seen_is_named(job: Job) -> None:
 
 @pytest.mark.parametrize("status", [FindingStatus.CONFIRMED, FindingStatus.ACKNOWLEDGED])
 def test_the_accused_of_a_finding_that_stands_is_diverged_and_nobody_else(job: Job, status: FindingStatus) -> None:
-    job.find(finding(status=status))
+    job.find(shown_again(status=status))
     assert states(job) == [State.CONSISTENT, State.CONSISTENT, State.DIVERGED]
     assert [f.finding_id for f in only(job).findings] == ["f0" * 16]
 
 
 def test_all_that_stand_on_a_side_of_a_difference_without_direction_are_diverged(job: Job) -> None:
     evidence = json.dumps({"sides": {"no value": [1], "value at offset 17": [3]}})
-    job.find(finding(kind=FindingKind.VISIBILITY_MISMATCH, broker=NOBODY, evidence=evidence))
+    job.find(shown_again(kind=FindingKind.VISIBILITY_MISMATCH, broker=NOBODY, evidence=evidence))
     assert states(job) == [State.DIVERGED, State.CONSISTENT, State.DIVERGED]
 
 
 def test_diverged_is_said_before_all_else(job: Job) -> None:
-    job.find(finding())
+    job.find(shown_again())
     job.state.update_progress([progress(broker=3, reachable=False)])
     assert states(job)[2] is State.DIVERGED
 
@@ -215,7 +216,7 @@ def test_diverged_is_said_before_all_else(job: Job) -> None:
 def test_the_gravest_partitions_come_first(job: Job) -> None:
     job.follow("audited", 3)
     job.follow("zebra", 2)
-    job.find(finding(topic="zebra", partition=1))
+    job.find(shown_again(topic="zebra", partition=1))
     found = partitions(job.state.snapshot())
     assert [tuple(one.place) for one in found][:2] == [("zebra", 1), ("audited", 0)]
 
@@ -232,7 +233,7 @@ def test_nothing_stands_where_nothing_is_followed(tmp_path: Path) -> None:
 
 
 def test_an_audit_that_found_a_divergence_says_what_has_come_of_it(job: Job) -> None:
-    one, other = finding(), finding("a1" * 16)
+    one, other = shown_again(), shown_again("a1" * 16)
     place = one.place
 
     def said() -> str:
@@ -248,7 +249,7 @@ def test_an_audit_that_found_a_divergence_says_what_has_come_of_it(job: Job) -> 
     assert said() == f"{at}; of what it found 2 findings stand"
     job.state.update_findings(FindingsStatus(acknowledged=(other,)))
     assert said() == f"{at}; of what it found 1 finding stands"
-    job.state.update_findings(FindingsStatus(open=(finding("b2" * 16),)))
+    job.state.update_findings(FindingsStatus(open=(shown_again("b2" * 16),)))
     assert said() == f"{at}; what it found is over, or counted in what stands or is being checked"
     job.state.update_findings(FindingsStatus())
     assert said() == f"{at}; what it found is over since"

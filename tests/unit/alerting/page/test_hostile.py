@@ -68,7 +68,7 @@ def partition(job: Job, name: str, text: str) -> str:
         return ask(page, f"/topics/{quote(name, safe='')}/0").text
 
 
-def finding(job: Job, name: str, text: str) -> str:
+def one_finding(job: Job, name: str, text: str) -> str:
     with job.served(cluster=text) as page:
         return ask(page, f"/findings/{NAME}").text
 
@@ -111,7 +111,19 @@ def report(job: Job, name: str, text: str) -> str:
     return file.read_text()
 
 
-PAGES = (overview, searched, topic, partition, findings, finding, no_topic, no_finding, form, refused_reason, report)
+PAGES = (
+    overview,
+    searched,
+    topic,
+    partition,
+    findings,
+    one_finding,
+    no_topic,
+    no_finding,
+    form,
+    refused_reason,
+    report,
+)
 
 
 @pytest.mark.parametrize("of", PAGES, ids=lambda of: of.__name__)
@@ -128,7 +140,7 @@ def test_a_hostile_text_changes_no_element_of_a_page_and_is_there_as_text(
 
 def test_an_acknowledgement_is_shown_as_it_was_worded(tmp_path: Path) -> None:
     job = named_by(tmp_path, HOSTILE, HOSTILE_NAME, FindingStatus.ACKNOWLEDGED)
-    shown = Skeleton(finding(job, HOSTILE_NAME, HOSTILE))
+    shown = Skeleton(one_finding(job, HOSTILE_NAME, HOSTILE))
     assert "It is acknowledged." in shown.text
     assert " ".join(HOSTILE.split()) in " ".join(shown.text.split())
 

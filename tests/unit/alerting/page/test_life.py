@@ -8,15 +8,15 @@ from datetime import timedelta
 from parallax.alerting.page.life import moments, phases
 from parallax.findings.finding import Finding
 from parallax.model import NOBODY, FindingStatus
-from tests import samples
+from tests.builders.findings import AT, finding
 
-BEGAN = samples.finding("f").first_suspected_at
+BEGAN = AT
 
 
 def event(seconds: int, status: FindingStatus = FindingStatus.CONFIRMED, **more: object) -> Finding:
     evidence = {"asked_at_ms": int(BEGAN.timestamp() * 1000) + seconds * 1000 - 1000} | dict(more.pop("evidence", {}))  # type: ignore[call-overload]
     at = BEGAN + timedelta(seconds=seconds)
-    return samples.finding("f", status=status, decided_at=at, evidence=json.dumps(evidence), **more)
+    return finding(status=status, decided_at=at, evidence=json.dumps(evidence), **more)
 
 
 ANSWERED = {

@@ -11,7 +11,8 @@ import pytest
 from parallax.alerting.page.glance import Partition, State, partitions
 from parallax.alerting.page.offset_lanes import LEGEND, Scale, drawn_lanes, lanes, scale
 from parallax.model import FindingKind, IsolationLevel
-from tests.pages import BROKERS, Job, finding, progress
+from tests.builders.coverage import BROKERS, progress
+from tests.pages import Job, shown_again
 
 END = 1_000_000
 
@@ -57,7 +58,7 @@ def test_a_replica_that_a_finding_calls_frozen_says_since_when_as_the_finding_do
     job = Job(tmp_path)
     job.follow()
     job.state.update_progress([progress(broker=b, last_stable_offset=50 if b == 2 else 100) for b in BROKERS])
-    found = finding(kind=FindingKind.READ_COMMITTED_FROZEN, broker=2, topic="orders", partition=0)
+    found = shown_again(kind=FindingKind.READ_COMMITTED_FROZEN, broker=2, topic="orders", partition=0)
     job.find(found)
     (one,) = partitions(job.state.snapshot())
     since = f"first suspected {found.first_suspected_at:%Y-%m-%d %H:%M:%S} UTC"

@@ -28,7 +28,8 @@ from parallax.findings.table import read_events
 from parallax.model import NOBODY, FindingKind, FindingStatus, IsolationLevel, UnknownReason
 from parallax.replica.types import TopicMetadata
 from tests.asking import ask
-from tests.pages import BROKERS, PASSWORD, USERS, Job, Replicas, coverage, finding, progress, shown_by
+from tests.builders.coverage import BROKERS, coverage, progress
+from tests.pages import PASSWORD, USERS, Job, Replicas, shown_again, shown_by
 
 NAME = "f0" * 16
 
@@ -64,7 +65,7 @@ def heading(text: str) -> str:
 
 
 def test_the_first_page_says_what_stands(job: Job) -> None:
-    job.find(finding(exposed=True))
+    job.find(shown_again(exposed=True))
     with job.served() as page:
         answer = ask(page)
     assert answer.status == 200
@@ -84,7 +85,7 @@ def test_the_title_says_what_the_first_line_says_and_so_does_readyz(job: Job, tm
     away.state.update_progress([progress(broker=3, reachable=False)])
     found = Job(tmp_path / "found")
     found.follow()
-    found.find(finding())
+    found.find(shown_again())
     for one, condition in ((job, "agree"), (away, "unknown"), (found, "findings"), (Job(tmp_path / "new"), "starting")):
         with one.served(cluster="blue") as page:
             text, ready = ask(page).text, json.loads(ask(page, "/readyz").text)
@@ -107,9 +108,9 @@ def test_what_is_still_being_loaded_is_said_to_be(tmp_path: Path) -> None:
 
 
 def test_findings_that_are_over_have_a_list(job: Job) -> None:
-    over = finding("0a" * 16, topic="over", status=FindingStatus.RESOLVED)
-    job.findings.append([over, finding("0b" * 16, topic="slip", status=FindingStatus.DISMISSED)])
-    job.find(finding())
+    over = shown_again("0a" * 16, topic="over", status=FindingStatus.RESOLVED)
+    job.findings.append([over, shown_again("0b" * 16, topic="slip", status=FindingStatus.DISMISSED)])
+    job.find(shown_again())
     with job.served() as page:
         link = re.search(r'href="(/findings\?[^"]+)"', ask(page).text)
         assert link is not None
@@ -145,7 +146,7 @@ def test_what_is_unknown_and_why_is_on_the_first_page(job: Job) -> None:
 
 
 def test_what_the_cluster_says_is_never_taken_for_html(job: Job) -> None:
-    job.find(finding())
+    job.find(shown_again())
     with job.served() as page:
         texts = [ask(page, path).text for path in ("/", f"/findings/{NAME}", "/topics/orders/0")]
     for text in texts:
@@ -154,7 +155,7 @@ def test_what_the_cluster_says_is_never_taken_for_html(job: Job) -> None:
 
 
 def test_a_finding_is_explained_with_its_evidence_side_by_side(job: Job) -> None:
-    job.find(finding())
+    job.find(shown_again())
     with job.served(runbook_url="https://wiki.example/runbook") as page:
         text = ask(page, f"/findings/{NAME}").text
     assert 'href="https://wiki.example/runbook#' in text
@@ -167,7 +168,7 @@ def test_a_finding_is_explained_with_its_evidence_side_by_side(job: Job) -> None
 
 
 def test_of_a_finding_without_direction_every_page_says_that_consumers_may_see_it(job: Job, tmp_path: Path) -> None:
-    job.find(finding(broker=NOBODY, exposed=True))
+    job.find(shown_again(broker=NOBODY, exposed=True))
     write_report(job.storage, (), tmp_path / "report.html")
     texts = [(tmp_path / "report.html").read_text()]
     with job.served() as page:
@@ -180,7 +181,7 @@ def test_of_a_finding_without_direction_every_page_says_that_consumers_may_see_i
 
 
 def test_a_partitions_page_says_above_its_lanes_what_they_show_and_since_when_one_is_frozen(job: Job) -> None:
-    found = finding(kind=FindingKind.READ_COMMITTED_FROZEN)
+    found = shown_again(kind=FindingKind.READ_COMMITTED_FROZEN)
     job.find(found)
     at = datetime.now(UTC) - timedelta(minutes=5)
     job.record([progress(broker=b, observed_at=at, recorded_on=at.date()) for b in BROKERS])
@@ -197,7 +198,7 @@ def test_a_partitions_page_says_above_its_lanes_what_they_show_and_since_when_on
 def test_of_a_frozen_replica_page_and_explain_name_the_same_broker_time_and_steps(job: Job) -> None:
     answers = {str(b): {"last_stable_offset": 41 if b == 3 else 100, "open_transactions": []} for b in BROKERS}
     evidence = {"leader": 1, "sides": {"ended": [1, 2], "open": [3]}, "replicas": answers}
-    found = finding(kind=FindingKind.READ_COMMITTED_FROZEN, evidence=json.dumps(evidence), summary="It is frozen.")
+    found = shown_again(kind=FindingKind.READ_COMMITTED_FROZEN, evidence=json.dumps(evidence), summary="It is frozen.")
     job.find(found)
     at = datetime.now(UTC) - timedelta(minutes=5)
     stable = {1: 100, 2: 100, 3: 41}
@@ -228,7 +229,7 @@ def test_a_topic_and_a_partition_have_their_pages(job: Job) -> None:
 
 def test_a_table_is_searched_by_name_and_state(job: Job) -> None:
     job.follow("audited", 12)
-    job.find(finding())
+    job.find(shown_again())
     with job.served() as page:
         assert 'href="/topics/audited"' not in ask(page, "/?state=diverged").text
         assert 'href="/topics/orders"' not in ask(page, "/?name=AUD").text
@@ -239,8 +240,8 @@ def test_a_table_is_searched_by_name_and_state(job: Job) -> None:
 @pytest.mark.parametrize("name", ["audited-0", "resurrected", "broker+2", "cc", "Customer"])
 def test_findings_are_searched_by_what_is_known_of_them(job: Job, name: str) -> None:
     job.find(
-        finding("cc" * 16, topic="audited", broker=2, key=b"customer 7"),
-        finding("dd" * 16, kind=FindingKind.READ_COMMITTED_FROZEN, key=None),
+        shown_again("cc" * 16, topic="audited", broker=2, key=b"customer 7"),
+        shown_again("dd" * 16, kind=FindingKind.READ_COMMITTED_FROZEN, key=None),
     )
     with job.served() as page:
         text = ask(page, f"/findings?name={name}&state=confirmed").text
@@ -300,7 +301,7 @@ def test_a_name_of_another_host_that_leads_here_is_not_answered(job: Job) -> Non
 
 
 def test_a_finding_is_acknowledged_by_who_is_logged_in(job: Job, page: str) -> None:
-    job.find(finding())
+    job.find(shown_again())
     answer = ask(
         page, f"/findings/{NAME}/acknowledge", password=PASSWORD, form={"token": token(page), "reason": "known"}
     )
@@ -312,7 +313,7 @@ def test_a_finding_is_acknowledged_by_who_is_logged_in(job: Job, page: str) -> N
 
 
 def test_a_finding_that_was_acknowledged_meanwhile_is_not_again(job: Job, page: str) -> None:
-    job.find(finding())
+    job.find(shown_again())
     form = {"token": token(page), "reason": "known"}
     assert ask(page, f"/findings/{NAME}/acknowledge", password=PASSWORD, form=form).status == 303
     assert ask(page, f"/findings/{NAME}/acknowledge", password=PASSWORD, form=form).status == 400
@@ -321,7 +322,7 @@ def test_a_finding_that_was_acknowledged_meanwhile_is_not_again(job: Job, page: 
 
 @pytest.mark.parametrize("reason", ["", "x" * 501])
 def test_a_reason_that_cannot_be_kept_is_said_to_be_beside_the_field(job: Job, page: str, reason: str) -> None:
-    job.find(finding())
+    job.find(shown_again())
     form = {"token": token(page), "reason": reason}
     answer = ask(page, f"/findings/{NAME}/acknowledge", password=PASSWORD, form=form)
     assert answer.status == 400
@@ -334,14 +335,14 @@ def test_a_reason_that_cannot_be_kept_is_said_to_be_beside_the_field(job: Job, p
     [{"Sec_Fetch_Site": "cross-site"}, {"Sec_Fetch_Site": "same-site"}, {"Origin": "https://evil.example"}],
 )
 def test_a_form_that_another_site_sends_is_refused(job: Job, page: str, headers: dict[str, str]) -> None:
-    job.find(finding())
+    job.find(shown_again())
     form = {"token": token(page), "reason": "known"}
     assert ask(page, f"/findings/{NAME}/acknowledge", password=PASSWORD, form=form, **headers).status == 403
     assert not acknowledged(job)
 
 
 def test_a_form_without_this_pages_token_is_refused(job: Job, page: str) -> None:
-    job.find(finding(), finding("a1" * 16))
+    job.find(shown_again(), shown_again("a1" * 16))
     other = re.search(r'name="token" value="([0-9a-f]+)"', ask(page, f"/findings/{'a1' * 16}", password=PASSWORD).text)
     assert other is not None
     for given in ("", "ä", other.group(1)):
@@ -351,7 +352,7 @@ def test_a_form_without_this_pages_token_is_refused(job: Job, page: str) -> None
 
 
 def test_without_users_nobody_can_act(job: Job) -> None:
-    job.find(finding())
+    job.find(shown_again())
     with job.served() as page:
         assert ask(page, f"/findings/{NAME}/acknowledge", form={"token": "", "reason": "known"}).status == 403
     assert not acknowledged(job)
@@ -359,7 +360,7 @@ def test_without_users_nobody_can_act(job: Job) -> None:
 
 def test_the_brokers_are_asked_by_a_click_of_who_is_logged_in_alone(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("parallax.replica.at_offset.at_offset", shown_by)
-    job.find(finding())
+    job.find(shown_again())
     replicas = Replicas()
     with job.served(users=USERS, asking=replicas.asking) as page:
         assert "Ask the brokers now" in ask(page, f"/findings/{NAME}", password=PASSWORD).text
@@ -384,7 +385,7 @@ def test_of_a_record_the_page_shows_what_the_tables_may_hold(
     job: Job, monkeypatch: pytest.MonkeyPatch, payload: str, seen: tuple[bool, bool]
 ) -> None:
     monkeypatch.setattr("parallax.replica.at_offset.at_offset", shown_by)
-    job.find(finding())
+    job.find(shown_again())
     with job.served(users=USERS, asking=Replicas(payload).asking) as page:
         form = {"token": token(page)}
         text = ask(page, f"/findings/{NAME}/records", password=PASSWORD, form=form).text
@@ -393,7 +394,7 @@ def test_of_a_record_the_page_shows_what_the_tables_may_hold(
 
 
 def test_without_users_the_page_asks_no_broker(job: Job) -> None:
-    job.find(finding())
+    job.find(shown_again())
     replicas = Replicas()
     with job.served(asking=replicas.asking) as page:
         assert "Ask the brokers now" not in ask(page, f"/findings/{NAME}").text
@@ -402,7 +403,7 @@ def test_without_users_the_page_asks_no_broker(job: Job) -> None:
 
 
 def test_brokers_that_cannot_be_asked_are_said_to_be(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    job.find(finding())
+    job.find(shown_again())
     replicas = Replicas()
     with job.served(users=USERS, asking=replicas.asking) as page:
         form = {"token": token(page)}
@@ -416,7 +417,7 @@ def test_brokers_that_cannot_be_asked_are_said_to_be(job: Job, monkeypatch: pyte
 
 
 def test_a_form_that_is_far_too_long_is_not_read(job: Job, page: str) -> None:
-    job.find(finding())
+    job.find(shown_again())
     form = {"token": token(page), "reason": "x" * 30_000}
     assert ask(page, f"/findings/{NAME}/acknowledge", password=PASSWORD, form=form).status == 413
 

@@ -10,7 +10,7 @@ from parallax.alerting.page.render import Renderer
 from parallax.alerting.status import Condition, Status
 from parallax.findings.report import NO_FACTS
 from parallax.shell import Shell
-from tests.samples import finding
+from tests.builders.findings import finding
 
 STATUS = Status(Condition.FINDINGS, "1 open finding", False, None, (), (), (), ())
 

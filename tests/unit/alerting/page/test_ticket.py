@@ -14,14 +14,15 @@ from parallax.errors import SetupError
 from parallax.findings.naming import FindingNotNamedError
 from parallax.findings.report import Facts
 from parallax.model import FindingStatus
-from tests.pages import Job, finding, progress
+from tests.builders.coverage import progress
+from tests.pages import Job, shown_again
 
 
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
     job = Job(tmp_path / "job")
-    over = finding("bb" * 16, topic="over", status=FindingStatus.RESOLVED)
-    job.findings.append([finding("aa" * 16), finding("cc" * 16, topic="audited"), over])
+    over = shown_again("bb" * 16, topic="over", status=FindingStatus.RESOLVED)
+    job.findings.append([shown_again("aa" * 16), shown_again("cc" * 16, topic="audited"), over])
     return job
 
 
@@ -35,8 +36,8 @@ def test_it_holds_the_findings_that_stand_with_their_evidence(job: Job, tmp_path
 
 
 def test_it_begins_with_a_summary(job: Job, tmp_path: Path) -> None:
-    known = finding("dd" * 16, topic="known", status=FindingStatus.ACKNOWLEDGED)
-    job.findings.append([known, finding("ee" * 16, topic="seen", exposed=True)])
+    known = shown_again("dd" * 16, topic="known", status=FindingStatus.ACKNOWLEDGED)
+    job.findings.append([known, shown_again("ee" * 16, topic="seen", exposed=True)])
     write_report(job.storage, (), tmp_path / "report.html", alerting=AlertingSettings(cluster="blue"))
     head, _, rest = (tmp_path / "report.html").read_text().partition("<article>")
     assert "<h1>Divergence report</h1>" in head
@@ -66,7 +67,7 @@ def test_findings_are_chosen_by_their_ids(job: Job, tmp_path: Path) -> None:
 
 
 def test_it_draws_the_offsets_around_the_time_when_it_was_suspected(job: Job, tmp_path: Path) -> None:
-    at = finding().first_suspected_at
+    at = shown_again().first_suspected_at
     times = [at + timedelta(minutes=minutes) for minutes in (-40, -10, 0, 10, 40)]
     job.record([progress(observed_at=t, recorded_on=t.date(), high_watermark=n) for n, t in enumerate(times)])
     write_report(job.storage, ["aaaa"], tmp_path / "report.html")

@@ -11,7 +11,8 @@ import pytest
 from parallax.alerting.page import timeline
 from parallax.alerting.page.timeline import Tracks, recorded
 from parallax.model import TopicPartition
-from tests.pages import Job, progress
+from tests.builders.coverage import progress
+from tests.pages import Job
 
 PLACE = TopicPartition("orders", 0)
 BEGAN = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=30)

@@ -11,7 +11,8 @@ from parallax.alerting.page.render import TOPICS_PER_PAGE, Renderer, Wanted
 from parallax.alerting.page.topic_map import Cell, Topic, TopicMap, topic_map
 from parallax.alerting.status import Watch
 from parallax.model import NOBODY, MissingRight, UnknownReason
-from tests.pages import BROKERS, Job, coverage, finding, progress
+from tests.builders.coverage import BROKERS, coverage, progress
+from tests.pages import Job, shown_again
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def overview(job: Job, wanted: Wanted | None = None) -> str:
 
 def test_a_cell_counts_the_replicas_of_a_topic_on_a_broker_the_gravest_first(job: Job) -> None:
     job.follow("zebra", 2)
-    job.find(finding(topic="zebra", partition=1))
+    job.find(shown_again(topic="zebra", partition=1))
     zebra = shown(job).topics[0]
     assert (zebra.name, zebra.partitions, zebra.state, zebra.is_calm) == ("zebra", 2, State.DIVERGED, False)
     assert list(zebra.cells[3].states.items()) == [(State.DIVERGED, 1), (State.CONSISTENT, 1)]
@@ -42,7 +43,7 @@ def test_a_cell_counts_the_replicas_of_a_topic_on_a_broker_the_gravest_first(job
 def test_the_worst_topics_come_first_and_the_others_by_name(job: Job) -> None:
     for name in ("zebra", "audited", "gap", "away"):
         job.follow(name)
-    job.find(finding(topic="zebra"))
+    job.find(shown_again(topic="zebra"))
     job.state.update_coverage([coverage("gap", unknown={UnknownReason.RETENTION_GAP: (1, 1)})])
     job.state.update_coverage([coverage("away", unknown={UnknownReason.SKIPPED: (1, 1)})])
     assert [topic.name for topic in shown(job).topics] == ["zebra", "away", "gap", "audited", "orders"]
@@ -92,14 +93,14 @@ def test_a_broker_that_holds_no_replica_of_a_topic_has_a_tile_that_says_so(job: 
 def test_what_nobody_has_to_look_after_is_said_by_its_sign_and_to_a_screen_reader(job: Job) -> None:
     text = overview(job)
     assert text.count('class="consistent"><i aria-hidden="true">1 ✓</i> <b class="unseen">consistent</b>') == 1
-    job.find(finding())
+    job.find(shown_again())
     assert 'class="diverged"><i aria-hidden="true">3 ✗</i> <b>diverged</b>' in overview(job)
 
 
 def test_what_follows_on_the_next_pages_is_no_worse_than_is_said(job: Job) -> None:
     for number in range(TOPICS_PER_PAGE):
         job.follow(f"topic-{number:03}")
-    job.find(finding())
+    job.find(shown_again())
     text = overview(job)
     assert "No topic on the next pages is worse than" in text
     assert f"1 to {TOPICS_PER_PAGE} of {TOPICS_PER_PAGE + 1}" in text

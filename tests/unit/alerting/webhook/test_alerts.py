@@ -13,7 +13,7 @@ from parallax.alerting.places import Places
 from parallax.alerting.webhook.alerts import of_condition, of_finding, over
 from parallax.model import Severity, TopicPartition
 from parallax.shell import Shell
-from tests.samples import finding
+from tests.builders.findings import finding
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LABELS = {

@@ -15,7 +15,7 @@ from parallax.findings.acknowledge import acknowledged
 from parallax.findings.finding import Finding
 from parallax.model import FindingKind, FindingStatus
 from parallax.shell import Shell
-from tests.samples import finding
+from tests.builders.findings import finding
 from tests.unit.alerting.webhook.messages import LAB, message
 
 ALERTMANAGER = WebhookSettings.model_validate({"name": "hook", "url": "http://127.0.0.1/"})

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from parallax.alerting.webhook.heartbeat import Heartbeat
 from parallax.config import AlertingSettings
+from tests.builders.clock import Clock
 from tests.receiver import Receiver
 
 
@@ -22,13 +23,6 @@ from tests.receiver import Receiver
 def receiver() -> Iterator[Receiver]:
     with Receiver() as one:
         yield one
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def heartbeat(clock: Clock, **settings: Any) -> Heartbeat:
@@ -40,7 +34,7 @@ def counts(beating: Heartbeat) -> dict[str, float]:
 
 
 def test_it_is_sent_at_its_interval_while_the_job_works(receiver: Receiver) -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     beating = heartbeat(clock, heartbeat_url=f"{receiver.url}/ping/secret", heartbeat_interval_s=60)
     beating.beat(is_working=True)
     clock.now += 59
@@ -66,7 +60,7 @@ def test_a_ping_whose_answer_drips_is_given_up_in_time(monkeypatch: pytest.Monke
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         threading.Thread(target=drip, args=(listening,), daemon=True).start()
-        beating = heartbeat(Clock(), heartbeat_url=f"http://127.0.0.1:{listening.getsockname()[1]}/ping")
+        beating = heartbeat(Clock(100.0), heartbeat_url=f"http://127.0.0.1:{listening.getsockname()[1]}/ping")
         asking = threading.Thread(target=lambda: beating.beat(is_working=True), daemon=True)
         asking.start()
         asking.join(10)
@@ -76,7 +70,7 @@ def test_a_ping_whose_answer_drips_is_given_up_in_time(monkeypatch: pytest.Monke
 
 
 def test_a_ping_that_fails_is_counted_and_said_once_without_its_address(receiver: Receiver) -> None:
-    clock, url = Clock(), f"{receiver.url}/ping/secret"
+    clock, url = Clock(100.0), f"{receiver.url}/ping/secret"
     beating = heartbeat(clock, heartbeat_url=url)
     receiver.status = 404
     with structlog.testing.capture_logs() as logged:
@@ -95,7 +89,7 @@ def test_a_ping_that_fails_is_counted_and_said_once_without_its_address(receiver
 
 
 def test_its_address_may_be_in_a_file_that_is_read_each_time(receiver: Receiver, tmp_path: Path) -> None:
-    clock, file = Clock(), tmp_path / "url"
+    clock, file = Clock(100.0), tmp_path / "url"
     file.write_text(f"{receiver.url}/one\n")
     beating = heartbeat(clock, heartbeat_url_file=str(file))
     beating.beat(is_working=True)
@@ -110,7 +104,7 @@ def test_its_address_may_be_in_a_file_that_is_read_each_time(receiver: Receiver,
 
 
 def test_without_an_address_nothing_is_sent_or_counted() -> None:
-    beating = heartbeat(Clock())
+    beating = heartbeat(Clock(100.0))
     beating.beat(is_working=True)
     assert counts(beating) == {}
 

@@ -15,7 +15,7 @@ from parallax.alerting.webhook.outbox import MOST_GROUPS, OTHERS, Message, Outbo
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.finding import Finding
 from parallax.model import FindingStatus
-from tests.samples import finding
+from tests.builders.findings import finding
 
 PACE = Pace(repeat_s=3600, wait_s=10, interval_s=30, retry_s=1, retry_most_s=300)
 

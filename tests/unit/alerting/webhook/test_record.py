@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from parallax.alerting.webhook.outbox import Outbox, Pace, Told
 from parallax.alerting.webhook.record import NOTIFICATIONS, Record
-from tests.samples import finding
+from tests.builders.findings import finding
 
 PACE = Pace(repeat_s=3600)
 

@@ -29,8 +29,8 @@ from parallax.findings.acknowledge import acknowledged
 from parallax.findings.finding import Finding
 from parallax.lab.waiting import until
 from parallax.model import FindingStatus
+from tests.builders.findings import finding
 from tests.receiver import Receiver
-from tests.samples import finding
 from tests.unit.alerting.webhook.messages import message
 
 QUICK = Pace(repeat_s=3600, wait_s=0.05, interval_s=0.05, retry_s=0.05, retry_most_s=0.2)

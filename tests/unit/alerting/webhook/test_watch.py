@@ -21,7 +21,7 @@ from parallax.findings.happenings import FindingsStatus
 from parallax.lab.waiting import until
 from parallax.model import MissingRight
 from tests.receiver import Receiver
-from tests.unit.alerting.reported import coverage
+from tests.unit.alerting.reported import in_part
 
 QUICK = Pace(repeat_s=3600, wait_s=0.05, interval_s=0.05, retry_s=0.05, retry_most_s=0.2)
 
@@ -54,7 +54,7 @@ def test_a_job_without_an_alertmanager_says_what_it_suffers_and_beats_only_while
         until(lambda: watch.looks > 3, "it to have looked")
         assert receiver.pings == [], "nothing was compared yet"
         state.update_findings(FindingsStatus())
-        state.update_coverage([coverage(compared_at=int(time.time() * 1000))])
+        state.update_coverage([in_part(compared_at=int(time.time() * 1000))])
         until(lambda: receiver.pings, "a heartbeat")
         state.update_refusals([("orders", 0, 2)], MissingRight.READ, "not authorized")
         until(lambda: receiver.messages, "the message")

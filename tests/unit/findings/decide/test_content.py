@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from parallax.findings.answers import MarkerShown
 from parallax.findings.claim import Recorded
 from parallax.findings.decide import Verdict, decide
-from parallax.model import NOBODY, FindingKind, Rule
+from parallax.model import NOBODY, FindingKind
 from parallax.sides import parsed
-from tests.unit.findings.decide.answered import PID, answers, claim, outcome_of, record, silent
-from tests.unit.findings.replies import replica
+from tests.builders.answers import PRODUCER, answers, marker, record, replica, silent
+from tests.builders.claims import of_offset
+from tests.unit.findings.decide.answered import outcome_of
 
 
 class TestContent:
-    c = claim(FindingKind.CONTENT_MISMATCH, rule=Rule.CONTENT, producer_id=-1, transaction_start_offset=-1)
+    c = of_offset(FindingKind.CONTENT_MISMATCH)
 
     def test_two_records_at_one_offset_are_confirmed(self) -> None:
         one = replica(1, uncommitted={10: record(content_hash="aa")})
@@ -91,17 +91,17 @@ class TestContent:
 
     def test_unlike_end_markers_at_one_offset_differ_in_content_whoever_is_asked_last(self) -> None:
         given = (
-            replica(1, markers=(MarkerShown(10, PID, "commit"),)),
-            replica(2, markers=(MarkerShown(10, PID, "abort"),)),
-            replica(3, markers=(MarkerShown(10, PID, "commit"), MarkerShown(12, PID, "abort"))),
+            replica(1, markers=(marker(10, "commit"),)),
+            replica(2, markers=(marker(10),)),
+            replica(3, markers=(marker(10, "commit"), marker(12))),
         )
         for pivot in (1, 2, 3):
             got = decide(replace(self.c, broker=NOBODY, recorded=Recorded(pivot=pivot)), answers(*given))
             assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
             assert got.sides == parsed(
                 {
-                    f"abort marker of producer {PID}": (2,),
-                    f"commit marker of producer {PID}": (1, 3),
+                    f"abort marker of producer {PRODUCER}": (2,),
+                    f"commit marker of producer {PRODUCER}": (1, 3),
                 }
             )
 
@@ -118,7 +118,7 @@ class TestContent:
     def test_one_whose_epoch_is_not_known_or_that_holds_a_marker_is_not_older_than_the_leader(self) -> None:
         new = replica(1, uncommitted={10: record(content_hash="new", leader_epoch=1)})
         unknown = replica(2, uncommitted={10: record(content_hash="old", leader_epoch=-1)})
-        for other in (unknown, replica(2, markers=(MarkerShown(10, PID, "commit"),))):
+        for other in (unknown, replica(2, markers=(marker(10, "commit"),))):
             got = decide(self.c, answers(new, other))
             assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
 

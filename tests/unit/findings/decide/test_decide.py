@@ -10,8 +10,9 @@ from parallax.findings.answers import Answers, MarkerShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Resolution, Verdict, decide
 from parallax.model import FindingKind, Rule
-from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, outcome_of, record, shows, silent
-from tests.unit.findings.replies import replica
+from tests.builders.answers import OPEN, PRODUCER, answers, holding, record, replica, shows, silent
+from tests.builders.claims import claim, of_offset
+from tests.unit.findings.decide.answered import outcome_of
 
 
 class TestAnyKind:
@@ -56,12 +57,12 @@ class TestResolution:
 
     def test_replicas_that_agree_live_are_healed_where_the_accused_shows_the_end_marker(self) -> None:
         agree = [holding(b, "committed") for b in (1, 2, 3)]
-        marker = MarkerShown(20, PID, "commit")
+        marker = MarkerShown(20, PRODUCER, "commit")
         ended = replace(agree[1], markers=(marker,))
         assert self.resolution(self.c2a, agree[0], ended, agree[2]) is Resolution.HEALED
         recorded = replace(self.c2a, recorded=Recorded(markers={1: "commit"}))
         assert self.resolution(recorded, holding(1, "aborted"), ended, agree[2]) is Resolution.HEALED
-        for other in (replace(marker, offset=30), replace(marker, producer_id=PID + 1)):
+        for other in (replace(marker, offset=30), replace(marker, producer_id=PRODUCER + 1)):
             agree[1] = replace(ended, markers=(other,))
             assert self.resolution(self.c2a, *agree) is Resolution.UNPROVEN, "its index may have been lost"
 
@@ -90,7 +91,7 @@ class TestResolution:
             assert self.resolution(c, shows(1, record(10)), trimmed, shows(3, None)) is Resolution.DELETED
 
     def test_another_record_that_compaction_took_is_not_healed(self) -> None:
-        c = claim(FindingKind.CONTENT_MISMATCH, rule=Rule.CONTENT)
+        c = of_offset(FindingKind.CONTENT_MISMATCH)
         assert self.resolution(c, replica(1), replica(2)) is Resolution.COMPACTED
 
     def test_a_wrong_outcome_that_all_replicas_were_copied_from_is_not_healed(self) -> None:

@@ -9,28 +9,19 @@ import pytest
 
 from parallax.evidence.atoms import Place
 from parallax.evidence.log import Belongs
-from parallax.findings.answers import Answers, MarkerShown, ReplicaAnswer
+from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide.case import Case, values_as_far_as_read
 from parallax.findings.decide.lineage import has_cut_the_end, has_lost_its_end, is_another_log, rests_on
-from parallax.model import FindingKind, Rule
+from parallax.model import FindingKind
 from parallax.sides import Shows, Side
-from tests.unit.findings.decide.answered import PID, claim, record, shows, silent
-from tests.unit.findings.replies import replica
+from tests.builders.answers import PRODUCER, marker, record, replica, shows, silent
+from tests.builders.claims import claim, of_key
 
 EPOCH = 4
 ENDED = claim(FindingKind.MARKER_MISSING, recorded=Recorded(leader_epoch=EPOCH, ends={2: f"20:{EPOCH}"}))
 """Its end marker was read at 20 of epoch 4, and its first record at 10."""
-DELETED = claim(
-    FindingKind.DELETED_RECORD_RESURRECTED,
-    rule=Rule.LATEST_VALUE,
-    offset=20,
-    producer_id=-1,
-    transaction_start_offset=-1,
-    marker_offset=-1,
-    key_hash_lo=7,
-    recorded=Recorded(leader_epoch=EPOCH),
-)
+DELETED = of_key(FindingKind.DELETED_RECORD_RESURRECTED, offset=20, recorded=Recorded(leader_epoch=EPOCH))
 
 
 def known(broker: int, end: int, **fields: Any) -> ReplicaAnswer:
@@ -63,10 +54,10 @@ def test_a_record_that_is_shown_is_one_of_its_epoch() -> None:
     ("c", "place", "belongs"),
     [
         (ENDED, {"uncommitted": {20: record(20)}}, Belongs.NO),
-        (ENDED, {"markers": (MarkerShown(20, PID + 1, "commit"),)}, Belongs.NO),
-        (ENDED, {"markers": (MarkerShown(20, PID, "abort"),)}, Belongs.YES),
+        (ENDED, {"markers": (marker(20, "commit", PRODUCER + 1),)}, Belongs.NO),
+        (ENDED, {"markers": (marker(),)}, Belongs.YES),
         (DELETED, {"uncommitted": {20: record(20, key_hash="1" * 32)}}, Belongs.NO),
-        (DELETED, {"markers": (MarkerShown(20, PID, "commit"),)}, Belongs.NO),
+        (DELETED, {"markers": (marker(20, "commit"),)}, Belongs.NO),
         (DELETED, {"uncommitted": {20: record(20, key_hash=DELETED.key_text)}}, Belongs.YES),
     ],
 )
@@ -87,8 +78,8 @@ def test_a_replica_has_lost_its_end_where_its_own_log_has() -> None:
 
 def test_a_log_is_another_where_something_else_lies_at_the_transactions_own_places() -> None:
     assert not is_another_log(ENDED, replica(2, uncommitted={10: record(10)}))
-    assert is_another_log(ENDED, replica(2, uncommitted={10: record(10, producer_id=PID + 1)}))
-    assert is_another_log(ENDED, replica(2, markers=(MarkerShown(10, PID, "commit"),)))
+    assert is_another_log(ENDED, replica(2, uncommitted={10: record(10, producer_id=PRODUCER + 1)}))
+    assert is_another_log(ENDED, replica(2, markers=(marker(10, "commit"),)))
     assert not is_another_log(ENDED, replica(2))
 
 

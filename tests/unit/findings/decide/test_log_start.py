@@ -10,8 +10,8 @@ from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Resolution, Verdict, decide
 from parallax.model import FindingKind
-from tests.unit.findings.decide.answered import claim, silent
-from tests.unit.findings.replies import replica
+from tests.builders.answers import replica, silent
+from tests.builders.claims import claim
 
 CLAIM = claim(FindingKind.LOG_HEAD_MISSING, offset=5)
 COMPACT, BOTH = "compact", "compact,delete"

@@ -18,8 +18,9 @@ from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.findings.decide.endings import ended_by
 from parallax.model import NOBODY, FindingKind, Rule
 from parallax.sides import parsed
-from tests.unit.findings.decide.answered import PID, answers, claim, holding, outcome_of, record, shows, silent, verdict
-from tests.unit.findings.replies import replica
+from tests.builders.answers import PRODUCER, answers, holding, marker, record, replica, shows, silent
+from tests.builders.claims import claim
+from tests.unit.findings.decide.answered import outcome_of, verdict
 
 
 class TestOutcome:
@@ -58,11 +59,11 @@ class TestOutcome:
     def test_a_marker_with_no_room_for_a_lower_one_accuses_whoever_shows_otherwise(self) -> None:
         recorded = Recorded(markers={1: "abort", 2: "commit"}, end_unproven=True)
         late = claim(FindingKind.ABORTED_RECORD_COMMITTED, marker_offset=13, recorded=recorded)
-        other = MarkerShown(12, PID + 1, "abort")
+        other = marker(12, "abort", PRODUCER + 1)
         between = replica(1, uncommitted={11: record(11)}, markers=(other,))
         got = decide(late, answers(between, holding(2, "committed"), replica(3)))
         assert (*verdict(got), got.accused) == (Verdict.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED, 2)
-        own = replace(between, markers=(replace(other, producer_id=PID),))
+        own = replace(between, markers=(replace(other, producer_id=PRODUCER),))
         assert outcome_of(late, own, holding(2, "committed"), replica(3)) is Verdict.DISMISSED
         directly = replace(late, marker_offset=11)
         assert outcome_of(directly, replica(1), holding(2, "committed"), replica(3)) is Verdict.CONFIRMED
@@ -78,7 +79,7 @@ class TestOutcome:
 
     def test_the_record_of_another_producer_at_the_offset_has_no_part_in_it(self) -> None:
         marked = replace(self.a2c, recorded=Recorded(markers={1: "abort"}))
-        other = replica(2, committed={10: record(outcome="committed", producer_id=PID + 1)}, asked=frozenset({10}))
+        other = replica(2, committed={10: record(outcome="committed", producer_id=PRODUCER + 1)}, asked=frozenset({10}))
         assert outcome_of(marked, replica(1), other, replica(3)) is Verdict.DISMISSED
         assert outcome_of(marked, replica(1), holding(2, "committed"), replica(3)) is Verdict.CONFIRMED
 
@@ -91,13 +92,13 @@ class TestOutcome:
         assert outcome_of(recorded, replica(1), holding(2, "committed"), replica(3)) is Verdict.CONFIRMED
 
     def test_a_live_marker_of_another_replica_is_evidence(self) -> None:
-        marked = replica(1, markers=(MarkerShown(20, PID, "abort"),))
+        marked = replica(1, markers=(marker(),))
         assert outcome_of(self.a2c, marked, holding(2, "committed")) is Verdict.CONFIRMED
-        foreign = replica(1, markers=(MarkerShown(20, PID + 1, "abort"),))
+        foreign = replica(1, markers=(marker(20, "abort", PRODUCER + 1),))
         assert outcome_of(self.a2c, foreign, holding(2, "committed")) is Verdict.DISMISSED
 
     def test_an_end_marker_bears_witness_against_what_its_own_replica_shows_of_the_record(self) -> None:
-        abort = (MarkerShown(20, PID, "abort"),)
+        abort = (marker(),)
         lost_index = replace(holding(1, "committed"), markers=abort)
         got = decide(self.a2c, answers(lost_index, holding(2, "committed"), replica(3)))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED)
@@ -146,39 +147,41 @@ class TestOutcome:
 
     def test_the_aborted_list_tells_of_a_hidden_record_that_was_cleaned(self) -> None:
         recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 3: "committed"}))
-        listed = replica(2, aborted=((PID, 10),))
-        got = decide(recorded, answers(replica(1, aborted=((PID, 63),)), listed, replica(3)), live_only=True)
+        listed = replica(2, aborted=((PRODUCER, 10),))
+        got = decide(recorded, answers(replica(1, aborted=((PRODUCER, 63),)), listed, replica(3)), live_only=True)
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.COMMITTED_RECORD_ABORTED)
 
     def test_the_aborted_list_of_a_later_transaction_tells_nothing(self) -> None:
         recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed"}))
-        assert outcome_of(recorded, replica(1), replica(2, aborted=((PID, 63),)), live_only=True) is Verdict.DISMISSED
+        assert (
+            outcome_of(recorded, replica(1), replica(2, aborted=((PRODUCER, 63),)), live_only=True) is Verdict.DISMISSED
+        )
 
     @pytest.mark.parametrize(
         "instead",
-        [{"markers": (MarkerShown(10, PID, "abort"),)}, {"uncommitted": {10: record(producer_id=PID + 1)}}],
+        [{"markers": (marker(10),)}, {"uncommitted": {10: record(producer_id=PRODUCER + 1)}}],
         ids=["an end marker", "another producer's record"],
     )
     def test_the_aborted_list_of_a_log_that_holds_something_else_there_tells_nothing(
         self, instead: dict[str, Any]
     ) -> None:
         recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 3: "committed"}))
-        replaced = replica(2, aborted=((PID, 5),), **instead)
+        replaced = replica(2, aborted=((PRODUCER, 5),), **instead)
         assert outcome_of(recorded, replica(1), replaced, replica(3), live_only=True) is Verdict.DISMISSED
 
     def test_one_whose_log_is_another_keeps_nobody_else_from_being_a_witness(self) -> None:
-        another = replica(1, markers=(MarkerShown(10, PID, "commit"),))
+        another = replica(1, markers=(marker(10, "commit"),))
         got = decide(self.a2c, answers(another, holding(2, "committed"), holding(3, "aborted")))
         assert (got.verdict, got.sides) == (Verdict.CONFIRMED, parsed({"aborted": (3,), "committed": (2,)}))
 
     def test_a_marker_at_another_place_is_of_another_transaction(self) -> None:
-        later = replica(1, markers=(MarkerShown(30, PID, "abort"),))
+        later = replica(1, markers=(marker(30),))
         assert outcome_of(self.a2c, later, holding(2, "committed")) is Verdict.DISMISSED
 
     def test_says_who_shows_what_and_of_one_that_only_lists_it_that_it_has_no_record_there(self) -> None:
         got = decide(self.a2c, answers(holding(1, "aborted"), holding(2, "committed"), holding(3, "aborted")))
         assert got.reason == "offset 10 is committed on broker 2 and aborted on brokers 1 and 3"
-        got = decide(self.a2c, answers(holding(1, "committed"), replica(2, aborted=((PID, 10),))))
+        got = decide(self.a2c, answers(holding(1, "committed"), replica(2, aborted=((PRODUCER, 10),))))
         assert "broker 2, which lists the transaction and has no record there, and committed on broker 1" in got.reason
 
     def test_what_was_shown_says_who_showed_what(self) -> None:
@@ -426,7 +429,7 @@ class TestUnlikeOutcomes:
             assert "brokers 2 and 3 lack" in decide(asked_last, answers(older, *lacking), live_only=True).reason
 
     def test_nor_does_what_one_lists_that_has_not_decided_it(self) -> None:
-        undecided = replica(1, last_stable_offset=10, aborted=((PID, 10),))
+        undecided = replica(1, last_stable_offset=10, aborted=((PRODUCER, 10),))
         assert outcome_of(replace(self.c, recorded=Recorded()), undecided, holding(2, "committed")) is Verdict.PENDING
 
     def test_what_one_had_shown_counts_for_nothing_once_it_cannot_be_asked_or_has_not_decided_it(self) -> None:
@@ -457,7 +460,7 @@ class TestUnlikeOutcomes:
         assert decide(self.c, answers(*alike), live_only=True).verdict is Verdict.DISMISSED
 
     def test_what_another_log_shows_is_no_difference_once_the_one_asked_last_lacks_it(self) -> None:
-        other = holding(3, "committed", markers=(MarkerShown(10, PID, "commit"),))
+        other = holding(3, "committed", markers=(marker(10, "commit"),))
         left = answers(holding(1, "aborted"), replica(2), other)
         assert decide(self.c, left, live_only=True).verdict is Verdict.DISMISSED
 
@@ -549,11 +552,11 @@ class TestContradiction:
     c = claim(FindingKind.OUTCOME_CONTRADICTS_MARKER)
 
     def shows(self, broker: int, outcome: str, marker: str, **fields: Any) -> ReplicaAnswer:
-        return holding(broker, outcome, markers=(MarkerShown(20, PID, marker),), **fields)
+        return holding(broker, outcome, markers=(MarkerShown(20, PRODUCER, marker),), **fields)
 
     def test_needs_no_other_replica(self) -> None:
-        for outcome, marker in (("committed", "abort"), ("aborted", "commit")):
-            got = decide(self.c, answers(silent(1), self.shows(2, outcome, marker), silent(3)))
+        for outcome, end in (("committed", "abort"), ("aborted", "commit")):
+            got = decide(self.c, answers(silent(1), self.shows(2, outcome, end), silent(3)))
             assert (got.verdict, got.kind, got.accused) == (
                 Verdict.CONFIRMED,
                 FindingKind.OUTCOME_CONTRADICTS_MARKER,
@@ -587,8 +590,8 @@ class TestContradiction:
             assert outcome_of(self.c, started, live_only=True) is found
 
     def test_is_over_once_the_replica_shows_what_its_marker_says(self) -> None:
-        for outcome, marker in (("aborted", "abort"), ("committed", "commit")):
-            assert outcome_of(self.c, self.shows(2, outcome, marker)) is Verdict.DISMISSED
+        for outcome, end in (("aborted", "abort"), ("committed", "commit")):
+            assert outcome_of(self.c, self.shows(2, outcome, end)) is Verdict.DISMISSED
 
     RECORDED = Recorded(outcomes={2: "committed"}, markers={2: "abort"})
 
@@ -597,7 +600,7 @@ class TestContradiction:
         stands = replace(self.c, key_hash_lo=1, confirmed_at_ms=1, recorded=recorded)
         outcome = ended_by(recorded.markers[2])
         shown = {10: record(outcome=outcome)} if held else {}
-        marker = (MarkerShown(20, PID, recorded.markers[2]),) if held else ()
+        marker = (MarkerShown(20, PRODUCER, recorded.markers[2]),) if held else ()
         none, value = KeyShown(None, True, -1), KeyShown(others_value, True, 10)
         accused = replica(2, committed=shown, markers=marker, key=none, asked=frozenset({5, 10}))
         return decide(stands, answers(replica(1, key=value), accused, replica(3, key=value)), live_only=True)
@@ -625,10 +628,10 @@ class TestContradiction:
         assert outcome_of(stands, replica(1), right, unread, live_only=True) is Verdict.PENDING
 
     def test_is_not_proven_by_a_record_that_is_cleaned_for_its_own_marker_may_be_with_it(self) -> None:
-        cleaned = replica(2, markers=(MarkerShown(20, PID, "abort"),))
+        cleaned = replica(2, markers=(marker(),))
         assert outcome_of(self.c, cleaned) is Verdict.DISMISSED
         assert outcome_of(self.c, holding(2, "committed")) is Verdict.DISMISSED
-        other = holding(2, "committed", markers=(MarkerShown(20, PID + 1, "abort"),))
+        other = holding(2, "committed", markers=(marker(20, "abort", PRODUCER + 1),))
         assert outcome_of(self.c, other) is Verdict.DISMISSED
 
     def test_stands_once_found_though_the_end_marker_is_cleaned_while_the_record_is_shown(self) -> None:

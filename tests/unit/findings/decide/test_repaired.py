@@ -10,7 +10,8 @@ from parallax.findings.answers import MarkerShown, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.model import FindingKind
-from tests.unit.findings.decide.answered import PID, answers, claim, record, shows, silent
+from tests.builders.answers import PRODUCER, answers, marker, record, shows, silent
+from tests.builders.claims import claim
 
 SHOWN = claim(FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=1)
 HIDDEN = claim(FindingKind.COMMITTED_RECORD_ABORTED, key_hash_lo=1)
@@ -50,9 +51,9 @@ def test_a_value_that_another_is_found_to_show_though_deleted_keeps_none_open_th
 
 
 def test_the_end_marker_that_it_lacked_is_proof() -> None:
-    marker = (MarkerShown(20, PID, "abort"),)
+    marker = (MarkerShown(20, PRODUCER, "abort"),)
     assert ended(HIDDEN, NONE[0], replace(NONE[1], markers=marker), NONE[2]).resolution is Resolution.HEALED
-    another = (MarkerShown(20, 7, "abort"),)
+    another = (MarkerShown(20, PRODUCER + 1, "abort"),)
     assert ended(HIDDEN, NONE[0], replace(NONE[1], markers=another), NONE[2]).resolution is Resolution.COMPACTED
 
 
@@ -70,11 +71,11 @@ def test_nothing_is_healed_while_a_replica_is_away_or_its_key_was_not_read_whole
 
 
 def test_its_end_marker_heals_nothing_while_a_replica_is_away_that_may_show_another_value() -> None:
-    marked = replace(NONE[1], markers=(MarkerShown(20, PID, "abort"),))
+    marked = replace(NONE[1], markers=(marker(),))
     assert ended(HIDDEN, NONE[0], marked, silent(3)).verdict is Verdict.PENDING
 
 
 def test_a_suspect_was_never_shown_to_hold_and_is_not_healed() -> None:
-    for c, accused in ((SHOWN, NONE[1]), (HIDDEN, replace(NONE[1], markers=(MarkerShown(20, PID, "abort"),)))):
+    for c, accused in ((SHOWN, NONE[1]), (HIDDEN, replace(NONE[1], markers=(marker(),)))):
         said = replace(answers(NONE[0], accused, NONE[2]), recreated=True)
         assert decide(c, said).resolution is Resolution.COMPACTED

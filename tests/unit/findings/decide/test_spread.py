@@ -10,15 +10,15 @@ import pytest
 from parallax.findings.answers import CoordinatorAnswer, KeyShown, OpenTransaction, ReplicaAnswer
 from parallax.findings.claim import Claim, HadEnded, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
-from parallax.model import FindingKind, Rule
-from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, record, shows, silent
-from tests.unit.findings.replies import replica
+from parallax.model import FindingKind
+from tests.builders.answers import NOTHING, OPEN, PRODUCER, answers, holding, record, replica, shows, silent
+from tests.builders.claims import claim, of_key
 
 FROZEN = claim(FindingKind.READ_COMMITTED_FROZEN)
 C2A = claim(FindingKind.COMMITTED_RECORD_ABORTED, key_hash_lo=1)
 A2C = claim(FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=1)
-MISSING = claim(FindingKind.RECORD_MISSING, rule=Rule.LATEST_VALUE, producer_id=-1, key_hash_lo=1)
-BACK = claim(FindingKind.DELETED_RECORD_RESURRECTED, rule=Rule.LATEST_VALUE, producer_id=-1, key_hash_lo=1)
+MISSING = of_key(FindingKind.RECORD_MISSING, key_hash_lo=1)
+BACK = of_key(FindingKind.DELETED_RECORD_RESURRECTED, key_hash_lo=1)
 
 
 def stuck(broker: int, **fields: Any) -> ReplicaAnswer:
@@ -46,7 +46,7 @@ class TestAMarkerThatIsMissingOnAll:
 
     def test_is_about_every_replica_and_not_about_the_accused_alone(self) -> None:
         # Seen on real brokers after a reassignment: the coordinator has long ended it, and all stand at offset 10.
-        coordinator = CoordinatorAnswer(PID, "t", "CompleteAbort")
+        coordinator = CoordinatorAnswer(PRODUCER, "t", "CompleteAbort")
         got = found(FROZEN, stuck(1), stuck(2), stuck(3), coordinator=coordinator, leader=1)
         assert ended(got) == SPREAD
         assert "broker 2 only" not in got.reason
@@ -66,7 +66,7 @@ class TestAMarkerThatIsMissingOnAll:
     def test_that_only_the_coordinator_knows_to_be_ended_is_nobodys_fault_if_the_leader_lags(
         self,
     ) -> None:
-        ended_long_ago = CoordinatorAnswer(PID, "t", "CompleteAbort")
+        ended_long_ago = CoordinatorAnswer(PRODUCER, "t", "CompleteAbort")
         above = replica(3, log_start_offset=40)
         for leader, spread in ((1, True), (3, False)):
             got = decide(FROZEN, answers(stuck(1), stuck(2), above, coordinator=ended_long_ago, leader=leader))
@@ -86,7 +86,7 @@ class TestAMarkerThatIsMissingOnAll:
         assert ended(got) == (Verdict.DISMISSED, Resolution.HEALED)
 
     def test_another_transaction_that_is_open_on_all_by_now_is_merely_long(self) -> None:
-        another = (OpenTransaction(producer_id=7, start_offset=40),)
+        another = (OpenTransaction(PRODUCER + 1, start_offset=40),)
         later = [replica(b, open_transactions=another, last_stable_offset=40) for b in (1, 2, 3)]
         assert not found(FROZEN, *later).has_spread
 
@@ -113,7 +113,7 @@ class TestAMarkerThatIsMissingOnAll:
     def test_stays_spread_while_one_is_away_and_accuses_nobody_who_goes_by_the_log_of_the_leader(self) -> None:
         # An unclean election has lost the end marker with the logs of 1 and 3; 1 has taken over that of 2, 3 is down.
         spread = replace(FROZEN, spread=True)
-        coordinator = CoordinatorAnswer(PID, "t", "CompleteCommit")
+        coordinator = CoordinatorAnswer(PRODUCER, "t", "CompleteCommit")
         for known in (coordinator, None):
             got = found(spread, stuck(1), stuck(2), silent(3), coordinator=known, leader=2)
             assert ended(got) == SPREAD
@@ -196,7 +196,7 @@ class TestWhatWasReadToHaveEnded:
         assert got.verdict is Verdict.CONFIRMED
 
     def test_says_nothing_of_another_transaction_nor_where_nothing_is_compacted(self) -> None:
-        other = (OpenTransaction(producer_id=7, start_offset=10),)
+        other = (OpenTransaction(PRODUCER + 1, start_offset=10),)
         others = [replace(self.copy(b), open_transactions=other) for b in (1, 2, 3)]
         assert not decide(self.suspect(), answers(*others)).has_spread
         suspect = self.suspect()
@@ -295,7 +295,7 @@ class TestAValue:
 
     def test_that_was_missing_on_all_is_no_more_judged_where_a_log_begins_above_it(self) -> None:
         for start, wanted in ((10, SPREAD), (11, OVER)):
-            lost = [replica(b, log_start_offset=start, key=KeyShown(None, True)) for b in (1, 2, 3)]
+            lost = [replica(b, log_start_offset=start, key=NOTHING) for b in (1, 2, 3)]
             assert ended(found(replace(MISSING, spread=True), *lost)) == wanted
 
     def test_without_a_key_is_over_where_all_hold_it_and_lost_where_none_does(self) -> None:
@@ -342,7 +342,7 @@ class TestAValue:
         assert ended(got) == (Verdict.DISMISSED, Resolution.HEALED)
 
     def test_that_was_missing_is_over_when_the_log_starts_above_it(self) -> None:
-        above = [replica(b, log_start_offset=11, key=KeyShown(None, True)) for b in (1, 2, 3)]
+        above = [replica(b, log_start_offset=11, key=NOTHING) for b in (1, 2, 3)]
         assert ended(found(replace(MISSING, spread=True), *above)) == OVER
 
 

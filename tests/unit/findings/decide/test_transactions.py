@@ -8,15 +8,15 @@ import pytest
 
 from parallax.findings.answers import (
     CoordinatorAnswer,
-    MarkerShown,
     OpenTransaction,
 )
 from parallax.findings.claim import Recorded
 from parallax.findings.decide import Resolution, Verdict, decide, named
 from parallax.model import FindingKind
 from parallax.sides import Side, parsed
-from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, outcome_of, record, silent, verdict
-from tests.unit.findings.replies import replica
+from tests.builders.answers import OPEN, PRODUCER, answers, holding, marker, record, replica, silent
+from tests.builders.claims import claim
+from tests.unit.findings.decide.answered import outcome_of, verdict
 
 
 class TestOpenTransaction:
@@ -28,7 +28,7 @@ class TestOpenTransaction:
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.MARKER_MISSING)
 
     def test_a_later_transaction_of_the_producer_is_not_the_same_if_the_end_is_unproven(self) -> None:
-        later = replica(3, open_transactions=(OpenTransaction(PID, 14),))
+        later = replica(3, open_transactions=(OpenTransaction(PRODUCER, 14),))
         accused = replica(2, open_transactions=OPEN)
         got = decide(self.marker_missing, answers(replica(1), accused, later))
         assert got.sides == parsed({"open": (2, 3), "ended": (1,)})
@@ -50,12 +50,12 @@ class TestOpenTransaction:
     def test_those_whose_log_holds_something_else_there_have_not_seen_it_end(self) -> None:
         # After an unclean election: the accused leads, the others have not truncated their logs yet.
         accused = replica(2, open_transactions=OPEN, last_stable_offset=10)
-        of_another = {"uncommitted": {10: record(producer_id=PID + 1)}}
+        of_another = {"uncommitted": {10: record(producer_id=PRODUCER + 1)}}
         for asked in (self.frozen, self.marker_missing):
             assert outcome_of(asked, replica(1, **of_another), accused, replica(3, **of_another)) is Verdict.PENDING
             assert outcome_of(asked, replica(1), accused, replica(3, **of_another)) is Verdict.CONFIRMED
         recorded = replace(self.marker_missing, recorded=Recorded(markers={1: "commit"}))
-        ended = {"markers": (MarkerShown(10, PID, "commit"),)}
+        ended = {"markers": (marker(10, "commit"),)}
         assert outcome_of(recorded, replica(1, **ended), accused, replica(3, **of_another)) is Verdict.PENDING
         trimmed = replica(1, log_start_offset=40)
         assert outcome_of(recorded, trimmed, accused, replica(3, **of_another)) is Verdict.CONFIRMED
@@ -100,7 +100,7 @@ class TestOpenTransaction:
 
     @pytest.mark.parametrize("marker", [0, 20])
     def test_an_accused_is_past_the_marker_from_the_next_offset_on(self, marker: int) -> None:
-        opened = (OpenTransaction(producer_id=PID, start_offset=0),)
+        opened = (OpenTransaction(producer_id=PRODUCER, start_offset=0),)
         c = replace(self.marker_missing, offset=0, transaction_start_offset=0, marker_offset=marker)
         at, past = (
             replica(2, open_transactions=opened, high_watermark=hw, last_stable_offset=0) for hw in (marker, marker + 1)
@@ -158,7 +158,7 @@ class TestOpenTransaction:
         assert outcome_of(self.marker_missing, replica(1), mute, replica(3)) is Verdict.PENDING
 
     def test_another_transaction_of_the_producer_is_not_this_one(self) -> None:
-        later = (OpenTransaction(producer_id=PID, start_offset=50),)
+        later = (OpenTransaction(producer_id=PRODUCER, start_offset=50),)
         got = outcome_of(self.marker_missing, replica(1), replica(2, open_transactions=later), replica(3))
         assert got is Verdict.DISMISSED
 
@@ -166,28 +166,28 @@ class TestOpenTransaction:
         forgetful = replica(1, log_start_offset=11)
         accused = replica(2, open_transactions=OPEN)
         assert outcome_of(self.marker_missing, forgetful, accused, silent(3)) is Verdict.PENDING
-        everyone = answers(forgetful, accused, coordinator=CoordinatorAnswer(PID, "tx", "Ongoing"))
+        everyone = answers(forgetful, accused, coordinator=CoordinatorAnswer(PRODUCER, "tx", "Ongoing"))
         assert decide(self.marker_missing, everyone).verdict is Verdict.PENDING
 
     def test_one_that_goes_on_elsewhere_has_ended_here(self) -> None:
         forgetful = replica(1, asked_uncommitted={10})
         accused = replica(2, open_transactions=OPEN)
         for elsewhere, expected in ((False, Verdict.PENDING), (True, Verdict.CONFIRMED)):
-            coordinator = CoordinatorAnswer(PID, "tx", "Ongoing", elsewhere=elsewhere)
+            coordinator = CoordinatorAnswer(PRODUCER, "tx", "Ongoing", elsewhere=elsewhere)
             got = decide(self.marker_missing, answers(forgetful, accused, coordinator=coordinator))
             assert got.verdict is expected
 
     def test_where_no_replica_can_tell_the_coordinator_does(self) -> None:
         forgetful = replica(1, log_start_offset=11)
-        ended = CoordinatorAnswer(PID, "tx", "CompleteCommit")
+        ended = CoordinatorAnswer(PRODUCER, "tx", "CompleteCommit")
         accused = replica(2, open_transactions=OPEN)
         assert decide(self.marker_missing, answers(forgetful, accused, coordinator=ended)).verdict is Verdict.CONFIRMED
         behind = replica(2, open_transactions=OPEN, high_watermark=99)
         assert decide(self.marker_missing, answers(forgetful, behind, coordinator=ended)).verdict is Verdict.PENDING
 
     def test_a_replica_may_list_the_transaction_from_its_first_batch_on(self) -> None:
-        earlier = (OpenTransaction(producer_id=PID, start_offset=8),)
-        later = (OpenTransaction(producer_id=PID, start_offset=12),)
+        earlier = (OpenTransaction(producer_id=PRODUCER, start_offset=8),)
+        later = (OpenTransaction(producer_id=PRODUCER, start_offset=12),)
         for listed in (earlier, later):
             accused = replica(2, open_transactions=listed, last_stable_offset=listed[0].start_offset)
             assert outcome_of(self.marker_missing, replica(1), accused) is Verdict.CONFIRMED
@@ -235,21 +235,21 @@ class TestOpenTransaction:
         assert named(older, answers(replica(1), pinned)).transaction_start_offset == 10
 
     def test_a_transaction_that_is_not_the_first_open_one_does_not_freeze(self) -> None:
-        earlier = replace(OPEN[0], producer_id=PID + 1, start_offset=5)
+        earlier = replace(OPEN[0], producer_id=PRODUCER + 1, start_offset=5)
         pinned = replica(2, open_transactions=(earlier, *OPEN), last_stable_offset=12)
         got = decide(self.frozen, answers(replica(1), pinned, replica(3)))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.MARKER_MISSING)
 
     def test_the_coordinator_of_another_producer_ends_no_transaction(self) -> None:
         # What was claimed is over; a later one of another producer is open on all.
-        later = (OpenTransaction(producer_id=PID + 1, start_offset=30),)
+        later = (OpenTransaction(producer_id=PRODUCER + 1, start_offset=30),)
         held = [replica(b, open_transactions=later, last_stable_offset=30) for b in (1, 2, 3)]
-        ended = CoordinatorAnswer(PID, "tx", "CompleteAbort")
+        ended = CoordinatorAnswer(PRODUCER, "tx", "CompleteAbort")
         assert decide(self.frozen, answers(*held, coordinator=ended)).verdict is Verdict.DISMISSED
 
     def test_the_coordinator_still_writing_markers_is_waited_for(self) -> None:
         pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
-        ending = CoordinatorAnswer(PID, "tx", "PrepareCommit")
+        ending = CoordinatorAnswer(PRODUCER, "tx", "PrepareCommit")
         got = decide(self.frozen, answers(replica(1), pinned, replica(3), coordinator=ending))
         assert got.verdict is Verdict.PENDING
 
@@ -271,7 +271,7 @@ class TestOpenTransaction:
                 c = claim(kind, producer_id=producer, transaction_start_offset=0, confirmed_at_ms=1)
                 right = named(c, answers(replica(1), pinned))
                 assert right.transaction_start_offset == start
-                assert right.producer_id == (PID if producer == -1 else 0)
+                assert right.producer_id == (PRODUCER if producer == -1 else 0)
                 assert not right.renamed
 
     @pytest.mark.parametrize(("marker", "kept"), [(9, -1), (10, -1), (11, 11)])
@@ -293,7 +293,7 @@ class TestOpenTransaction:
     def test_a_missed_marker_freezes_if_it_alone_holds_the_last_stable_offset(
         self,
     ) -> None:
-        long = (OpenTransaction(PID + 1, 3), *OPEN)
+        long = (OpenTransaction(PRODUCER + 1, 3), *OPEN)
         for held, stable, kind in (
             (OPEN, 10, FindingKind.READ_COMMITTED_FROZEN),
             (OPEN, 12, FindingKind.READ_COMMITTED_FROZEN),  # The cleaner has taken its first records.
@@ -320,7 +320,7 @@ class TestOpenTransaction:
 
     def test_one_whose_end_the_leaders_log_alone_does_not_show_while_another_is_away_hangs(self) -> None:
         held = [replica(b, open_transactions=OPEN, last_stable_offset=10) for b in (1, 2)]
-        ended = CoordinatorAnswer(PID, "tx", "CompleteAbort")
+        ended = CoordinatorAnswer(PRODUCER, "tx", "CompleteAbort")
         for c in (self.frozen, self.marker_missing):
             assert decide(c, answers(*held, silent(3), coordinator=ended)).has_spread
             assert decide(c, answers(*held, silent(3), coordinator=ended, leader=3)).verdict is Verdict.PENDING
@@ -330,14 +330,14 @@ class TestOpenTransaction:
 
     def test_one_that_another_replica_has_closed_does_not_hang_everywhere_though_one_is_away(self) -> None:
         held = [replica(b, open_transactions=OPEN, last_stable_offset=10) for b in (1, 2)]
-        ended = CoordinatorAnswer(PID, "tx", "CompleteAbort")
+        ended = CoordinatorAnswer(PRODUCER, "tx", "CompleteAbort")
         got = decide(self.frozen, answers(*held, silent(3), replica(4), coordinator=ended))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.READ_COMMITTED_FROZEN)
         assert got.sides == parsed({"open": (1, 2), "ended": (4,)})
 
     def test_a_marker_whose_place_is_known_is_not_waited_for_though_others_are_being_written(self) -> None:
         accused = replica(2, open_transactions=OPEN, last_stable_offset=10)
-        writing = CoordinatorAnswer(PID, "tx", "PrepareCommit")
+        writing = CoordinatorAnswer(PRODUCER, "tx", "PrepareCommit")
         assert (
             decide(self.marker_missing, answers(replica(1), accused, coordinator=writing)).verdict is Verdict.CONFIRMED
         )

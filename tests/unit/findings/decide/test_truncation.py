@@ -12,8 +12,9 @@ from parallax.findings.answers import (
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Verdict, decide
 from parallax.model import FindingKind
-from tests.unit.findings.decide.answered import claim, outcome_of, silent
-from tests.unit.findings.replies import replica
+from tests.builders.answers import replica, silent
+from tests.builders.claims import claim
+from tests.unit.findings.decide.answered import outcome_of
 
 
 def test_a_truncated_log_is_confirmed_until_it_reaches_the_offset_again() -> None:

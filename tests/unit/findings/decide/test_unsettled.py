@@ -11,10 +11,10 @@ import pytest
 from parallax.findings.answers import KeyShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Differed, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide, differed
-from parallax.model import NOBODY, FindingKind, Rule
+from parallax.model import NOBODY, FindingKind
 from parallax.sides import parsed
-from tests.unit.findings.decide.answered import answers, claim, record, shows, silent
-from tests.unit.findings.replies import replica
+from tests.builders.answers import NOTHING, answers, record, replica, shows, silent
+from tests.builders.claims import of_key, of_offset
 
 EVERYWHERE = (1, 2, 3)
 AGREED = (Verdict.DISMISSED, Resolution.AGREED)
@@ -25,11 +25,10 @@ TOMBSTONE = record(30, value_size=-1, producer_id=-1)
 DIFFERED = Differed(10, 100)
 
 
-def of_key(before: Differed | None = DIFFERED, **recorded: Any) -> Claim:
+def of_value(before: Differed | None = DIFFERED, **recorded: Any) -> Claim:
     """Some showed the value at 10, and one none; all stood at 100 then."""
     known = Recorded(**({"sides": SIDES, "pivot": 2, "differed": before} | recorded))
-    base = {"rule": Rule.LATEST_VALUE, "broker": NOBODY, "producer_id": -1, "key_hash_lo": 1, "recorded": known}
-    return claim(FindingKind.VISIBILITY_MISMATCH, **(base | {"transaction_start_offset": -1, "marker_offset": -1}))
+    return of_key(FindingKind.VISIBILITY_MISMATCH, broker=NOBODY, recorded=known)
 
 
 def found(c: Claim, *replicas: ReplicaAnswer) -> Decision:
@@ -46,68 +45,67 @@ class TestAKey:
     @pytest.mark.parametrize("offset", [None, 10, 40])
     def test_of_which_all_show_the_same_stays_open(self, offset: int | None) -> None:
         value = None if offset is None else record(offset, producer_id=-1)
-        assert ended(of_key(), *(shows(b, value) for b in EVERYWHERE)) == AGREED
-        assert found(of_key(), *(shows(b, value) for b in EVERYWHERE)).is_unsettled
+        assert ended(of_value(), *(shows(b, value) for b in EVERYWHERE)) == AGREED
+        assert found(of_value(), *(shows(b, value) for b in EVERYWHERE)).is_unsettled
 
     @pytest.mark.parametrize("newer", [record(100, producer_id=-1), record(120, value_size=-1, producer_id=-1)])
     def test_ends_by_what_was_written_since(self, newer: Any) -> None:
         level = {"last_stable_offset": 200, "high_watermark": 200, "log_end_offset": 200}
         written = [replica(b, key=KeyShown(newer, True, newer.offset), **level) for b in EVERYWHERE]
-        assert ended(of_key(), *written) == (Verdict.DISMISSED, Resolution.SUPERSEDED)
-        assert ended(of_key(None), *written) == AGREED, "an earlier version has not said when they differed"
+        assert ended(of_value(), *written) == (Verdict.DISMISSED, Resolution.SUPERSEDED)
+        assert ended(of_value(None), *written) == AGREED, "an earlier version has not said when they differed"
         one_behind = [*written[:2], shows(3, record(10, producer_id=-1))]
-        assert found(of_key(), *one_behind).verdict is Verdict.PENDING
+        assert found(of_value(), *one_behind).verdict is Verdict.PENDING
 
     def test_of_which_they_show_otherwise_than_they_did_differs_still(self) -> None:
         older, newer = record(10, producer_id=-1), record(20, outcome="committed")
-        got = found(of_key(), shows(1, newer), shows(2, older), shows(3, older))
+        got = found(of_value(), shows(1, newer), shows(2, older), shows(3, older))
         assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
         assert got.sides == parsed({"value at offset 10": (2, 3), "value at offset 20": (1,)})
 
     def test_of_which_one_that_is_behind_shows_an_older_value_waits_for_it(self) -> None:
         newer = shows(1, record(150), last_stable_offset=200)
-        assert found(of_key(), newer, shows(2, record(10)), shows(3, record(10))).verdict is Verdict.PENDING
+        assert found(of_value(), newer, shows(2, record(10)), shows(3, record(10))).verdict is Verdict.PENDING
         deleted = shows(1, None, last_stable_offset=200)
-        assert found(of_key(), deleted, shows(2, record(10)), shows(3, record(10))).verdict is Verdict.PENDING
+        assert found(of_value(), deleted, shows(2, record(10)), shows(3, record(10))).verdict is Verdict.PENDING
 
     def test_ends_once_every_log_begins_above_what_differed(self) -> None:
-        above = [replica(b, log_start_offset=11, key=KeyShown(None, True)) for b in EVERYWHERE]
-        assert ended(of_key(), *above) == (Verdict.DISMISSED, Resolution.DELETED)
-        assert ended(of_key(), *above[:2], shows(3, None)) == AGREED
-        assert ended(of_key(Differed(20, 100)), *above) == AGREED, "one had a record of the key behind the claim's"
+        above = [replica(b, log_start_offset=11, key=NOTHING) for b in EVERYWHERE]
+        assert ended(of_value(), *above) == (Verdict.DISMISSED, Resolution.DELETED)
+        assert ended(of_value(), *above[:2], shows(3, None)) == AGREED
+        assert ended(of_value(Differed(20, 100)), *above) == AGREED, "one had a record of the key behind the claim's"
 
     def test_ends_by_a_tombstone_behind_all_that_differed(self) -> None:
         none = [shows(1, None), shows(2, None)]
-        assert ended(of_key(), *none, shows(3, TOMBSTONE)) == (Verdict.DISMISSED, Resolution.HEALED)
-        assert ended(of_key(Differed(30, 100)), *none, shows(3, TOMBSTONE)) == AGREED
+        assert ended(of_value(), *none, shows(3, TOMBSTONE)) == (Verdict.DISMISSED, Resolution.HEALED)
+        assert ended(of_value(Differed(30, 100)), *none, shows(3, TOMBSTONE)) == AGREED
         of_a_transaction = replace(TOMBSTONE, outcome="committed", producer_id=9)
-        assert ended(of_key(), *none, shows(3, of_a_transaction)) == AGREED
+        assert ended(of_value(), *none, shows(3, of_a_transaction)) == AGREED
 
     def test_ends_where_every_log_is_of_a_newer_leader_epoch_from_there_on(self) -> None:
         def line(broker: int, end: int | None) -> ReplicaAnswer:
-            return replica(broker, key=KeyShown(None, True), epoch_ends={4: end})
+            return replica(broker, key=NOTHING, epoch_ends={4: end})
 
-        c = of_key(leader_epoch=4)
+        c = of_value(leader_epoch=4)
         assert ended(c, *(line(b, 10) for b in EVERYWHERE)) == (Verdict.DISMISSED, Resolution.HEALED)
         assert ended(c, line(1, 10), line(2, 10), line(3, 11)) == AGREED
-        three = of_key(leader_epoch=4, sides={**SIDES, "value at offset 5": (4,)})
+        three = of_value(leader_epoch=4, sides={**SIDES, "value at offset 5": (4,)})
         assert ended(three, *(line(b, 10) for b in EVERYWHERE)) == AGREED, "the two others differed all the same"
 
     def test_waits_for_a_replica_that_is_away_or_was_not_read_whole(self) -> None:
         none = [shows(1, None), shows(2, None)]
-        assert found(of_key(), *none, silent(3)).verdict is Verdict.PENDING
+        assert found(of_value(), *none, silent(3)).verdict is Verdict.PENDING
         unread = replica(3, key=KeyShown(None, False, complete_from=50))
-        assert found(of_key(), *none, unread).verdict is Verdict.PENDING
+        assert found(of_value(), *none, unread).verdict is Verdict.PENDING
 
     def test_waits_while_others_than_the_one_that_was_asked_last_differ(self) -> None:
         newer, old = record(40, producer_id=-1), record(10, producer_id=-1)
-        assert found(of_key(), shows(1, newer), shows(2, newer), shows(3, old)).verdict is not Verdict.DISMISSED
+        assert found(of_value(), shows(1, newer), shows(2, newer), shows(3, old)).verdict is not Verdict.DISMISSED
 
 
-def of_offset(before: Differed | None) -> Claim:
+def of_record(before: Differed | None) -> Claim:
     known = Recorded(sides=parsed({"record a": (1,), "record b": (2, 3)}), pivot=1, differed=before)
-    base = {"rule": Rule.CONTENT, "broker": NOBODY, "producer_id": -1, "recorded": known}
-    return claim(FindingKind.CONTENT_MISMATCH, **(base | {"transaction_start_offset": -1, "marker_offset": -1}))
+    return of_offset(broker=NOBODY, recorded=known)
 
 
 def holds(broker: int, *, epoch: int = 1, content: str = "aa", key: str = "k") -> ReplicaAnswer:
@@ -117,43 +115,43 @@ def holds(broker: int, *, epoch: int = 1, content: str = "aa", key: str = "k") -
 
 class TestAnOffset:
     def test_at_which_all_hold_the_same_stays_open(self) -> None:
-        assert ended(of_offset(Differed(10, 100)), *(holds(b) for b in EVERYWHERE)) == AGREED
-        assert ended(of_offset(None), *(holds(b) for b in EVERYWHERE)) == AGREED
+        assert ended(of_record(Differed(10, 100)), *(holds(b) for b in EVERYWHERE)) == AGREED
+        assert ended(of_record(None), *(holds(b) for b in EVERYWHERE)) == AGREED
 
     @pytest.mark.parametrize(("epoch", "resolution"), [(5, Resolution.HEALED), (4, Resolution.AGREED)])
     def test_has_healed_where_the_newer_leader_epoch_has_replaced_the_others(
         self, epoch: int, resolution: Resolution
     ) -> None:
         held = [holds(b, epoch=epoch) for b in EVERYWHERE]
-        assert ended(of_offset(Differed(10, 100, 5)), *held)[1] is resolution
+        assert ended(of_record(Differed(10, 100, 5)), *held)[1] is resolution
 
     def test_that_is_held_no_more_is_over_only_where_it_was_of_one_key(self) -> None:
         gone = [replica(b) for b in EVERYWHERE]
-        assert ended(of_offset(Differed(10, 100, one_key=True)), *gone)[1] is Resolution.COMPACTED
-        assert ended(of_offset(Differed(10, 100)), *gone) == AGREED
+        assert ended(of_record(Differed(10, 100, one_key=True)), *gone)[1] is Resolution.COMPACTED
+        assert ended(of_record(Differed(10, 100)), *gone) == AGREED
 
     def test_is_over_once_every_log_begins_above_it(self) -> None:
         above = [replica(b, log_start_offset=11) for b in EVERYWHERE]
-        assert ended(of_offset(Differed(10, 100)), *above)[1] is Resolution.DELETED
-        assert ended(of_offset(Differed(10, 100)), *above[:2], holds(3)) == AGREED
+        assert ended(of_record(Differed(10, 100)), *above)[1] is Resolution.DELETED
+        assert ended(of_record(Differed(10, 100)), *above[:2], holds(3)) == AGREED
 
 
 class TestWhatIsRemembered:
     def test_of_a_key_is_the_newest_record_and_how_far_all_had_come(self) -> None:
         given = answers(shows(1, record(30)), shows(2, None), silent(3))
-        assert differed(of_key(None), given) == Differed(30, 100)
-        assert differed(of_key(Differed(40, 90)), given) == Differed(40, 100)
-        assert differed(of_key(Differed(40, 190)), given) == Differed(40, 190)
+        assert differed(of_value(None), given) == Differed(30, 100)
+        assert differed(of_value(Differed(40, 90)), given) == Differed(40, 100)
+        assert differed(of_value(Differed(40, 190)), given) == Differed(40, 190)
 
     def test_of_an_offset_is_the_epoch_that_replaces_the_others_and_whether_one_key_was_meant(self) -> None:
-        c = of_offset(None)
+        c = of_record(None)
         new, old = holds(1, epoch=5), holds(2, epoch=4, content="bb")
         assert differed(c, answers(new, old)) == Differed(10, 100, 5, one_key=True)
         tie = holds(3, epoch=5, content="cc", key="other")
         assert differed(c, answers(new, old, tie)) == Differed(10, 100, -1, one_key=False)
 
     def test_of_nobody_who_answered_is_what_was_known(self) -> None:
-        assert differed(of_key(Differed(1, 2)), answers(silent(1))) == Differed(1, 2)
+        assert differed(of_value(Differed(1, 2)), answers(silent(1))) == Differed(1, 2)
 
     def test_is_written_with_a_finding_and_read_again(self) -> None:
         known = Recorded(differed=Differed(1, 2, 3, one_key=True))

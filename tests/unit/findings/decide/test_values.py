@@ -9,25 +9,24 @@ import pytest
 
 from parallax.findings.answers import (
     KeyShown,
-    MarkerShown,
     RecordShown,
     ReplicaAnswer,
 )
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Resolution, Verdict, decide
 from parallax.findings.decide.case import shows_deleted
-from parallax.model import NOBODY, FindingKind, Rule
+from parallax.model import NOBODY, FindingKind
 from parallax.sides import Side, parsed
-from tests.unit.findings.decide.answered import PID, answers, claim, outcome_of, record, shows, silent, verdict
-from tests.unit.findings.replies import replica
+from tests.builders.answers import NOTHING, PRODUCER, answers, marker, record, replica, shows, silent
+from tests.builders.claims import of_key
+from tests.unit.findings.decide.answered import outcome_of, verdict
 
 
 def undirected(what: str, showing: set[int], lacking: set[int], *, pivot: int, **fields: Any) -> Claim:
     """A claim that accuses nobody: who shows something at an offset, and who lacks it."""
     sides = {what: tuple(sorted(showing)), f"no {what}": tuple(sorted(lacking))}
-    base = {"rule": Rule.LATEST_VALUE, "broker": NOBODY, "offset": 50, "producer_id": -1, "key_hash_lo": 7}
-    base |= {"transaction_start_offset": -1, "marker_offset": -1, "recorded": Recorded(sides=sides, pivot=pivot)}
-    return claim(FindingKind.VISIBILITY_MISMATCH, **(base | fields))
+    base = {"broker": NOBODY, "offset": 50, "recorded": Recorded(sides=sides, pivot=pivot)}
+    return of_key(FindingKind.VISIBILITY_MISMATCH, **(base | fields))
 
 
 def test_replicas_that_agree_about_a_difference_without_direction_are_not_called_healed() -> None:
@@ -46,15 +45,7 @@ def test_replicas_that_agree_about_a_difference_without_direction_are_not_called
 class TestResurrected:
     """The tombstone of the key was at offset 50; the accused shows a value from before it."""
 
-    c = claim(
-        FindingKind.DELETED_RECORD_RESURRECTED,
-        rule=Rule.LATEST_VALUE,
-        offset=50,
-        producer_id=-1,
-        transaction_start_offset=-1,
-        marker_offset=-1,
-        key_hash_lo=7,
-    )
+    c = of_key(FindingKind.DELETED_RECORD_RESURRECTED, offset=50)
     old = record(30, producer_id=-1)
     tombstone = record(50, producer_id=-1, value_size=-1)
 
@@ -94,7 +85,7 @@ class TestResurrected:
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.DELETED_RECORD_RESURRECTED)
 
     def test_a_tombstone_that_may_be_aborted_accuses_nobody_however_many_deleted_the_key(self) -> None:
-        unsure = undirected("tombstone at offset 50", {3}, {1, 2}, pivot=2, producer_id=PID)
+        unsure = undirected("tombstone at offset 50", {3}, {1, 2}, pivot=2, producer_id=PRODUCER)
         for holder in (shows(3, record(50, "committed", value_size=-1)), shows(3, None)):
             for second in (shows(1, None), shows(1, self.old), silent(1), shows(1, None, last_stable_offset=50)):
                 got = decide(unsure, answers(second, shows(2, self.old), holder))
@@ -106,7 +97,7 @@ class TestResurrected:
                 assert 3 in got.sides[Side.parse("no value")]
 
     def test_a_tombstone_whose_commit_lies_directly_behind_it_was_surely_committed(self) -> None:
-        sure = replace(self.c, producer_id=PID, marker_offset=51)
+        sure = replace(self.c, producer_id=PRODUCER, marker_offset=51)
         got = decide(sure, answers(shows(1, None), shows(2, self.old), shows(3, None)))
         assert (got.kind, got.accused) == (FindingKind.DELETED_RECORD_RESURRECTED, 2)
         further_up = replace(sure, marker_offset=52)
@@ -122,7 +113,7 @@ class TestResurrected:
 
     def test_the_recorded_tombstone_proves_it_while_the_one_that_showed_it_is_away(self) -> None:
         assert outcome_of(self.c, silent(1), shows(2, self.old), shows(3, self.old)) is Verdict.CONFIRMED
-        unsure = replace(self.c, producer_id=PID)
+        unsure = replace(self.c, producer_id=PRODUCER)
         assert outcome_of(unsure, silent(1), shows(2, self.old), shows(3, self.old)) is Verdict.PENDING
 
     def test_a_value_that_all_show_is_lost_where_the_tombstone_is_of_the_log_that_stands_alone(self) -> None:
@@ -137,7 +128,7 @@ class TestResurrected:
             left = replace(shows(2, self.old), epoch_ends={3: end}, epochs_known=frozenset({3}))
             got = decide(c, answers(left))
             assert (got.verdict, got.resolution) == (Verdict.DISMISSED, wanted)
-        for unproven in (replace(self.c, producer_id=PID), replace(self.c, freed=True)):
+        for unproven in (replace(self.c, producer_id=PRODUCER), replace(self.c, freed=True)):
             live_only = unproven.freed
             got = decide(unproven, answers(shows(2, self.old)), live_only=live_only)
             assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.HEALED)
@@ -148,7 +139,7 @@ class TestResurrected:
         assert (got.kind, got.accused) == (FindingKind.DELETED_RECORD_RESURRECTED, 2)
 
     def test_who_still_shows_what_the_claim_deletes_is_reported_though_another_was_asked_last(self) -> None:
-        c = undirected("tombstone at offset 50", {3}, {1, 2}, pivot=1, producer_id=PID)
+        c = undirected("tombstone at offset 50", {3}, {1, 2}, pivot=1, producer_id=PRODUCER)
         got = decide(c, answers(shows(1, None), shows(2, self.old), shows(3, None)))
         assert (got.verdict, got.accused, got.sides[Side.parse("value at offset 30")]) == (
             Verdict.CONFIRMED,
@@ -175,7 +166,7 @@ class TestResurrected:
         [
             (record(50, "undecided", producer_id=-1, value_size=-1), Verdict.DISMISSED),
             (record(50, "undecided", producer_id=-1, value_size=-1, key_hash="9"), Verdict.PENDING),
-            (record(50, "undecided", producer_id=PID, value_size=-1), Verdict.PENDING),
+            (record(50, "undecided", producer_id=PRODUCER, value_size=-1), Verdict.PENDING),
         ],
     )
     def test_one_whose_log_holds_the_tombstone_has_not_missed_it_however_little_it_shows(
@@ -215,16 +206,16 @@ class TestResurrected:
     def test_where_the_tombstone_was_lost_with_its_log_nobody_knows_who_is_right(self, broker: int) -> None:
         same = {50: record(50, key_hash=f"{0:016x}{7:016x}")}
         for fields, kind in (
-            ({"markers": (MarkerShown(50, PID, "commit"),)}, FindingKind.VISIBILITY_MISMATCH),
+            ({"markers": (marker(50, "commit"),)}, FindingKind.VISIBILITY_MISMATCH),
             ({"uncommitted": {50: record(50, key_hash="f" * 32)}}, FindingKind.VISIBILITY_MISMATCH),
             (
-                {"uncommitted": same, "markers": (MarkerShown(51, PID, "commit"),)},
+                {"uncommitted": same, "markers": (marker(51, "commit"),)},
                 FindingKind.DELETED_RECORD_RESURRECTED,
             ),
         ):
             given = [shows(b, self.old if b == 2 else None, **(fields if b == broker else {})) for b in (1, 2, 3)]
             assert verdict(decide(self.c, answers(*given))) == (Verdict.CONFIRMED, kind)
-        still = shows(1, self.tombstone), shows(2, self.old, markers=(MarkerShown(50, PID, "commit"),)), shows(3, None)
+        still = shows(1, self.tombstone), shows(2, self.old, markers=(marker(50, "commit"),)), shows(3, None)
         assert decide(self.c, answers(*still)).accused == NOBODY
 
     def test_a_tombstone_that_the_accused_hides_as_aborted_belongs_to_the_outcome(self) -> None:
@@ -233,22 +224,22 @@ class TestResurrected:
 
     def test_a_hidden_tombstone_that_was_cleaned_is_known_by_the_aborted_list(self) -> None:
         """The value proves it, but the outcome may be about to be reported as the cause of it."""
-        transactional = replace(self.c, producer_id=PID, marker_offset=51)
-        hidden = shows(2, self.old, aborted=((PID, 45),))
+        transactional = replace(self.c, producer_id=PRODUCER, marker_offset=51)
+        hidden = shows(2, self.old, aborted=((PRODUCER, 45),))
         got = decide(transactional, answers(shows(1, None), hidden, shows(3, None)))
         assert (got.verdict, got.accused, got.lone_witness) == (Verdict.CONFIRMED, 2, True)
         without = decide(transactional, answers(shows(1, None), shows(2, self.old), shows(3, None)))
         assert (without.verdict, without.lone_witness) == (Verdict.CONFIRMED, False)
 
     def test_a_value_of_a_transaction_that_the_accused_lists_as_aborted_is_a_difference(self) -> None:
-        value = replace(self.c, producer_id=PID, kind=FindingKind.VISIBILITY_MISMATCH, broker=NOBODY)
+        value = replace(self.c, producer_id=PRODUCER, kind=FindingKind.VISIBILITY_MISMATCH, broker=NOBODY)
         value = replace(value, recorded=Recorded(sides=parsed({"value": (1,), "no value": (2,)}), pivot=2))
-        got = decide(value, answers(shows(1, record(50, "committed")), shows(2, self.old, aborted=((PID, 45),))))
+        got = decide(value, answers(shows(1, record(50, "committed")), shows(2, self.old, aborted=((PRODUCER, 45),))))
         assert (got.verdict, got.accused, got.lone_witness) == (Verdict.CONFIRMED, NOBODY, True)
 
     def test_the_aborted_list_of_a_log_with_an_end_marker_in_its_place_tells_of_no_tombstone(self) -> None:
-        transactional = replace(self.c, producer_id=PID)
-        replaced = shows(2, self.old, aborted=((PID, 45),), markers=(MarkerShown(50, PID, "abort"),))
+        transactional = replace(self.c, producer_id=PRODUCER)
+        replaced = shows(2, self.old, aborted=((PRODUCER, 45),), markers=(marker(50),))
         assert outcome_of(transactional, shows(1, None), replaced, shows(3, None)) is Verdict.CONFIRMED
 
     def test_a_record_of_the_key_that_another_shows_beyond_the_accused_is_waited_for(self) -> None:
@@ -293,7 +284,7 @@ class TestResurrected:
         self, shown: RecordShown | None, newest: int, wanted: Resolution
     ) -> None:
         # The tombstone at 50 is surely committed: its COMMIT lies directly behind it. At 70 lies an aborted record.
-        c = replace(self.c, producer_id=PID, marker_offset=51)
+        c = replace(self.c, producer_id=PRODUCER, marker_offset=51)
         alike = [replica(b, key=KeyShown(shown, True, newest)) for b in (1, 2, 3)]
         got = decide(c, answers(*alike), live_only=True)
         assert (got.verdict, got.resolution) == (Verdict.DISMISSED, wanted)
@@ -308,13 +299,13 @@ class TestWhereATombstoneLies:
     def test_a_committed_value_proves_the_claim_only_if_it_is_the_one_that_surely_committed(
         self,
     ) -> None:
-        c = replace(TestResurrected.c, producer_id=PID, marker_offset=51, kind=FindingKind.RECORD_MISSING)
+        c = replace(TestResurrected.c, producer_id=PRODUCER, marker_offset=51, kind=FindingKind.RECORD_MISSING)
         for offset, accused in ((50, 2), (60, NOBODY)):
             deleted = shows(1, record(offset, "committed", value_size=-1))
             got = decide(c, answers(deleted, shows(2, self.old)))
             assert (got.verdict, got.accused, got.lone_witness) == (Verdict.CONFIRMED, accused, accused == NOBODY)
 
-    @pytest.mark.parametrize(("producer", "lone"), [(-1, False), (0, True), (PID, True)])
+    @pytest.mark.parametrize(("producer", "lone"), [(-1, False), (0, True), (PRODUCER, True)])
     def test_a_difference_that_hangs_on_one_of_a_transaction_may_be_a_matter_of_its_outcome(
         self, producer: int, lone: bool
     ) -> None:
@@ -352,15 +343,7 @@ class TestWhereATombstoneLies:
 class TestVisibilityMismatch:
     """Accused of showing a value that others lack; no tombstone is known."""
 
-    c = claim(
-        FindingKind.VISIBILITY_MISMATCH,
-        rule=Rule.LATEST_VALUE,
-        offset=30,
-        producer_id=-1,
-        transaction_start_offset=-1,
-        marker_offset=-1,
-        key_hash_lo=7,
-    )
+    c = of_key(FindingKind.VISIBILITY_MISMATCH, offset=30)
     value = record(30, producer_id=-1)
 
     def test_a_value_that_another_past_it_does_not_show_is_confirmed(self) -> None:
@@ -470,15 +453,7 @@ class TestVisibilityMismatch:
 
 
 class TestRecordMissing:
-    c = claim(
-        FindingKind.RECORD_MISSING,
-        rule=Rule.LATEST_VALUE,
-        offset=50,
-        producer_id=-1,
-        transaction_start_offset=-1,
-        marker_offset=-1,
-        key_hash_lo=7,
-    )
+    c = of_key(FindingKind.RECORD_MISSING, offset=50)
     value = record(50, producer_id=-1)
 
     def test_a_value_that_only_the_accused_lacks_accuses_nobody_for_a_tombstone_may_be_lost(self) -> None:
@@ -522,7 +497,7 @@ class TestRecordMissing:
         committed = record(50, "committed")
         got = decide(self.c, answers(shows(1, committed), shows(2, record(30)), shows(3, committed)))
         assert (got.kind, got.accused) == (FindingKind.RECORD_MISSING, 2)  # the claim's own is a plain record
-        unsure = replace(self.c, producer_id=PID)
+        unsure = replace(self.c, producer_id=PRODUCER)
         got = decide(unsure, answers(shows(1, committed), shows(2, record(30)), shows(3, committed)))
         assert (got.kind, got.accused) == (FindingKind.VISIBILITY_MISMATCH, NOBODY)
         assert got.lone_witness
@@ -549,7 +524,7 @@ class TestRecordMissing:
         for third in (silent(3), shows(3, None), shows(3, committed)):
             assert decide(self.c, answers(shows(1, committed), shows(2, None), third)).lone_witness
         deletion, old = record(50, "committed", value_size=-1), record(30, producer_id=-1)
-        unsure = replace(self.c, producer_id=PID)
+        unsure = replace(self.c, producer_id=PRODUCER)
         assert decide(unsure, answers(shows(1, deletion), shows(2, old), shows(3, old))).lone_witness
         assert not decide(self.c, answers(shows(1, self.value), shows(2, None), silent(3))).lone_witness
 
@@ -638,7 +613,7 @@ class TestRecordMissing:
     def test_an_accused_that_was_read_down_to_the_record_lacks_it(self, read_from: int, found: Verdict) -> None:
         partly = replica(2, key=KeyShown(None, False, complete_from=read_from))
         tombstone = shows(1, record(60, value_size=-1))
-        assert outcome_of(self.c, shows(1, self.value), replace(partly, key=KeyShown(None, True))) is Verdict.CONFIRMED
+        assert outcome_of(self.c, shows(1, self.value), replace(partly, key=NOTHING)) is Verdict.CONFIRMED
         assert (outcome_of(self.c, shows(1, self.value), partly) is Verdict.PENDING) is (found is Verdict.PENDING)
         assert outcome_of(self.c, tombstone, partly) is (Verdict.DISMISSED if read_from == 50 else Verdict.PENDING)
 
@@ -647,8 +622,8 @@ class TestRecordMissing:
         [
             ({}, KeyShown(None, False, complete_from=50), Verdict.DISMISSED),
             ({}, KeyShown(None, False, complete_from=51), Verdict.PENDING),
-            ({"last_stable_offset": 51}, KeyShown(None, True), Verdict.DISMISSED),
-            ({"last_stable_offset": 50}, KeyShown(None, True), Verdict.PENDING),
+            ({"last_stable_offset": 51}, NOTHING, Verdict.DISMISSED),
+            ({"last_stable_offset": 50}, NOTHING, Verdict.PENDING),
             ({}, KeyShown(None, True, 99), Verdict.DISMISSED),
             ({}, KeyShown(None, True, 100), Verdict.PENDING),
         ],

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from parallax.findings.answers import MarkerShown, ReplicaAnswer
+from parallax.findings.answers import ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Verdict, decide
-from parallax.model import NOBODY, FindingKind, Rule
+from parallax.model import NOBODY, FindingKind
 from parallax.sides import parsed
-from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, record, shows, silent
-from tests.unit.findings.replies import replica
+from tests.builders.answers import OPEN, PRODUCER, answers, holding, marker, record, replica, shows, silent
+from tests.builders.claims import claim, of_key
 
 EPOCH = 4
 """In which the marker, or the tombstone, was shown."""
@@ -50,8 +50,8 @@ class TestTransaction:
         ("place", "counts"),
         [
             ({"uncommitted": {20: record(20)}}, False),
-            ({"markers": (MarkerShown(20, PID + 1, "commit"),)}, False),
-            ({"markers": (MarkerShown(20, PID, "commit"),)}, True),
+            ({"markers": (marker(20, "commit", PRODUCER + 1),)}, False),
+            ({"markers": (marker(20, "commit"),)}, True),
         ],
         ids=["a record", "another's marker", "the marker"],
     )
@@ -90,7 +90,7 @@ class TestTransaction:
     def test_one_that_shows_the_truncated_marker_does_not_accuse_who_holds_the_transaction_open(self) -> None:
         c = replace(self.c, kind=FindingKind.MARKER_MISSING)
         accused = replica(2, open_transactions=OPEN, uncommitted={20: record(20)}, **self.standing)
-        ended = replica(1, markers=(MarkerShown(20, PID, "commit"),), **self.standing)
+        ended = replica(1, markers=(marker(20, "commit"),), **self.standing)
         assert self.judged(c, ended, accused, silent(3)).verdict is Verdict.PENDING
         assert self.judged(c, replica(1, **self.standing), accused, silent(3)).verdict is Verdict.CONFIRMED
 
@@ -110,16 +110,7 @@ class TestTransaction:
 
 
 class TestValue:
-    tombstone = claim(
-        FindingKind.DELETED_RECORD_RESURRECTED,
-        rule=Rule.LATEST_VALUE,
-        offset=50,
-        producer_id=-1,
-        transaction_start_offset=-1,
-        marker_offset=-1,
-        key_hash_lo=7,
-        recorded=Recorded(leader_epoch=EPOCH),
-    )
+    tombstone = of_key(FindingKind.DELETED_RECORD_RESURRECTED, offset=50, recorded=Recorded(leader_epoch=EPOCH))
     differs = replace(
         tombstone,
         kind=FindingKind.VISIBILITY_MISMATCH,
@@ -138,7 +129,7 @@ class TestValue:
     @pytest.mark.parametrize(("end", "accused"), [(60, NOBODY), (61, 2)])
     def test_a_tombstone_that_another_shows(self, end: int, accused: int) -> None:
         shown = record(60, producer_id=-1, value_size=-1, leader_epoch=EPOCH)
-        c = replace(self.tombstone, recorded=Recorded(), producer_id=PID)
+        c = replace(self.tombstone, recorded=Recorded(), producer_id=PRODUCER)
         got = decide(c, answers(shows(1, shown), self.old(2, end), shows(3, shown)))
         assert (got.verdict, got.accused) == (Verdict.CONFIRMED, accused)
 

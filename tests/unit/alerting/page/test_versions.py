@@ -11,7 +11,7 @@ from parallax.alerting.page.versions import Versions, as_asked, of_evidence, off
 from parallax.model import IsolationLevel
 from parallax.replica.at_offset import AtOffset, Held, Record, Served
 from parallax.replica.types import Watermarks
-from tests import samples
+from tests.builders.findings import finding
 
 MARKS = {"log_start_offset": 0, "log_end_offset": 100, "last_stable_offset": 100, "asked": [17]}
 
@@ -24,7 +24,7 @@ def record(offset: int = 17, **more: Any) -> dict[str, Any]:
 def shown(replicas: dict[str, Any], **more: Any) -> list[Versions]:
     evidence = {"leader": 1, "replicas": {b: MARKS | a for b, a in replicas.items()}}
     fields = {name: more.pop(name) for name in ("marker_offset",) if name in more}
-    return of_evidence(samples.finding("f", evidence=json.dumps(evidence | more), **fields))[0]
+    return of_evidence(finding(evidence=json.dumps(evidence | more), **fields))[0]
 
 
 def row(versions: Versions, name: str) -> list[tuple[str, str]]:
@@ -82,14 +82,14 @@ def test_records_that_nobody_can_read_any_more_are_said_to_be_with_what_had_been
 
 def test_of_many_offsets_some_are_shown_and_the_others_counted() -> None:
     evidence = {"replicas": {"1": MARKS | {"committed": [record(offset) for offset in range(40)]}}}
-    found, more = of_evidence(samples.finding("f", evidence=json.dumps(evidence)))
+    found, more = of_evidence(finding(evidence=json.dumps(evidence)))
     assert (len(found), more) == (6, 34)
 
 
 def test_an_incident_shows_some_of_its_members() -> None:
     replicas = {"1": MARKS | {"key": {"visible": record(), "complete": True}}}
     proofs = [{"offset": n, "key": f"key {n}", "replicas": replicas} for n in range(8)]
-    incident = samples.finding("f", suspect_id="", evidence=json.dumps({"proofs": proofs}))
+    incident = finding(suspect_id="", evidence=json.dumps({"proofs": proofs}))
     found, more = of_evidence(incident)
     assert [one.title for one in found[:2]] == ["Newest record of the key key 0", "Newest record of the key key 1"]
     assert (len(found), more, offsets_of(incident)) == (6, 2, [0, 1, 2, 3, 4, 5])
@@ -99,7 +99,7 @@ def test_evidence_of_odd_form_is_shown_as_far_as_it_goes() -> None:
     odd = record(value_size="many", timestamp="then", leader_epoch=None, asked="x")
     (one,) = shown({"1": {"committed": [odd]}}, recorded={"records": {"1": 5}}, coordinator=7)
     assert row(one, "what is there") == [("a record", "")]
-    assert of_evidence(samples.finding("f")) == ([], 0)
+    assert of_evidence(finding()) == ([], 0)
 
 
 def asked(value: bytes | None, **more: Any) -> AtOffset:

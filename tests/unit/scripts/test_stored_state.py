@@ -28,7 +28,7 @@ from parallax.source.schema import VIEW
 from parallax.views.hash_key import hash_key, name_of
 from parallax.views.tables import PROGRESS, VIEWS, create_tables, rust_uri
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ARCHIVES = sorted((ROOT / "tests" / "stored").glob("*.tar.xz"))
 LARGEST = 300_000
 

@@ -31,8 +31,9 @@ from parallax.findings.table import (
 )
 from parallax.model import NOBODY, FindingKind, FindingStatus
 from parallax.sides import parsed
-from tests.unit.findings.events import EVENT
-from tests.unit.findings.floods import ALONE, DIFFERS, NONE, Flood, answers, everywhere, flood, healthy, lost, shown
+from tests.builders.answers import NOTHING, newest
+from tests.builders.findings import EVENT
+from tests.unit.findings.floods import ALONE, DIFFERS, Flood, everywhere, flood, healthy, lost, values
 from tests.unit.findings.lives import RECHECK_S, Life, deleted, old_value, value
 from tests.unit.findings.transactions import flood as transactions_flood
 from tests.unit.findings.transactions import healed
@@ -211,7 +212,7 @@ def undirected(key: int) -> Claim:
 
 
 def differing(claim: Claim) -> Answers:
-    return answers(claim, NONE, shown(claim.offset))
+    return values(NOTHING, newest(claim.offset))
 
 
 def _lives() -> list[Life]:

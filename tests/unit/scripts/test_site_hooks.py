@@ -13,7 +13,7 @@ import yaml
 from parallax.shipped import REPOSITORY, linked
 from tests.scripts import script_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HOOKS = script_of("site_hooks")
 
 

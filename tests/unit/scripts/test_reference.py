@@ -12,7 +12,7 @@ from parallax.replica.options import OPTIONS
 from parallax.shipped import Choices, configuration
 from tests.scripts import script_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 reference = script_of("reference")
 
 

@@ -15,7 +15,8 @@ from parallax.alerting.server import MetricsServer, MetricsServerError
 from parallax.alerting.state import MonitorState
 from parallax.config import AlertingSettings
 from parallax.findings.happenings import FindingsStatus
-from tests.unit.alerting.reported import Clock, Report, coverage
+from tests.builders.clock import Clock
+from tests.unit.alerting.reported import Report, in_part
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def test_another_path_is_not_found(server: MetricsServer) -> None:
 
 def test_health_follows_end_to_end_progress(server: MetricsServer, state: MonitorState, clock: Clock) -> None:
     assert problems(server) == (503, ["nothing has been compared yet"])
-    state.update_coverage([coverage(compared_at=int(clock.now * 1000))])
+    state.update_coverage([in_part(compared_at=int(clock.now * 1000))])
     assert problems(server) == (200, [])
     clock.now += STALE_S + 1
     assert problems(server) == (503, ["nothing has been compared for 2.0 min"])
@@ -86,7 +87,7 @@ def test_a_job_that_does_not_compare_yet_is_live_all_the_same(server: MetricsSer
 def test_health_names_a_query_that_is_down_and_findings_that_cannot_be_kept(
     server: MetricsServer, state: MonitorState, clock: Clock
 ) -> None:
-    state.update_coverage([coverage(compared_at=int(clock.now * 1000))])
+    state.update_coverage([in_part(compared_at=int(clock.now * 1000))])
     state.update_query(Report(up=False))
     state.update_findings(FindingsStatus(error="no space left"))
     assert problems(server) == (503, ["query compare is down", "findings: no space left"])

@@ -18,8 +18,8 @@ from parallax.findings.report import print_explanation, print_finding
 from parallax.findings.table import FindingsTable
 from parallax.model import NOBODY, FindingKind, FindingStatus
 from parallax.shell import ANYWHERE, Shell
-from tests.unit.findings.events import EVENT
-from tests.unit.findings.explained import PROVEN, assigned_as, finding, index_wrong
+from tests.builders.findings import EVENT
+from tests.unit.findings.explained import PROVEN, assigned_as, explained, index_wrong
 
 SERVERS = "kafka-1.example.org:9092,kafka-2.example.org:9092"
 CONFIG = "conf/night shift's.yaml"
@@ -80,7 +80,7 @@ def pasted(tmp_path: Path) -> Pasted:
     return Pasted(tmp_path)
 
 
-ACCUSED_LEADS = assigned_as(finding(PROVEN, leader=2, exposed=True), [2, 3, 1])
+ACCUSED_LEADS = assigned_as(explained(PROVEN, leader=2, exposed=True), [2, 3, 1])
 
 
 def test_the_repair_moves_leadership_drops_the_copy_gives_a_new_one_and_puts_the_order_back(pasted: Pasted) -> None:
@@ -103,13 +103,13 @@ def test_the_repair_moves_leadership_drops_the_copy_gives_a_new_one_and_puts_the
 
 MANY = [
     ACCUSED_LEADS,
-    finding(PROVEN),
-    finding({"no value": [1], "value at offset 9": [3], "value at offset 0": [2]}),
-    finding(PROVEN, broker=NOBODY, kind=FindingKind.VISIBILITY_MISMATCH),
-    finding(PROVEN, status=FindingStatus.SPREAD),
-    finding(PROVEN, status=FindingStatus.UNSETTLED),
-    finding({}, kind=FindingKind.LOG_HEAD_MISSING, leader=2, exposed=True),
-    finding({}, kind=FindingKind.READ_COMMITTED_FROZEN, status=FindingStatus.SPREAD),
+    explained(PROVEN),
+    explained({"no value": [1], "value at offset 9": [3], "value at offset 0": [2]}),
+    explained(PROVEN, broker=NOBODY, kind=FindingKind.VISIBILITY_MISMATCH),
+    explained(PROVEN, status=FindingStatus.SPREAD),
+    explained(PROVEN, status=FindingStatus.UNSETTLED),
+    explained({}, kind=FindingKind.LOG_HEAD_MISSING, leader=2, exposed=True),
+    explained({}, kind=FindingKind.READ_COMMITTED_FROZEN, status=FindingStatus.SPREAD),
     assigned_as(index_wrong({"aborted": [1, 3], "committed": [2]}, 1, leader=2, exposed=True), [2, 3, 1]),
 ]
 

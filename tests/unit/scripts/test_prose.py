@@ -6,7 +6,7 @@ import pytest
 
 from tests.scripts import script_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 prose = script_of("prose")
 TEXTS = prose.documents()
 SHORT = "Parallax reads every replica. "
