@@ -27,6 +27,7 @@ from parallax.lab.cluster import Cluster
 from parallax.lab.traffic import PlainProducer
 from parallax.lab.view import read_replica
 from parallax.lab.waiting import until
+from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from tests.e2e.accused import accused
 
@@ -191,3 +192,44 @@ def test_a_reassignment_that_somebody_else_asks_for_stops_it(
     left = repair("undo", known["id"], "-c", config, "--format", "json")
     assert (left.exit_code, ends(left)) == (1, "stopped"), "what somebody else has asked for stays"
     assert state(client, topic) == ([1], 1)
+
+
+def lead(*words: object) -> Result:
+    return CliRunner().invoke(app, ["lead", *map(str, words)])
+
+
+def test_leadership_is_moved_from_a_wrong_replica_and_no_election_brings_it_back(
+    kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
+) -> None:
+    filled(kafka, topic, [3, 1, 2])
+    until(lambda: state(client, topic) == ([3, 1, 2], 3), "broker 3 to lead")
+    config = settings(kafka, tmp_path, accused(topic, 3, 3, [3, 1, 2], offset=NOT_REACHED))
+    before = lead(topic, "-c", config)
+    assert (before.exit_code, "Broker 3 leads, and must not." in before.stdout) == (1, True), before.output
+    file, steps = planned(config, "--lead")
+    assert moves(steps) == [("lead", [1, 2, 3])]
+    done = repair("run", file, "-c", config, "--yes", "--format", "json")
+    assert (done.exit_code, ends(done)) == (0, "over"), done.output
+    assert state(client, topic) == ([1, 2, 3], 1)
+    assert client.elect(TopicPartition(topic, 0)), "what a controller does by itself every five minutes"
+    assert state(client, topic) == ([1, 2, 3], 1)
+    (shown,) = json.loads(lead(topic, "-c", config, "--format", "json").stdout)
+    assert (shown["leader"], shown["warnings"]) == (1, [])
+    assert [one["may_lead"] for one in shown["replicas"]] == ["unknown", "unknown", "unsafe"], "nobody watches"
+    again = repair("plan", "aaaa", "-c", config, "--lead")
+    assert (again.exit_code, "Broker 3 comes last already." in again.stdout) == (0, True), again.output
+
+
+def test_an_election_that_would_bring_a_wrong_replica_back_is_foreseen(
+    kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
+) -> None:
+    filled(kafka, topic, [1, 3, 2])
+    client.reassign(TopicPartition(topic, 0), [3, 1, 2])
+    until(lambda: state(client, topic)[0] == [3, 1, 2], "the order to be changed")
+    config = settings(kafka, tmp_path, accused(topic, 3, 1, [3, 1, 2], offset=NOT_REACHED))
+    (shown,) = json.loads(lead(topic, "-c", config, "--format", "json").stdout)
+    assert (shown["leader"], shown["preferred_election_moves_to"]) == (1, 3)
+    file, steps = planned(config, "--lead")
+    assert moves(steps) == [("lead", [1, 2, 3])]
+    done = repair("run", file, "-c", config, "--yes", "--format", "json")
+    assert (done.exit_code, state(client, topic)) == (0, ([1, 2, 3], 1)), done.output

@@ -576,7 +576,11 @@ def test_what_is_held_and_nothing_puts_back_is_named_with_the_command(
     ("may", "result", "text"),
     [
         (MayRepair(mark=True, move=True), Result.FINE, "repair.mode is on, and it has its rights on the cluster."),
-        (MayRepair(mark=True, move=False), Result.NOTE, "for copies ALTER on the cluster is missing"),
+        (
+            MayRepair(mark=True, move=False),
+            Result.NOTE,
+            "to copy, or to move leadership, ALTER on the cluster is missing",
+        ),
         (MayRepair(mark=False, move=False), Result.WRONG, "ALTER (or CLUSTER_ACTION) on the cluster is missing"),
         (None, Result.UNKNOWN, "grant DESCRIBE on the cluster as well"),
     ],

@@ -229,6 +229,11 @@ class Coverage:
         """The topic and partition that the coverage is of."""
         return TopicPartition(self.topic, self.partition)
 
+    @property
+    def begins_apart(self) -> bool:
+        """Whether the logs begin at different offsets now; an empty log begins nowhere."""
+        return len({b.log_start_offset for b in self.brokers if 0 <= b.log_start_offset < b.log_end_offset}) > 1
+
     def unknown_for(self, reason: UnknownReason) -> tuple[int, int]:
         """By view, how many offsets have no verdict for one reason."""
         return self.unknown.get(reason, (0, 0))

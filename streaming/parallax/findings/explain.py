@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from parallax.findings import leading
 from parallax.findings.decide import Resolution
 from parallax.findings.finding import Finding, asked_at, evidence_of, has_spread, is_blocking, is_unsettled, leans_on
 from parallax.findings.grounds import Grounds, Leads, are, grounds_of, in_words, one_of
@@ -34,6 +35,7 @@ class Explanation:
         now: what consumers see now.
         after: what they see after another replica is elected leader.
         right: which replicas the evidence proves right, and about which it says nothing.
+        may_lead: which replicas must not lead by the findings, and the command that shows what else counts.
         look: the command that shows, on each broker, what the finding is about.
         steps: what to do, in order.
         away: assignment without the accused, as kafka-reassign-partitions.sh reads it; None where it is no repair.
@@ -46,6 +48,7 @@ class Explanation:
     now: str
     after: str
     right: str
+    may_lead: str
     look: str
     steps: tuple[Step, ...]
     away: str | None
@@ -61,6 +64,7 @@ def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANY
         others: the last events of other findings; those about the same partition that are not over count.
         shell: how printed commands name the cluster and the job.
     """
+    others = list(others)
     known = grounds_of(finding, others, shell)
     repair = known.repair
     is_kept = known.is_of_the_index or repair is None or repair.leaves_one
@@ -70,6 +74,7 @@ def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANY
         now=f"{_now(known)}{_blocked(finding)}" if finding.stands else _over(finding),
         after=_after(known) if finding.stands else "",
         right=_right(known) if finding.stands else "",
+        may_lead=leading.said(finding, others, shell) if finding.stands else "",
         look=show_record(finding, shell),
         steps=steps(known) if finding.stands else (),
         away=None if is_kept or repair is None else repair.as_json(Purpose.DROP),

@@ -243,7 +243,7 @@ def print_explanation(
         if heading == TO_DO:
             _print_steps(explained.steps, shown)
         else:
-            shown.print(Text(text), soft_wrap=heading == LOOK)
+            shown.print(Text(text), soft_wrap=heading in (LOOK, MAY_LEAD))
         shown.print()
     if not shell.is_known:
         shown.print(Text("HOST:9092 and CONFIG stand for the cluster and the settings file: -c CONFIG fills them in."))
@@ -263,6 +263,7 @@ REPAIRS = "On record about repairs"
 
 OVER = "It is over. Each line says what the replicas showed when they were asked for it."
 """Heads the events of a finding that is over: all but the last were written before it ended."""
+MAY_LEAD = "Who may lead"
 LOOK = "See the record on each broker"
 TO_DO = "What to do"
 
@@ -276,6 +277,7 @@ def sections(explained: Explanation, on_record: Facts = NO_FACTS) -> list[tuple[
         ("What consumers see now", explained.now),
         ("After an election", explained.after),
         ("Who is right", explained.right),
+        (MAY_LEAD, explained.may_lead),
         (LOOK, explained.look),
         (TO_DO, steps),
         (ON_RECORD, "\n".join(on_record.absences)),
