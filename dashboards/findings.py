@@ -79,8 +79,7 @@ class FindingAlerts(Alerts):
                 "keeps it from leading.",
                 (
                     f"The next election of {WHERE}{FOR} would have made a wrong replica the leader",
-                    "The order of the replicas or who leads has changed, or nothing is known against it any more: "
-                    "`parallax lead {{ $labels.topic }} -c CONFIG`.",
+                    "Who comes first or who leads has changed, or nothing is known against that replica any more.",
                 ),
             ),
             self._alert(

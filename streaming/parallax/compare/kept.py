@@ -23,7 +23,7 @@ class Kept:
 
     Attributes:
         at: when that was, seconds since 1970 UTC; None where nothing was compared yet.
-        coverage: by partition; without those of which nothing was observed yet.
+        coverage: by partition; a partition of which nothing was observed yet is left out.
     """
 
     at: float | None = None

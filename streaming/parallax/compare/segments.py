@@ -324,7 +324,7 @@ class Store:
             raise StateGoneError("the comparison's state is not there; it is rebuilt from the tables") from error
 
     def newest(self) -> tuple[Manifest, float] | None:
-        """Read the manifest that was written last, beside a comparison that may run.
+        """Read the manifest that was written last, even while a comparison runs.
 
         Returns:
             The manifest, and when it was written, seconds since 1970 UTC; None where there is none.

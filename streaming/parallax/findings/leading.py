@@ -1,7 +1,7 @@
 """Which replicas of a partition may lead: safe, unsafe or unknown, each with why. Pure.
 
 A leader's log is what consumers read, and what every new copy is made of. So a replica that a finding proves wrong must
-not lead. One is safe only if every finding of the partition that stands proves it right, and nothing else is in doubt.
+not lead. One is safe only if every open finding of the partition proves it right, and nothing else is in doubt.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def said(finding: Finding, others: Iterable[Finding], shell: Shell) -> str:
     What all replicas share does not count: no election changes it.
 
     Args:
-        finding: one that stands; its evidence names the replicas.
+        finding: it is not over; its evidence names the replicas.
         others: the last events of other findings.
         shell: how the command names the job.
     """

@@ -59,7 +59,7 @@ class Sides:
 
 
 def sides(
-    look: Look, left: Collection[Claim], said: Said, told: Collection[tuple[int, int]] = ()
+    look: Look, left: Collection[Claim], said: Said, known: Collection[tuple[int, int]] = ()
 ) -> tuple[Sides | None, list[str]]:
     """Return who is wrong and who is right, and in sentences why that is not known by some findings.
 
@@ -67,9 +67,9 @@ def sides(
         look: at the partition, with what the replicas show where the findings say that they differ.
         left: the claims that count.
         said: what a person says.
-        told: transactions of which something else says why they cannot be repaired.
+        known: transactions of which something else says why they cannot be repaired.
     """
-    lacking = [(one, one.lacks(said.right)) for one in left if one.transaction not in told or said.right is not None]
+    lacking = [(one, one.lacks(said.right)) for one in left if one.transaction not in known or said.right is not None]
     missing = [f"Finding {one.finding}: {text}." for one, text in lacking if text]
     joint = together(left, said.right)
     if joint is None:
