@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 import yaml
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ConfluentPartition
 from kafka import TopicPartition as KafkaPythonPartition
 from kafka.admin import KafkaAdminClient
 from typer.testing import CliRunner, Result
@@ -233,3 +235,26 @@ def test_an_election_that_would_bring_a_wrong_replica_back_is_foreseen(
     assert moves(steps) == [("lead", [1, 2, 3])]
     done = repair("run", file, "-c", config, "--yes", "--format", "json")
     assert (done.exit_code, state(client, topic)) == (0, ([1, 2, 3], 1)), done.output
+
+
+def test_which_groups_are_past_what_is_wrong_is_asked_of_their_coordinators(
+    kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
+) -> None:
+    filled(kafka, topic, [3, 1, 2])
+    config = settings(kafka, tmp_path, accused(topic, 3, 3, [3, 1, 2], offset=10))
+    for group, at in (("behind", 4), ("past", 18)):
+        options = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": f"{topic}-{group}"}
+        with closing(Consumer(options)) as consumer:
+            consumer.commit(offsets=[ConfluentPartition(topic, 0, at)], asynchronous=False)
+    assert client.may_describe_groups(), "no authorizer asks for it"
+    asked = CliRunner().invoke(app, ["findings", "readers", "aaaa", "-c", str(config), "--format", "json"])
+    assert asked.exit_code == 0, asked.output
+    found = json.loads(asked.stdout)
+    assert [(one["group"], one["committed_offset"], one["came"]) for one in found["groups"]] == [
+        (f"{topic}-behind", 4, "not_yet"),
+        (f"{topic}-past", 18, "past"),
+    ]
+    assert found["unknown"] == []
+    page = tmp_path / "report.html"
+    made = CliRunner().invoke(app, ["report", "aaaa", "-o", str(page), "-c", str(config)])
+    assert (made.exit_code, f"Group {topic}-past is past it" in page.read_text()) == (0, True), made.output

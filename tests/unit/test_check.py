@@ -50,6 +50,7 @@ class Client:
     may_alter = True
     of_brokers: Mapping[str, str] | ReplicaError = MappingProxyType({})
     may_mark: MayRepair | None = MayRepair(mark=True, move=True)
+    may_see_groups = True
     tells_space = True
     answers: Mapping[tuple[str, int], str | ReplicaError] = {("one", 9092): "abc"}
 
@@ -64,6 +65,9 @@ class Client:
 
     def may_repair(self) -> MayRepair | None:
         return self.may_mark
+
+    def may_describe_groups(self) -> bool:
+        return self.may_see_groups
 
     def metadata(self, topics: Sequence[str] | None = None, **_: Any) -> dict[str, TopicMetadata]:
         return {name: TopicMetadata(name, "A", {0: self.hosts}) for name in topics or ["orders", "__consumer_offsets"]}
@@ -146,6 +150,7 @@ def test_everything_that_is_fine_is_said_once(monkeypatch: pytest.MonkeyPatch, s
         "broker 1",
         "broker 2",
         "log directories",
+        "consumer groups",
         "topic orders",
     ]
     notes = {about for about, line in found.items() if line.result is Result.NOTE}
@@ -591,6 +596,15 @@ def test_the_right_of_repairs_is_named_where_they_are_on(
     monkeypatch.setattr(module, "ReplicaClient", type("Cluster", (Client,), {"may_mark": may}))
     (said,) = [line for line in check(of(tmp_path, repair={"mode": "on"})) if line.about == "repair"]
     assert (said.result, text in said.text) == (result, True), said
+
+
+@pytest.mark.parametrize(("may", "result"), [(True, Result.FINE), (False, Result.NOTE)])
+def test_the_right_to_see_who_has_read_what_is_wrong_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, may: bool, result: Result
+) -> None:
+    monkeypatch.setattr(module, "ReplicaClient", type("Cluster", (Client,), {"may_see_groups": may}))
+    (said,) = [line for line in check(of(tmp_path)) if line.about == "consumer groups"]
+    assert (said.result, "DESCRIBE on consumer groups is not granted" in said.text) == (result, not may)
 
 
 def test_of_repairs_that_are_off_nothing_is_asked_and_one_that_has_stopped_is_named(

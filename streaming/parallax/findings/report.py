@@ -36,10 +36,14 @@ class Facts:
     Attributes:
         absences: of the replicas of its partition.
         repairs: what repairs did about it.
+        led: when a wrong replica led, and what consumers could read there.
+        readers: how far consumer groups have come; empty where nobody asked.
     """
 
     absences: tuple[str, ...] = ()
     repairs: tuple[str, ...] = ()
+    led: tuple[str, ...] = ()
+    readers: tuple[str, ...] = ()
 
 
 NO_FACTS = Facts()
@@ -234,7 +238,7 @@ def print_explanation(
     explained = replace(explain(finding, known.values(), shell), runbook=runbook_of(finding, runbook))
     if output == "json":
         facts = on_record(finding)
-        beside = {"on_record": list(facts.absences), "repairs": list(facts.repairs)}
+        beside = {"on_record": list(facts.absences), "repairs": list(facts.repairs), "led": list(facts.led)}
         _print_json({"finding_id": finding.finding_id, **asdict(explained), **beside}, stream)
         return
     shown = console(stream, highlight=False)
@@ -259,6 +263,7 @@ def _print_steps(steps: Sequence[Step], shown: Console) -> None:
 
 ON_RECORD = "On record about absences, which prove nothing about who is right"
 REPAIRS = "On record about repairs"
+LED = "Who may have read it"
 
 
 OVER = "It is over. Each line says what the replicas showed when they were asked for it."
@@ -280,6 +285,7 @@ def sections(explained: Explanation, on_record: Facts = NO_FACTS) -> list[tuple[
         (MAY_LEAD, explained.may_lead),
         (LOOK, explained.look),
         (TO_DO, steps),
+        (LED, "\n".join([*on_record.led, *on_record.readers])),
         (ON_RECORD, "\n".join(on_record.absences)),
         ("More", explained.runbook),
     ]
