@@ -258,3 +258,23 @@ def test_which_groups_are_past_what_is_wrong_is_asked_of_their_coordinators(
     page = tmp_path / "report.html"
     made = CliRunner().invoke(app, ["report", "aaaa", "-o", str(page), "-c", str(config)])
     assert (made.exit_code, f"Group {topic}-past is past it" in page.read_text()) == (0, True), made.output
+
+
+def test_a_broker_whose_restart_would_make_a_wrong_replica_the_leader_is_not_to_be_restarted(
+    kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
+) -> None:
+    filled(kafka, topic, [1, 3, 2])
+    until(lambda: state(client, topic) == ([1, 3, 2], 1), "broker 1 to lead")
+    config = settings(kafka, tmp_path, accused(topic, 3, 1, [1, 3, 2], offset=NOT_REACHED))
+
+    def roll(broker: int) -> tuple[int, str]:
+        done = CliRunner().invoke(app, ["roll", str(broker), "-c", str(config), "--format", "json"])
+        (one,) = json.loads(done.stdout)["partitions"]
+        return done.exit_code, one["may_restart"]
+
+    assert roll(1) == (1, "unsafe"), "broker 3 would lead"
+    assert roll(2) == (3, "unknown"), "no job watches"
+    file, steps = planned(config, "--lead")
+    assert moves(steps) == [("lead", [1, 2, 3])]
+    assert repair("run", file, "-c", config, "--yes").exit_code == 0
+    assert roll(1) == (3, "unknown"), "broker 2 would lead"

@@ -49,6 +49,7 @@ def completed(home: Path, *words: str) -> list[str]:
                 "report",
                 "guard",
                 "lead",
+                "roll",
                 "repair",
                 "storage",
                 "lab",

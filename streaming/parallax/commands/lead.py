@@ -1,4 +1,4 @@
-"""``parallax lead``: who may lead the partitions of a topic."""
+"""``parallax lead`` and ``parallax roll``: who may lead, and whether a broker may be restarted now."""
 
 from __future__ import annotations
 
@@ -31,3 +31,23 @@ def lead(
         typer.echo("\n".join(in_words(one, shell) for one in found))
     if code := exit_code(found):
         raise typer.Exit(code)
+
+
+@one_line_errors
+def roll(
+    broker: Annotated[int, typer.Argument(min=0, help="Its id.")],
+    config: Config,
+    outage_s: Annotated[
+        float, typer.Option("--outage-s", min=0, help="For how many seconds it is away, or behind, at most.")
+    ] = 600,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Say whether a broker may be restarted now: who would lead, and is it back in time? 1: no. 3: nobody can tell."""
+    from parallax.config import load
+    from parallax.repair.roll import document, in_words
+    from parallax.repair.roll import roll as asked
+
+    found = asked(load(config), broker, outage_s)
+    typer.echo(as_json(document(found)) if output is Format.json else in_words(found))
+    if found.exit_code:
+        raise typer.Exit(found.exit_code)

@@ -7,56 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 
 from parallax.config import Settings
-from parallax.findings.leading import Fitness, May, worst
+from parallax.findings.leading import May, worst
 from parallax.model import TopicPartition
 from parallax.repair.known import known
+from parallax.repair.leading import Led
 from parallax.replica.client import PartitionMetadata, ReplicaClient
 from parallax.replica.errors import UnknownTopic
 from parallax.shell import Shell
 from parallax.views.binding import with_cluster
 
 EXIT_CODES = {May.SAFE: 0, May.UNSAFE: 1, May.UNKNOWN: 3}
-
-
-@dataclass(frozen=True, slots=True)
-class Led:
-    """Who leads a partition, and who may.
-
-    Attributes:
-        leader: the broker that leads; -1 while none does.
-        replicas: as they are assigned, the preferred leader first.
-        isr: those in sync.
-        fitness: by replica, whether it may lead.
-    """
-
-    place: TopicPartition
-    leader: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    fitness: Mapping[int, Fitness]
-
-    @property
-    def preferred(self) -> int | None:
-        """The replica that the next election of preferred leaders makes the leader; None if it changes nothing."""
-        first = self.replicas[0] if self.replicas else self.leader
-        return first if first != self.leader and first in self.isr else None
-
-    @property
-    def warnings(self) -> list[str]:
-        """What is wrong with who leads, or will lead, in sentences."""
-        found = []
-        if self.leader in self.fitness and self.fitness[self.leader].may is May.UNSAFE:
-            found.append(f"Broker {self.leader} leads, and must not.")
-        if self.preferred is not None and self.fitness[self.preferred].may is May.UNSAFE:
-            found.append(
-                f"The next election of preferred leaders makes broker {self.preferred} the leader, and it must not be "
-                "(auto.leader.rebalance.enable, on by default, holds one within minutes)."
-            )
-        return found
 
 
 def look(settings: Settings, topic: str, partitions: Sequence[int] = ()) -> list[Led]:
@@ -153,4 +116,4 @@ def _leader(one: Led) -> str:
     )
 
 
-__all__ = ["EXIT_CODES", "Led", "document", "exit_code", "in_words", "led", "look"]
+__all__ = ["EXIT_CODES", "document", "exit_code", "in_words", "led", "look"]

@@ -1,13 +1,14 @@
-"""What leaves open whether a replica may lead, though no finding says so: coverage and the clock. Pure."""
+"""Who leads a partition, and who may, by findings, by coverage and by the clock. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from parallax.compare.suspect import Coverage
 from parallax.counts import counted
 from parallax.findings.finding import Finding
-from parallax.findings.leading import Fitness, may_lead
+from parallax.findings.leading import Fitness, May, may_lead
 from parallax.guard.absences import Absences
 from parallax.guard.words import in_words, late_in_short
 from parallax.model import TopicPartition, UnknownReason
@@ -72,4 +73,41 @@ def fitness(
     return may_lead(doubts, findings, doubts)
 
 
-__all__ = ["by_clock", "fitness", "uncompared"]
+@dataclass(frozen=True, slots=True)
+class Led:
+    """Who leads a partition, and who may.
+
+    Attributes:
+        leader: the broker that leads; -1 while none does.
+        replicas: as they are assigned, the preferred leader first.
+        isr: those in sync.
+        fitness: by replica, whether it may lead.
+    """
+
+    place: TopicPartition
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    fitness: Mapping[int, Fitness]
+
+    @property
+    def preferred(self) -> int | None:
+        """The replica that the next election of preferred leaders makes the leader; None if it changes nothing."""
+        first = self.replicas[0] if self.replicas else self.leader
+        return first if first != self.leader and first in self.isr else None
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is wrong with who leads, or will lead, in sentences."""
+        found = []
+        if self.leader in self.fitness and self.fitness[self.leader].may is May.UNSAFE:
+            found.append(f"Broker {self.leader} leads, and must not.")
+        if self.preferred is not None and self.fitness[self.preferred].may is May.UNSAFE:
+            found.append(
+                f"The next election of preferred leaders makes broker {self.preferred} the leader, and it must not be "
+                "(auto.leader.rebalance.enable, on by default, holds one within minutes)."
+            )
+        return found
+
+
+__all__ = ["Led", "by_clock", "fitness", "uncompared"]

@@ -15,7 +15,8 @@ from parallax.findings.leading import Fitness, May
 from parallax.findings.table import FindingsTable
 from parallax.model import TopicPartition
 from parallax.repair.known import known
-from parallax.repair.lead import Led, document, exit_code, in_words
+from parallax.repair.lead import document, exit_code, in_words
+from parallax.repair.leading import Led
 from parallax.replica.types import PartitionMetadata
 from parallax.shell import ANYWHERE
 from parallax.views.watching import LOCK
