@@ -132,8 +132,8 @@ def said(finding: Finding, others: Iterable[Finding], shell: Shell) -> str:
     """
     if has_spread(finding):
         return ""
-    counted = [finding, *(one for one in others if _is_beside(one, finding) and not has_spread(one))]
-    found = may_lead(Shown.of(finding).assigned, counted)
+    around = [one for one in others if one.stands and _is_beside(one, finding)]
+    found = may_lead(Shown.of(finding).assigned, [finding, *(one for one in around if not has_spread(one))])
     by = {may: [broker for broker, one in found.items() if one.may is may] for may in May}
     parts = []
     if by[May.UNSAFE]:
@@ -141,7 +141,8 @@ def said(finding: Finding, others: Iterable[Finding], shell: Shell) -> str:
     if by[May.UNKNOWN]:
         parts.append(f"Of {in_words(by[May.UNKNOWN])} nobody can tell.")
     if by[May.SAFE]:
-        parts.append(f"No finding is against {in_words(by[May.SAFE])}.")
+        but = ", but for what all replicas share" if any(map(has_spread, around)) else ""
+        parts.append(f"No finding is against {in_words(by[May.SAFE])}{but}.")
     command = shell.parallax("lead", finding.topic, "--partition", finding.partition, by_settings=True)
     return f"{' '.join(parts)} What else counts: {command}" if parts else ""
 
