@@ -324,8 +324,8 @@ def _of_who_may_lead(
         if not all(were_right):
             yield f"broker {broker} is called safe to lead and was wrong"
     for broker in sorted(advice.unsafe):
-        accusing = [one for one, _ in ((said, ()), *others) if one.accused is not None]
-        if not any(states.ever_wrong(one, broker) for one in accusing):
+        is_wrong_here = said.accused is not None and states.ever_wrong(said, broker)
+        if not is_wrong_here and not any(one.accused is not None and broker not in right for one, right in others):
             yield f"broker {broker} is said to have to be kept from leading and was right"
 
 

@@ -263,7 +263,7 @@ def _print_steps(steps: Sequence[Step], shown: Console) -> None:
 
 ON_RECORD = "On record about absences, which prove nothing about who is right"
 REPAIRS = "On record about repairs"
-LED = "Who may have read it"
+LED = "On record about who may have read it"
 
 
 OVER = "It is over. Each line says what the replicas showed when they were asked for it."

@@ -14,7 +14,7 @@ from parallax.compare.kept import Kept, kept
 from parallax.config import Settings
 from parallax.counts import counted
 from parallax.errors import one_line
-from parallax.findings.finding import Finding, asked_ms, current
+from parallax.findings.finding import Finding, current
 from parallax.findings.leading import Fitness
 from parallax.findings.table import NoFindingsTableError, read_events, read_suspects
 from parallax.guard.absences import Absences
@@ -30,6 +30,8 @@ from parallax.views.watching import job_runs
 
 _IDLE_S = 1.5 * LONGEST_US / 1e6 + 120
 """Of a partition at rest something is recorded, and so compared, at least as often as this."""
+_NEVER = 1 << 62
+"""A suspect that was raised again is what its finding says, or was cleared."""
 _FAILURES = (DeltaError, OSError, ValueError, pa.ArrowException)
 
 
@@ -136,13 +138,13 @@ def _pending(
     storage: str, events: Collection[Finding], places: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """By partition, how many suspects no event names, and no incident can have taken in."""
-    asked = {event.suspect_id: asked_ms(event) for event in events if event.suspect_id}
+    named = {event.suspect_id: _NEVER for event in events if event.suspect_id}
     incidents: dict[TopicPartition, int] = {}
     for event in events:
         if event.is_incident:
             incidents[event.place] = max(incidents.get(event.place, 0), int(event.decided_at.timestamp() * 1000))
     found: dict[TopicPartition, int] = {}
-    for rows in read_suspects(storage, decided=asked):
+    for rows in read_suspects(storage, decided=named):
         for row in rows:
             place, at = TopicPartition(row["topic"], row["partition"]), row["raised_at"]
             is_counted = at is not None and at.timestamp() * 1000 <= incidents.get(place, 0)
