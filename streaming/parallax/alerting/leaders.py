@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from parallax.alerting.blind import hiding
+from parallax.alerting.blind import blindness, hiding
 from parallax.alerting.snapshot import Replica, Snapshot
 from parallax.counts import counted
 from parallax.findings.finding import Finding
@@ -21,21 +21,30 @@ def may_lead(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[int, Fitness
 
 
 def _may_lead(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[int, Fitness]]:
-    findings: dict[TopicPartition, list[Finding]] = {}
+    findings, clock = _standing(snapshot), _by_place(snapshot.absences)
+    return {place: _of(snapshot, place, findings.get(place, ()), clock.get(place)) for place in snapshot.assigned}
+
+
+def _standing(snapshot: Snapshot) -> dict[TopicPartition, list[Finding]]:
+    """By partition that has any, the findings that are not over."""
+    found: dict[TopicPartition, list[Finding]] = {}
     for finding in snapshot.findings.standing:
-        findings.setdefault(finding.place, []).append(finding)
-    clock = _by_place(snapshot.absences)
-    found = {}
-    for place, brokers in snapshot.assigned.items():
-        whole = uncompared(snapshot.coverage.get(place))
-        if waiting := snapshot.findings.pending.get(place, 0):
-            whole.append(f"{counted(waiting, 'suspect')} without verdict")
-        single = by_clock(place, clock[place], snapshot.taken_at) if place in clock else {}
-        for broker in brokers:
-            if (hidden := hiding(snapshot, (*place, broker))) is not None:
-                single.setdefault(broker, []).append(hidden.here)
-        found[place] = fitness(brokers, findings.get(place, ()), whole, single)
+        found.setdefault(finding.place, []).append(finding)
     return found
+
+
+def _of(
+    snapshot: Snapshot, place: TopicPartition, findings: Collection[Finding], absences: Absences | None
+) -> dict[int, Fitness]:
+    whole = uncompared(snapshot.coverage.get(place))
+    if waiting := snapshot.findings.pending.get(place, 0):
+        whole.append(f"{counted(waiting, 'suspect')} without verdict")
+    single = {} if absences is None else by_clock(place, absences, snapshot.taken_at)
+    brokers = snapshot.assigned[place]
+    for broker in brokers if blindness(snapshot) else ():
+        if (hidden := hiding(snapshot, (*place, broker))) is not None:
+            single.setdefault(broker, []).append(hidden.here)
+    return fitness(brokers, findings, whole, single)
 
 
 def _by_place(absences: Absences) -> dict[TopicPartition, Absences]:
@@ -58,13 +67,12 @@ def unsafe_elections(snapshot: Snapshot) -> list[Replica]:
 
 
 def _unsafe_elections(snapshot: Snapshot) -> list[Replica]:
-    places = {finding.place for finding in snapshot.findings.standing}
-    told = may_lead(snapshot)
     found = []
-    for place in sorted(places & told.keys() & snapshot.preferred.keys() & snapshot.leadership.keys()):
-        first, (leader, isr) = snapshot.preferred[place], snapshot.leadership[place]
-        fitness = told[place].get(first)
-        if first != leader and first in (isr or ()) and fitness is not None and fitness.may is May.UNSAFE:
+    for place, findings in sorted(_standing(snapshot).items()):
+        first, (leader, isr) = snapshot.preferred.get(place), snapshot.leadership.get(place, (None, None))
+        if first is None or first == leader or first not in (isr or ()) or first not in snapshot.assigned[place]:
+            continue
+        if _of(snapshot, place, findings, None)[first].may is May.UNSAFE:  # what is only in doubt makes none unsafe
             found.append((*place, first))
     return found
 
