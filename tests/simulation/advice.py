@@ -318,14 +318,15 @@ def _of_who_may_lead(
     What a finding says is of when its replicas were asked last, which for those beside may be some time ago.
     """
     others = [(one, right) for one, right in beside if not one.everywhere]
+    states_right = frozenset(states.clusters[-1].replicas)
     for broker in sorted(advice.safe):
         were_right = [states.ever_right(said, broker)]
         were_right += [broker in right or states.ever_right(one, broker) for one, right in others]
         if not all(were_right):
             yield f"broker {broker} is called safe to lead and was wrong"
     for broker in sorted(advice.unsafe):
-        is_wrong_here = said.accused is not None and states.ever_wrong(said, broker)
-        if not is_wrong_here and not any(one.accused is not None and broker not in right for one, right in others):
+        accusing = [(one, right) for one, right in ((said, states_right), *others) if one.accused is not None]
+        if not any(broker not in right or states.ever_wrong(one, broker) for one, right in accusing):
             yield f"broker {broker} is said to have to be kept from leading and was right"
 
 
