@@ -106,7 +106,7 @@ class World:
         known = {one.finding_id: one for one in self.monitor.events if one.status is not FindingStatus.DISMISSED}
         known |= {one.finding_id: one for one in singles}
         # What is not in the table yet, no explanation knows.
-        beside = [one for one in self.monitor.lifecycle.standing() if one.finding_id in known]
+        beside = [one for one in self.monitor.lifecycle.standing() if one.is_incident or one.finding_id in known]
         advice = events.advice(event, beside)
         told = {name: events.said(one, (*self.monitor.events, *singles)) for name, one in known.items() if one.stands}
         for one in singles:
