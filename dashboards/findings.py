@@ -75,6 +75,20 @@ class FindingAlerts(Alerts):
                 past=(f"Suspects in {WHERE}{FOR} could not be decided for a time", "None is without a verdict now."),
             ),
             self._alert(
+                "ParallaxUnsafeElection",
+                f"max by (cluster, topic, partition, broker_id) ({self._e.known('preferred_leader_unsafe')}) > 0",
+                "warning",
+                f"The next election of {WHERE}{FOR} makes a wrong replica the leader",
+                "Broker {{ $labels.broker_id }} is proven wrong and does not lead. It is in sync and comes first in "
+                "the assignment, so the next election of preferred leaders, which brokers hold every five minutes by "
+                "default, moves leadership to it. `parallax lead {{ $labels.topic }} -c CONFIG` names the command that "
+                "keeps it from leading.",
+                (
+                    f"The next election of {WHERE}{FOR} would have made a wrong replica the leader",
+                    "Who comes first or who leads has changed, or nothing is known against that replica any more.",
+                ),
+            ),
+            self._alert(
                 "ParallaxTransactionHanging",
                 "time() - min by (cluster, topic, partition, producer_id) "
                 f"({self._e.known('hanging_transaction_start_timestamp_seconds')})",

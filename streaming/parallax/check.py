@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
+from parallax.check_groups import consumer_groups
 from parallax.check_line import Line, Result, exit_code, some
 from parallax.check_receivers import receivers
 from parallax.check_repair import repairs
@@ -337,6 +338,7 @@ def _topics(
         configs = {topic.name: error for topic in topics}
     yield from _guard(client, settings, topics, configs, silent)
     yield from repairs(client, settings)
+    yield from consumer_groups(client)
     found = open_transactions(client, topics, silent)
     lost = lost_transactions(client, settings, found)
     outages = _outages(settings.storage.path)

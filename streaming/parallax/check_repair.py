@@ -42,7 +42,7 @@ def repairs(client: ReplicaClient, settings: Settings) -> Iterator[Line]:
         problem = f"whether {MARKER_RIGHTS} is granted is not known: grant DESCRIBE on the cluster as well"
         yield Line(_ABOUT, Result.UNKNOWN, f"repair.mode is on. {problem}.")
     elif may.mark and not may.move:
-        problem = f"end markers can be written; for copies {MOVE_RIGHTS} is missing"
+        problem = f"end markers can be written; to copy, or to move leadership, {MOVE_RIGHTS} is missing"
         yield Line(_ABOUT, Result.NOTE, f"repair.mode is on: {problem}.")
     elif may.mark:
         yield Line(_ABOUT, Result.FINE, "repair.mode is on, and it has its rights on the cluster.")

@@ -18,7 +18,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from parallax.commands import audit, findings, guard, init, job, lab, record, repair, storage
+from parallax.commands import audit, findings, guard, init, job, lab, lead, record, repair, storage
 from parallax.commands.shared import say
 from parallax.errors import one_line, plain
 from parallax.output import error_line
@@ -95,6 +95,8 @@ app.command()(audit.audit)
 app.command()(job.pause)
 app.command()(job.resume)
 app.add_typer(guard.app, name="guard", no_args_is_help=True)
+app.command()(lead.lead)
+app.command()(lead.roll)
 app.add_typer(repair.app, name="repair", no_args_is_help=True)
 app.add_typer(storage.app, name="storage", no_args_is_help=True)
 app.command()(lab.demo)

@@ -182,7 +182,7 @@ class MissingRight(StrEnum):
     TRANSACTIONAL_ID = "describe_transactional_id"
     """DESCRIBE on the transactional id: without it a coordinator leaves a transaction out of its list."""
     CLUSTER = "describe_cluster"
-    GROUP = "read_group"
+    GROUP = "describe_group"
     CREDENTIALS = "credentials"
     """The broker rejected user and password, or the mechanism."""
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 import yaml
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ConfluentPartition
 from kafka import TopicPartition as KafkaPythonPartition
 from kafka.admin import KafkaAdminClient
 from typer.testing import CliRunner, Result
@@ -27,6 +29,7 @@ from parallax.lab.cluster import Cluster
 from parallax.lab.traffic import PlainProducer
 from parallax.lab.view import read_replica
 from parallax.lab.waiting import until
+from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from tests.e2e.accused import accused
 
@@ -191,3 +194,87 @@ def test_a_reassignment_that_somebody_else_asks_for_stops_it(
     left = repair("undo", known["id"], "-c", config, "--format", "json")
     assert (left.exit_code, ends(left)) == (1, "stopped"), "what somebody else has asked for stays"
     assert state(client, topic) == ([1], 1)
+
+
+def lead(*words: object) -> Result:
+    return CliRunner().invoke(app, ["lead", *map(str, words)])
+
+
+def test_leadership_is_moved_from_a_wrong_replica_and_no_election_brings_it_back(
+    kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
+) -> None:
+    filled(kafka, topic, [3, 1, 2])
+    until(lambda: state(client, topic) == ([3, 1, 2], 3), "broker 3 to lead")
+    config = settings(kafka, tmp_path, accused(topic, 3, 3, [3, 1, 2], offset=NOT_REACHED))
+    before = lead(topic, "-c", config)
+    assert (before.exit_code, "Broker 3 leads, and must not." in before.stdout) == (1, True), before.output
+    file, steps = planned(config, "--lead")
+    assert moves(steps) == [("lead", [1, 2, 3])]
+    done = repair("run", file, "-c", config, "--yes", "--format", "json")
+    assert (done.exit_code, ends(done)) == (0, "over"), done.output
+    assert state(client, topic) == ([1, 2, 3], 1)
+    assert client.elect(TopicPartition(topic, 0)), "what a controller does by itself every five minutes"
+    assert state(client, topic) == ([1, 2, 3], 1)
+    (shown,) = json.loads(lead(topic, "-c", config, "--format", "json").stdout)
+    assert (shown["leader"], shown["warnings"]) == (1, [])
+    assert [one["may_lead"] for one in shown["replicas"]] == ["unknown", "unknown", "unsafe"], "nobody watches"
+    again = repair("plan", "aaaa", "-c", config, "--lead")
+    assert (again.exit_code, "Broker 3 comes last already." in again.stdout) == (0, True), again.output
+
+
+def test_an_election_that_would_bring_a_wrong_replica_back_is_foreseen(
+    kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
+) -> None:
+    filled(kafka, topic, [1, 3, 2])
+    client.reassign(TopicPartition(topic, 0), [3, 1, 2])
+    until(lambda: state(client, topic)[0] == [3, 1, 2], "the order to be changed")
+    config = settings(kafka, tmp_path, accused(topic, 3, 1, [3, 1, 2], offset=NOT_REACHED))
+    (shown,) = json.loads(lead(topic, "-c", config, "--format", "json").stdout)
+    assert (shown["leader"], shown["preferred_election_moves_to"]) == (1, 3)
+    file, steps = planned(config, "--lead")
+    assert moves(steps) == [("lead", [1, 2, 3])]
+    done = repair("run", file, "-c", config, "--yes", "--format", "json")
+    assert (done.exit_code, state(client, topic)) == (0, ([1, 2, 3], 1)), done.output
+
+
+def test_which_groups_are_past_what_is_wrong_is_asked_of_their_coordinators(
+    kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
+) -> None:
+    filled(kafka, topic, [3, 1, 2])
+    config = settings(kafka, tmp_path, accused(topic, 3, 3, [3, 1, 2], offset=10))
+    for group, at in (("behind", 4), ("past", 18)):
+        options = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": f"{topic}-{group}"}
+        with closing(Consumer(options)) as consumer:
+            consumer.commit(offsets=[ConfluentPartition(topic, 0, at)], asynchronous=False)
+    assert client.may_describe_groups(), "no authorizer asks for it"
+    asked = CliRunner().invoke(app, ["findings", "readers", "aaaa", "-c", str(config), "--format", "json"])
+    assert asked.exit_code == 0, asked.output
+    found = json.loads(asked.stdout)
+    assert [(one["group"], one["committed_offset"], one["came"]) for one in found["groups"]] == [
+        (f"{topic}-behind", 4, "not_yet"),
+        (f"{topic}-past", 18, "past"),
+    ]
+    assert found["unknown"] == []
+    page = tmp_path / "report.html"
+    made = CliRunner().invoke(app, ["report", "aaaa", "-o", str(page), "-c", str(config)])
+    assert (made.exit_code, f"Group {topic}-past is past it" in page.read_text()) == (0, True), made.output
+
+
+def test_a_broker_whose_restart_would_make_a_wrong_replica_the_leader_is_not_to_be_restarted(
+    kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
+) -> None:
+    filled(kafka, topic, [1, 3, 2])
+    until(lambda: state(client, topic) == ([1, 3, 2], 1), "broker 1 to lead")
+    config = settings(kafka, tmp_path, accused(topic, 3, 1, [1, 3, 2], offset=NOT_REACHED))
+
+    def roll(broker: int) -> tuple[int, str]:
+        done = CliRunner().invoke(app, ["roll", str(broker), "-c", str(config), "--format", "json"])
+        (one,) = json.loads(done.stdout)["partitions"]
+        return done.exit_code, one["may_restart"]
+
+    assert roll(1) == (1, "unsafe"), "broker 3 would lead"
+    assert roll(2) == (3, "unknown"), "no job watches"
+    file, steps = planned(config, "--lead")
+    assert moves(steps) == [("lead", [1, 2, 3])]
+    assert repair("run", file, "-c", config, "--yes").exit_code == 0
+    assert roll(1) == (3, "unknown"), "broker 2 would lead"

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -27,6 +27,7 @@ from parallax.demo_repair import consumed
 from parallax.findings.finding import Finding
 from parallax.lab import admin
 from parallax.lab.cluster import Cluster
+from parallax.lab.errors import LabError
 from parallax.lab.traffic import ProducerKind
 from parallax.lab.view import read_replica
 from parallax.lab.waiting import until
@@ -76,6 +77,14 @@ def planned(played: Played, producer: ProducerKind, settings: Path) -> Path:
     return file
 
 
+def who_may_lead(topic: str, settings: Path) -> tuple[str, list[list[str]]]:
+    """A word for each replica of a topic by the id of its broker, and the reasons."""
+    shown = CliRunner().invoke(app, ["lead", topic, "-c", str(settings), "--format", "json"])
+    (one,) = json.loads(shown.stdout)
+    replicas = sorted(one["replicas"], key=lambda replica: replica["broker"])
+    return " ".join(replica["may_lead"] for replica in replicas), [replica["why"] for replica in replicas]
+
+
 def test_while_repairs_are_off_a_plan_can_be_made_and_no_broker_is_asked_for_a_change(
     played: Played, tmp_path: Path
 ) -> None:
@@ -87,7 +96,18 @@ def test_while_repairs_are_off_a_plan_can_be_made_and_no_broker_is_asked_for_a_c
         2,
         "parallax: repair.mode: it is off, so nothing is changed on the cluster; set it to on to allow it\n",
     )
-    assert witness.kinds(played.lab) - before <= witness.READING | {"DESCRIBE_TRANSACTIONS"}
+    for topic, expected in (("gone-legacy-tombstone", "safe unsafe safe"), ("well-legacy-tombstone", "safe safe safe")):
+        with suppress(LabError):  # an audit may have to end first
+            until(lambda: who_may_lead(topic, settings)[0] == expected, topic, timeout=150)  # noqa: B023
+        words, reasons = who_may_lead(topic, settings)
+        assert words == expected, (topic, reasons)
+    assert who_may_lead("gone-legacy-frozen", settings)[0].split()[1] == "unsafe", "beyond it nothing is compared"
+    finding = frozen(played, "legacy").finding_id[:8]
+    asked = CliRunner().invoke(app, ["findings", "readers", finding, "-c", str(settings)])
+    assert (asked.exit_code, "no replica led that shows it" in asked.stdout) == (0, True), asked.output
+    assert "DESCRIBE on consumer groups is not granted" in asked.stdout
+    asks = {"DESCRIBE_TRANSACTIONS", "LIST_GROUPS", "OFFSET_FETCH"}
+    assert witness.kinds(played.lab) - before <= witness.READING | asks
 
 
 def test_without_its_right_a_repair_stops_names_it_and_keeps_others_out_until_it_is_given_up(
@@ -145,6 +165,19 @@ def test_its_right_is_asked_for_and_is_known_where_the_cluster_may_be_described(
                 with allowed(played.lab, right):
                     until_it_is(MayRepair(mark=True, move=right is AclOperation.ALTER))
                 until_it_is(nothing)
+
+
+def test_the_right_to_describe_groups_is_asked_for_without_a_group(played: Played) -> None:
+    one = (ResourceType.GROUP, "*", ResourcePatternType.LITERAL, f"User:{witness.USER}", "*", AclOperation.DESCRIBE)
+    with closing(ReplicaClient(witness.options(played.lab), timeout_ms=30_000)) as client:
+        until(lambda: not client.may_describe_groups(), "the right to be missing")
+        for future in played.lab.admin.create_acls([AclBinding(*one, AclPermissionType.ALLOW)]).values():
+            future.result(30)
+        try:
+            until(client.may_describe_groups, "the right to be there")
+        finally:
+            for gone in played.lab.admin.delete_acls([AclBindingFilter(*one, AclPermissionType.ALLOW)]).values():
+                gone.result(30)
 
 
 @pytest.mark.parametrize(("producer", "when"), [("legacy", "before"), ("java", "after")])

@@ -248,6 +248,9 @@ def _others() -> Iterator[Case]:
     yield Case("ParallaxDivergenceUnsettled", what, {**less, **_only_until(less, 120)}, 50, 101)
     yield Case("ParallaxFindingsUnlisted", "more than are listed", {series("findings_unlisted", {}): _at(0, 3)}, BEGAN)
     hanging = series("hanging_transaction_start_timestamp_seconds", PARTITION | {"producer_id": "4000"})
+    unsafe = series("preferred_leader_unsafe", REPLICA)
+    one = [1.0 if BEGAN <= step < 100 else None for step in range(STEPS)]
+    yield Case("ParallaxUnsafeElection", "the wrong one comes first", {unsafe: one}, BEGAN, 100)
     yield Case("ParallaxTransactionHanging", "one hangs", {hanging: _since(BEGAN, until=200)}, BEGAN, 200)
     # More than an hour, so that a scrape at the hour is none.
     paused = series("reading_paused_timestamp_seconds", {"broker_id": "2"})

@@ -50,6 +50,9 @@ _KNOWN: Sequence[re.Pattern[str]] = (
     _pattern("Have {} rebuild its index", "wrong"),
     _pattern("{} may be the right one in finding", "open"),
     _pattern("{} holds the transaction open that has ended on {}", "open", "ended"),
+    _pattern(r"{} must not\.", "unsafe"),
+    _pattern("No finding is against {}", "safe"),
+    _pattern("Of {} nobody can tell", "open"),
     _pattern("Only where {} is found right(?:, and no end marker could be written)?: ", "condition"),
 )
 """The sentences that name brokers, and what they say of them: see `Advice`."""
@@ -68,6 +71,8 @@ class Advice:
         first: they are to be made the leader.
         sources: of these the leader has to be one, from which a new copy is taken.
         copied: they are to drop their copy, and to get a new one.
+        safe: no finding of the partition is against their leading, but for what all replicas share.
+        unsafe: they must not lead, by some finding of the partition.
         open: nothing is said of them.
         ended: they have ended a transaction; nothing is said of how.
         condition: of these one is to be found right before anything else of it is done.
@@ -86,6 +91,8 @@ class Advice:
     first: frozenset[int] = frozenset()
     sources: frozenset[int] = frozenset()
     copied: frozenset[int] = frozenset()
+    safe: frozenset[int] = frozenset()
+    unsafe: frozenset[int] = frozenset()
     open: frozenset[int] = frozenset()
     ended: frozenset[int] = frozenset()
     condition: frozenset[int] = frozenset()
@@ -264,6 +271,7 @@ def lies(advice: Advice, said: Said, beside: Sequence[tuple[Said, frozenset[int]
         states: of the cluster, while the probe was on its way.
     """
     texts = [*_of_what_is_done(advice, said, beside, states), *_of_the_leader(advice, said, states)]
+    texts += _of_who_may_lead(advice, said, beside, states)
     if advice.condition or not advice.only.keys() <= advice.ended:
         texts.append("what may be done only where a broker is right is advised anyway, or of one that has not ended it")
     for part in _that_may_be_done(advice, said, states):
@@ -300,6 +308,26 @@ def _of_brokers(advice: Advice, said: Said, states: States) -> Iterator[str]:
     for broker in sorted(states.clusters[-1].replicas) if advice.everywhere else ():
         if not states.ever_wrong(said, broker):
             yield f"all replicas are said to share it, and broker {broker} was right"
+
+
+def _of_who_may_lead(
+    advice: Advice, said: Said, beside: Sequence[tuple[Said, frozenset[int]]], states: States
+) -> Iterator[str]:
+    """Who is called safe is right in each finding; who must not lead is wrong in one of them.
+
+    What a finding says is of when its replicas were asked last, which for those beside may be some time ago.
+    """
+    others = [(one, right) for one, right in beside if not one.everywhere]
+    states_right = frozenset(states.clusters[-1].replicas)
+    for broker in sorted(advice.safe):
+        were_right = [states.ever_right(said, broker)]
+        were_right += [broker in right or states.ever_right(one, broker) for one, right in others]
+        if not all(were_right):
+            yield f"broker {broker} is called safe to lead and was wrong"
+    for broker in sorted(advice.unsafe):
+        accusing = [(one, right) for one, right in ((said, states_right), *others) if one.accused is not None]
+        if not any(broker not in right or states.ever_wrong(one, broker) for one, right in accusing):
+            yield f"broker {broker} is said to have to be kept from leading and was right"
 
 
 def _of_the_leader(advice: Advice, said: Said, states: States) -> Iterator[str]:

@@ -58,7 +58,7 @@ def advice(event: Finding, others: Iterable[Finding] = ()) -> Advice:
     explained = explain(event, others)
     steps = [(step.only_where_right, step.text, step.run) for step in explained.steps]
     anyway = [text for only, text, _ in steps if only is None]
-    sentences = [explained.now, explained.after, explained.right, *anyway]
+    sentences = [explained.now, explained.after, explained.right, explained.may_lead, *anyway]
     assignments = [text for text in (explained.away, explained.back) if text is not None]
     return read(sentences, assignments, exposed=event.exposed, only=conditional(steps))
 

@@ -40,6 +40,7 @@ def brokers(*ids: int) -> frozenset[int]:
 
 
 TRUE = {
+    "who may lead and who must not": Advice(safe=brokers(1, 2), unsafe=brokers(3)),
     "who is right and who is wrong": Advice(right=brokers(1, 2), wrong=brokers(3)),
     "that the leader is right": Advice(spared=brokers(1), right=brokers(1)),
     "that nothing is proven of the leader": Advice(leader_unproven=brokers(1)),
@@ -82,6 +83,8 @@ def test_a_condition_is_said_in_words_and_as_data_and_of_one_that_has_ended_it()
 
 
 LIES = {
+    "broker 3 is called safe to lead and was wrong": Advice(safe=brokers(1, 3)),
+    "broker 1 is said to have to be kept from leading and was right": Advice(unsafe=brokers(1, 3)),
     "broker 3 is called right and was wrong": Advice(right=brokers(1, 3)),
     "broker 1 is said to be wrong and was right": Advice(wrong=brokers(1, 3)),
     "all replicas are said to share it, and broker 1 was right": Advice(everywhere=True),

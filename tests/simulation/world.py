@@ -103,9 +103,11 @@ class World:
                 self._check_at_all(one, (*self.monitor.events, *singles))
         if not event.stands or self.profile.healthy:
             return
-        advice = events.advice(event, self.monitor.lifecycle.standing())
         known = {one.finding_id: one for one in self.monitor.events if one.status is not FindingStatus.DISMISSED}
         known |= {one.finding_id: one for one in singles}
+        # What is not in the table yet, no explanation knows.
+        beside = [one for one in self.monitor.lifecycle.standing() if one.is_incident or one.finding_id in known]
+        advice = events.advice(event, beside)
         told = {name: events.said(one, (*self.monitor.events, *singles)) for name, one in known.items() if one.stands}
         for one in singles:
             if one.stands:

@@ -52,6 +52,7 @@ class Client:
     may_alter = True
     of_brokers: Mapping[str, str] | ReplicaError = MappingProxyType({})
     may_mark: MayRepair | None = MayRepair(mark=True, move=True)
+    may_see_groups = True
     tells_space = True
     answers: Mapping[tuple[str, int], str | ReplicaError] = {("one", 9092): "abc"}
 
@@ -66,6 +67,9 @@ class Client:
 
     def may_repair(self) -> MayRepair | None:
         return self.may_mark
+
+    def may_describe_groups(self) -> bool:
+        return self.may_see_groups
 
     def metadata(self, topics: Sequence[str] | None = None, **_: Any) -> dict[str, TopicMetadata]:
         return {name: TopicMetadata(name, "A", {0: self.hosts}) for name in topics or ["orders", "__consumer_offsets"]}
@@ -142,6 +146,7 @@ def test_everything_that_is_fine_is_said_once(monkeypatch: pytest.MonkeyPatch, s
         "broker 1",
         "broker 2",
         "log directories",
+        "consumer groups",
         "topic orders",
     ]
     notes = {about for about, line in found.items() if line.result is Result.NOTE}
@@ -572,7 +577,11 @@ def test_what_is_held_and_nothing_puts_back_is_named_with_the_command(
     ("may", "result", "text"),
     [
         (MayRepair(mark=True, move=True), Result.FINE, "repair.mode is on, and it has its rights on the cluster."),
-        (MayRepair(mark=True, move=False), Result.NOTE, "for copies ALTER on the cluster is missing"),
+        (
+            MayRepair(mark=True, move=False),
+            Result.NOTE,
+            "to copy, or to move leadership, ALTER on the cluster is missing",
+        ),
         (MayRepair(mark=False, move=False), Result.WRONG, "ALTER (or CLUSTER_ACTION) on the cluster is missing"),
         (None, Result.UNKNOWN, "grant DESCRIBE on the cluster as well"),
     ],
@@ -583,6 +592,15 @@ def test_the_right_of_repairs_is_named_where_they_are_on(
     monkeypatch.setattr(module, "ReplicaClient", type("Cluster", (Client,), {"may_mark": may}))
     (said,) = [line for line in check(of(tmp_path, repair={"mode": "on"})) if line.about == "repair"]
     assert (said.result, text in said.text) == (result, True), said
+
+
+@pytest.mark.parametrize(("may", "result"), [(True, Result.FINE), (False, Result.NOTE)])
+def test_the_right_to_see_who_has_read_what_is_wrong_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, may: bool, result: Result
+) -> None:
+    monkeypatch.setattr(module, "ReplicaClient", type("Cluster", (Client,), {"may_see_groups": may}))
+    (said,) = [line for line in check(of(tmp_path)) if line.about == "consumer groups"]
+    assert (said.result, "DESCRIBE on consumer groups is not granted" in said.text) == (result, not may)
 
 
 def test_of_repairs_that_are_off_nothing_is_asked_and_one_that_has_stopped_is_named(

@@ -13,8 +13,10 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
+import typer
 import yaml
 
+from parallax.cli import app
 from parallax.commands import guard
 from parallax.config import load
 from tests.charts import CHART, KUBERNETES, documents, helm, rendered
@@ -216,3 +218,13 @@ def test_each_place_says_how_to_remove_it_by_commands_that_there_are(file: Path)
     assert "The topics are untouched" in text
     assert "parallax guard release --all" in text
     assert "everything" in inspect.signature(guard.guard_release).parameters
+
+
+def test_a_rolling_restart_waits_for_a_command_that_there_is_and_only_then_restarts() -> None:
+    (play,) = yaml.safe_load((DEPLOY / "ansible" / "rolling-restart.yaml").read_text())
+    wait, restart = play["tasks"]
+    assert (play["serial"], wait["until"], wait["changed_when"]) == (1, "roll.rc == 0", False)
+    _, *words = wait["ansible.builtin.command"].replace("{{ node_id }}", "2").split()
+    command: Any = typer.main.get_command(app)
+    command.commands[words[0]].make_context("roll", words[1:])
+    assert restart["ansible.builtin.systemd_service"]["state"] == "restarted"

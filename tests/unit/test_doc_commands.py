@@ -34,6 +34,8 @@ RUN_BY = {
     "parallax guard status": "tests/unit/guard/test_table.py",
     "parallax guard hold": "tests/e2e/test_guard.py",
     "parallax guard release": "tests/e2e/test_guard.py",
+    "parallax findings readers": "tests/e2e/test_repair_copy.py",
+    "parallax lead": "tests/e2e/test_repair_copy.py",
     "parallax repair plan": "tests/e2e/test_repair_run.py",
     "parallax repair run": "tests/e2e/test_repair_run.py",
     "parallax repair status": "tests/e2e/test_repair_run.py",

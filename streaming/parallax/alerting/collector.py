@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 
 from parallax.alerting.blind import readable
 from parallax.alerting.detail import Detail, Series
+from parallax.alerting.leaders import may_lead, unsafe_elections
 from parallax.alerting.listing import MOST, FindingState, Listed, what_it_was
 from parallax.alerting.overdue import overdue
 from parallax.alerting.places import Places
@@ -74,6 +75,8 @@ class ParallaxCollector(Collector):
         yield from _views(shown, lags)
         yield from _comparison(shown, unknown, overdue(snapshot))
         yield from _comparison_errors(snapshot)
+        yield from _leaders(shown)
+        yield from _unsafe_elections(snapshot)
         yield from _findings(snapshot)
         yield from _each_finding(snapshot, self._places)
         yield from _audits(shown)
@@ -87,7 +90,7 @@ class ParallaxCollector(Collector):
         """The metric families that are not about single partitions, which are too many for a frequent look."""
         snapshot = self._state.snapshot()
         each = partial(_each_finding, places=self._places)
-        parts = (_findings, each, _brokers, _absences, _guard, _queries, _job)
+        parts = (_unsafe_elections, _findings, each, _brokers, _absences, _guard, _queries, _job)
         return [family for part in parts for family in part(snapshot)]
 
 
@@ -331,6 +334,31 @@ def _refused_offsets(snapshot: Snapshot) -> dict[tuple[str, int, IsolationLevel]
         for view in ((topic, partition, isolation) for isolation in IsolationLevel if partition >= 0):
             found[view] = max(found[view], (refusal.log_end_offset or 0) - furthest[view])
     return found
+
+
+def _leaders(snapshot: Snapshot) -> Iterator[Metric]:
+    yield _gauge(
+        "replica_may_lead",
+        "1 for each replica, by whether it may lead. unsafe: a finding proves it wrong. unknown: nobody can tell, for "
+        "a part was not compared, it is absent, or a finding leaves it open. safe: nothing is known against it. "
+        "`parallax lead` says why.",
+        (*_REPLICA, "state"),
+        [
+            ([*_labels((*place, broker)), str(fitness.may)], 1.0)
+            for place, replicas in sorted(may_lead(snapshot).items())
+            for broker, fitness in sorted(replicas.items())
+        ],
+    )
+
+
+def _unsafe_elections(snapshot: Snapshot) -> Iterator[Metric]:
+    yield _gauge(
+        "preferred_leader_unsafe",
+        "1 for a replica that a finding proves wrong, and that the next election of preferred leaders makes the "
+        "leader: it is in sync, comes first in the assignment, and does not lead now.",
+        _REPLICA,
+        [(_labels(replica), 1.0) for replica in unsafe_elections(snapshot)],
+    )
 
 
 def _findings(snapshot: Snapshot) -> Iterator[Metric]:

@@ -98,6 +98,7 @@ _BY_PLACE = (
     "initially_left",
     "caught_up",
     "assigned",
+    "preferred",
     "leadership",
     "comparison_errors",
     "behind_since",
@@ -119,6 +120,8 @@ class Snapshot:
     Attributes:
         assigned: by partition, ids of the brokers that hold it by the last report, and are to be read. A partition on
             which nothing was reported is missing.
+        preferred: by partition, the broker that comes first in its assignment, by the last report: an election of
+            preferred leaders makes it the leader if it is in sync.
         left_out_brokers: ids of brokers that hold partitions but are not to be read (``topics.brokers``).
         nothing_since: since when there has been nothing to watch, seconds since 1970 UTC. None if there is something,
             or if that is not known yet.
@@ -162,6 +165,7 @@ class Snapshot:
     initially_left: Mapping[Replica, int] = field(default_factory=dict)
     caught_up: Mapping[TopicPartition, bool] = field(default_factory=dict)
     assigned: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
+    preferred: Mapping[TopicPartition, int] = field(default_factory=dict)
     left_out_brokers: frozenset[int] = frozenset()
     nothing_since: float | None = None
     leadership: Mapping[TopicPartition, Leadership] = field(default_factory=dict)

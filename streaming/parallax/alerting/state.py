@@ -95,6 +95,7 @@ class MonitorState:
         self._is_all_compared = False
         self._reachable: dict[int, bool] = {}
         self._assigned: dict[TopicPartition, frozenset[int]] = {}
+        self._preferred: dict[TopicPartition, int] = {}
         self._left_out: dict[TopicPartition, frozenset[int]] = {}
         self._refusals = Refusals()
         self._deleted = Deleted()
@@ -373,6 +374,7 @@ class MonitorState:
                 hanging=self._hanging,
                 leadership=dict(self._leadership),
                 assigned=dict(self._assigned),
+                preferred=dict(self._preferred),
                 left_out_brokers=frozenset().union(*self._left_out.values()),
                 behind_since=behind_since,
                 waiting_s=waiting_s,
@@ -414,9 +416,11 @@ class MonitorState:
 
     def _assign(self, place: TopicPartition, brokers: Iterable[int]) -> frozenset[int]:
         """Take in which brokers hold a partition, where a row says so; those of them that are to be read."""
-        told = frozenset(brokers)
+        order = tuple(brokers)
+        told = frozenset(order)
         read = told if self._read is None else told & self._read
         if told:
+            self._preferred[place] = order[0]
             self._assigned[place], self._left_out[place] = read, told - read
         return read
 
@@ -489,6 +493,7 @@ class MonitorState:
         self._waiting.forget(lambda place: place not in alive)
         self._catching_up.forget(lambda place: place not in alive)
         self._assigned = {place: brokers for place, brokers in self._assigned.items() if place in alive}
+        self._preferred = {place: broker for place, broker in self._preferred.items() if place in alive}
         self._left_out = {place: brokers for place, brokers in self._left_out.items() if place in alive}
         hosting = self._hosting(self._replicas)
         self._reachable = {broker: up for broker, up in self._reachable.items() if broker in hosting}

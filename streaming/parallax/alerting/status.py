@@ -20,7 +20,6 @@ from parallax.alerting.starting import Past, Stage, Step, left_to_read, steps_of
 from parallax.alerting.unknown import (
     Part,
     Telling,
-    begin_apart,
     catching_up,
     in_part,
     parts_in_words,
@@ -336,7 +335,7 @@ def _starts(snapshot: Snapshot, reason: UnknownReason, *, apart: bool | None = N
     return {
         place.name
         for place, counts in unknown_offsets(snapshot).items()
-        if reason in counts and apart in (None, begin_apart(snapshot.coverage[place]))
+        if reason in counts and apart in (None, snapshot.coverage[place].begins_apart)
     }
 
 

@@ -53,14 +53,9 @@ def telling(reason: UnknownReason, coverage: Coverage) -> Telling:
     """
     if reason in PASSING:
         return Telling.ON_ITS_WAY
-    if reason is UnknownReason.LOG_START_DIFFERS and begin_apart(coverage):
+    if reason is UnknownReason.LOG_START_DIFFERS and coverage.begins_apart:
         return Telling.CANNOT_TELL
     return Telling.CANNOT_TELL if reason in _CANNOT_TELL else Telling.IN_PART
-
-
-def begin_apart(coverage: Coverage) -> bool:
-    """Whether the logs of a partition begin at different offsets now; empty logs do not count."""
-    return len({b.log_start_offset for b in coverage.brokers if 0 <= b.log_start_offset < b.log_end_offset}) > 1
 
 
 def unknown_offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[UnknownReason, int]]:
@@ -179,7 +174,6 @@ def _view_of(counts: tuple[int, int]) -> str:
 __all__ = [
     "Part",
     "Telling",
-    "begin_apart",
     "catching_up",
     "in_part",
     "parts_in_words",

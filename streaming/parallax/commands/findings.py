@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,8 +21,15 @@ from parallax.commands.shared import (
     one_line_errors,
 )
 from parallax.counts import counted
+from parallax.errors import one_line
 from parallax.model import FindingKind, FindingStatus
 from parallax.output import as_json
+
+if TYPE_CHECKING:
+    from parallax.config import Settings
+    from parallax.findings.finding import Finding
+    from parallax.findings.readers import Readers
+    from parallax.findings.report import Facts, OnRecord
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -146,6 +156,42 @@ def explain(
 
 @app.command()
 @one_line_errors
+def readers(
+    context: typer.Context,
+    finding: FindingId,
+    config: JobConfig = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Show when a wrong replica led. Ask the brokers which consumer groups are past what is wrong."""
+    from parallax.config import ConfigError
+    from parallax.findings.finding import current
+    from parallax.findings.naming import named
+    from parallax.findings.readers import document, in_words
+    from parallax.findings.table import read_events
+
+    job = Target.of(context, config, None)
+    if job.settings is None:
+        raise ConfigError("findings readers: give -c/--config: it asks the brokers")
+    known = named(current(read_events(job.storage)), finding)
+    with asking_readers(job.settings) as ask:
+        found = ask(known)
+    typer.echo(as_json(document(found)) if format_of(context, output) == "json" else in_words(found))
+
+
+@contextmanager
+def asking_readers(settings: Settings) -> Iterator[Callable[[Finding], Readers]]:
+    """What asks the brokers of a job's settings who may have read what a finding is about."""
+    from parallax.findings.readers import readers as asked
+    from parallax.replica.client import ReplicaClient
+    from parallax.views.binding import with_cluster
+
+    settings = with_cluster(settings)
+    with closing(ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)) as client:
+        yield lambda finding: asked(client, settings.storage.path, finding)
+
+
+@app.command()
+@one_line_errors
 def acknowledge(
     context: typer.Context,
     finding: Annotated[list[str], typer.Argument(metavar="ID...", help="Their ids, or the beginning of each.")],
@@ -181,8 +227,31 @@ def report(
 
     job = Target(config, data)
     alerting = None if job.settings is None else job.settings.alerting
-    count = write_report(job.storage, finding or (), output, job.on_record, alerting, job.shell)
+    with _on_record_and_readers(job) as on_record:
+        count = write_report(job.storage, finding or (), output, on_record, alerting, job.shell)
     if output_format is Format.json:
         typer.echo(as_json({"file": output, "findings": count}))
         return
     typer.echo(f"{output}: {counted(count, 'finding')}")
+
+
+@contextmanager
+def _on_record_and_readers(job: Target) -> Iterator[OnRecord]:
+    """What is on record about a finding, and who may have read it, if the brokers are known and answer."""
+    from parallax.findings.readers import in_words
+    from parallax.replica.errors import ReplicaError
+
+    if job.settings is None:
+        yield job.on_record
+        return
+    with asking_readers(job.settings) as ask:
+
+        def facts(finding: Finding) -> Facts:
+            known = job.on_record(finding)
+            try:
+                said = in_words(replace(ask(finding), led=()))
+            except ReplicaError as error:
+                said = f"The brokers could not be asked which consumer groups are past it ({one_line(error)})."
+            return replace(known, readers=tuple(said.splitlines()))
+
+        yield facts

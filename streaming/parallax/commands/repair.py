@@ -55,6 +55,9 @@ def plan(
     right: Annotated[
         int | None, typer.Option(help="The broker whose replica is right, where nothing proves it and you know.")
     ] = None,
+    lead: Annotated[
+        bool, typer.Option("--lead", help="Only let a right replica lead, and put wrong ones last; nothing is copied.")
+    ] = False,
     automation_paused: Annotated[
         bool, typer.Option("--automation-paused", help="Cruise Control moves nothing until the repair is over.")
     ] = False,
@@ -77,7 +80,9 @@ def plan(
         raise ConfigError("repair plan: give one --offset with each --outcome: which transaction ended so")
     settings = load(config)
     place = place_of(settings.storage.path, finding) if finding else TopicPartition(topic or "", partition or 0)
-    made = made_of(settings, place, said, say, Said(automation_paused, right))
+    if lead and said:
+        raise ConfigError("repair plan: --lead ends no transaction; leave out --outcome and --offset")
+    made = made_of(settings, place, said, say, Said(automation_paused, right), is_to_lead=lead)
     if file is not None:
         try:
             file.write_text(as_json(document(made)) + "\n", encoding="utf-8")
@@ -100,7 +105,7 @@ def in_words(made: Plan, file: Path | None, shell: Shell) -> str:
     """
     lines = [f"{made.place.name}, led by broker {made.leader}, replicas {', '.join(map(str, made.replicas))}"]
     if not made.steps and not made.missing:
-        lines.append("Nothing that stands here can be repaired.")
+        lines.append(made.note or "Nothing that stands here can be repaired.")
     for step in made.steps:
         facts = [
             *([("warning", step.warning)] if step.warning else []),

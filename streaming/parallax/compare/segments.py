@@ -324,6 +324,22 @@ class Store:
         except FileNotFoundError as error:
             raise StateGoneError("the comparison's state is not there; it is rebuilt from the tables") from error
 
+    def newest(self) -> tuple[Manifest, float] | None:
+        """Read the manifest that was written last, even while a comparison runs.
+
+        Returns:
+            The manifest, and when it was written, seconds since 1970 UTC; None where there is none.
+
+        Raises:
+            OSError: the folder or a file cannot be read.
+            StateGoneError: it was removed meanwhile; ask again.
+            ValueError: a file is no manifest.
+        """
+        found = self._files.get_file_info(fs.FileSelector("", allow_not_found=True))
+        written = [file for file in found if file.base_name.startswith("at-")]
+        known = [(self.manifest(f.base_name.removeprefix("at-")), (f.mtime_ns or 0) / 1e9) for f in written]
+        return max(known, key=lambda one: (one[0].number, one[1]), default=None)
+
     def commit(self, mark: str, manifest: Manifest) -> None:
         """Write the manifest of one of Spark's offsets, then remove files that only older manifests name.
 

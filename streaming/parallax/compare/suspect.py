@@ -236,6 +236,11 @@ class Coverage:
         """The topic and partition of which this is the coverage."""
         return TopicPartition(self.topic, self.partition)
 
+    @property
+    def begins_apart(self) -> bool:
+        """Whether the logs begin at different offsets now; an empty log begins nowhere."""
+        return len({b.log_start_offset for b in self.brokers if 0 <= b.log_start_offset < b.log_end_offset}) > 1
+
     def unknown_for(self, reason: UnknownReason) -> tuple[int, int]:
         """By view, how many offsets have no verdict for the given reason."""
         return self.unknown.get(reason, (0, 0))

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from parallax.findings import leading
 from parallax.findings.cleared import unproven
 from parallax.findings.decide import Resolution
 from parallax.findings.finding import Finding, asked_at, evidence_of, has_spread, is_blocking, is_unsettled, leans_on
@@ -38,6 +39,7 @@ class Explanation:
         now: what consumers see with the present leader.
         after: what they see once another replica is elected leader.
         right: which replicas the evidence proves right, and of which it proves nothing.
+        may_lead: which replicas must not lead by the findings, and the command that shows what else counts.
         look: the command that shows what each broker holds of what the finding is about.
         steps: what to do, in order.
         away: as JSON for kafka-reassign-partitions.sh, an assignment without the accused: the first step of a repair;
@@ -51,6 +53,7 @@ class Explanation:
     now: str
     after: str
     right: str
+    may_lead: str
     look: str
     steps: tuple[Step, ...]
     away: str | None
@@ -66,6 +69,7 @@ def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANY
         others: the last events of other findings. Those about the same partition that are not over may forbid a copy.
         shell: the options by which printed commands name the cluster and the job.
     """
+    others = list(others)
     known = grounds_of(finding, others, shell)
     repair = known.repair
     is_kept = known.is_of_the_index or repair is None or repair.leaves_one
@@ -75,6 +79,7 @@ def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANY
         now=f"{_now(known)}{_blocked(finding)}" if finding.stands else _over(finding),
         after=_after(known) if finding.stands else "",
         right=_right(known) if finding.stands else "",
+        may_lead=leading.said(finding, others, shell) if finding.stands else "",
         look=show_record(finding, shell),
         steps=steps(known) if finding.stands else (),
         away=None if is_kept or repair is None else repair.as_json(Purpose.DROP),

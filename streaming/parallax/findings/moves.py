@@ -94,6 +94,21 @@ def first_of(assigned: Sequence[int], leader: int, sources: Collection[int]) -> 
     return next(broker for broker in (assigned[0], leader, *assigned) if broker in sources)
 
 
+def leading(assigned: Sequence[int], first: int, wrong: Collection[int]) -> Move:
+    """Return the reassignment by which a right replica leads, and wrong ones are elected only if no other is in sync.
+
+    The controller elects the first replica of the assignment that is in sync, and an election of preferred leaders only
+    the very first. So the wrong ones come last.
+
+    Args:
+        assigned: the replicas as they are assigned, the preferred leader first.
+        first: the broker that is to lead, which is right.
+        wrong: the replicas that are to be kept from leading.
+    """
+    order = tuple(sorted(assigned, key=lambda broker: (broker in wrong, broker != first)))
+    return Move(Purpose.LEAD, order, is_new=order != tuple(assigned), elects=True)
+
+
 def copying(
     assigned: Sequence[int], leader: int, wrong: Sequence[int], first: int, spare: int | None = None
 ) -> tuple[Move, ...]:
@@ -121,4 +136,4 @@ def copying(
     return tuple(made)
 
 
-__all__ = ["FEWEST", "Move", "Purpose", "copying", "first_of"]
+__all__ = ["FEWEST", "Move", "Purpose", "copying", "first_of", "leading"]

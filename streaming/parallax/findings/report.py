@@ -37,10 +37,14 @@ class Facts:
     Attributes:
         absences: what is on record about absences of the partition's replicas.
         repairs: what repairs did about the finding.
+        led: when a wrong replica led, and what consumers could read there.
+        readers: how far consumer groups have come; empty where nobody asked.
     """
 
     absences: tuple[str, ...] = ()
     repairs: tuple[str, ...] = ()
+    led: tuple[str, ...] = ()
+    readers: tuple[str, ...] = ()
 
 
 NO_FACTS = Facts()
@@ -237,7 +241,7 @@ def print_explanation(
     explained = replace(explain(finding, known.values(), shell), runbook=runbook_of(finding, runbook))
     if output == "json":
         facts = on_record(finding)
-        beside = {"on_record": list(facts.absences), "repairs": list(facts.repairs)}
+        beside = {"on_record": list(facts.absences), "repairs": list(facts.repairs), "led": list(facts.led)}
         _print_json({"finding_id": finding.finding_id, **asdict(explained), **beside}, stream)
         return
     shown = console(stream, highlight=False)
@@ -246,7 +250,7 @@ def print_explanation(
         if heading == TO_DO:
             _print_steps(explained.steps, shown)
         else:
-            shown.print(Text(text), soft_wrap=heading == LOOK)
+            shown.print(Text(text), soft_wrap=heading in (LOOK, MAY_LEAD))
         shown.print()
     if not shell.is_known:
         shown.print(Text("HOST:9092 and CONFIG stand for the cluster and the settings file: -c CONFIG fills them in."))
@@ -262,10 +266,12 @@ def _print_steps(steps: Sequence[Step], shown: Console) -> None:
 
 ON_RECORD = "On record about absences, which prove nothing about who is right"
 REPAIRS = "On record about repairs"
+LED = "On record about who may have read it"
 
 
 OVER = "It is over. Each line says what the replicas showed when they were asked for it."
 """Stands above the events of a finding that is over: all but the last were written before it ended."""
+MAY_LEAD = "Who may lead"
 LOOK = "See the record on each broker"
 TO_DO = "What to do"
 
@@ -279,8 +285,10 @@ def sections(explained: Explanation, on_record: Facts = NO_FACTS) -> list[tuple[
         ("What consumers see now", explained.now),
         ("After an election", explained.after),
         ("Who is right", explained.right),
+        (MAY_LEAD, explained.may_lead),
         (LOOK, explained.look),
         (TO_DO, steps),
+        (LED, "\n".join([*on_record.led, *on_record.readers])),
         (ON_RECORD, "\n".join(on_record.absences)),
         ("More", explained.runbook),
     ]

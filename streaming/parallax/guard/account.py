@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from parallax.guard.words import NO_TIME, PRESENCE, UNCLEAR
 from parallax.model import TopicPartition
 from parallax.moments import time_text
 from parallax.views.event_log import EventLogError
-from parallax.views.tables import PROGRESS, RECORDED_ON, rust_uri
+from parallax.views.looked import asker, within
 
 _BEFORE = timedelta(days=1)
 """How long before a finding was suspected absences count."""
@@ -36,7 +36,6 @@ _LEAD_MS = 900_000
 """How much of the time before an absence a clock needs: a partition at rest has a row every five minutes."""
 _TICK_MS = 5_000
 _MOST_EVENTS = 20
-_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,34 +141,19 @@ def _ticks(looks: Iterable[Look]) -> Iterator[list[Look]]:
 
 
 def _looks(storage: str, place: TopicPartition, until: datetime) -> list[Look]:
-    from deltalake import DeltaTable, QueryBuilder
-
-    uri = rust_uri(storage, PROGRESS)
-    if not DeltaTable.is_deltatable(uri):
+    asked = asker(storage)
+    if asked is None:
         return []
-    asked = QueryBuilder().register("progress", DeltaTable(uri))
     lacking = "isr IS NOT NULL AND coalesce(array_length(isr), 0) < array_length(replicas)"
-    begin = f"SELECT min(observed_at) AS at {_of(place, until - _BEFORE, until)} AND {lacking}"
+    begin = f"SELECT min(observed_at) AS at FROM progress WHERE {within(place, until - _BEFORE, until)} AND {lacking}"  # noqa: S608 - our own words
     (first,) = pa.table(asked.execute(begin))["at"].to_pylist()
     if first is None:
         return []
-    columns = ", ".join(f'"{name}"' for name in OF_A_LOOK)
-    query = f"SELECT {columns} {_of(place, first - timedelta(milliseconds=_LEAD_MS), until)} ORDER BY observed_at"
+    columns, since = ", ".join(f'"{name}"' for name in OF_A_LOOK), first - timedelta(milliseconds=_LEAD_MS)
+    query = f"SELECT {columns} FROM progress WHERE {within(place, since, until)} ORDER BY observed_at"  # noqa: S608 - our own words
     rows: list[dict[str, Any]] = pa.table(asked.execute(query)).to_pylist()
     not_after = int(until.timestamp() * 1000)
     return [Look.of_row(row, not_after) for row in rows]
-
-
-def _of(place: TopicPartition, since: datetime, until: datetime) -> str:
-    topic = place.topic.replace("'", "''")
-    return f"""FROM progress WHERE {RECORDED_ON} BETWEEN DATE '{since.date()}' AND DATE '{until.date()}'
-        AND topic = '{topic}' AND "partition" = {int(place.partition)}
-        AND observed_at BETWEEN {_literal(since)} AND {_literal(until)}"""
-
-
-def _literal(at: datetime) -> str:
-    micros = (at - _EPOCH) // timedelta(microseconds=1)
-    return f"arrow_cast({micros}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
 
 
 def _of_past(past: Past, now_ms: float) -> str:

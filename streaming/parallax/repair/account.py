@@ -11,6 +11,7 @@ from typing import Any
 from parallax.config import GuardSettings, ReadSettings
 from parallax.findings.finding import Finding
 from parallax.findings.grounds import in_words
+from parallax.findings.led import led
 from parallax.findings.moves import Purpose
 from parallax.findings.report import Facts, OnRecord
 from parallax.guard.account import on_record
@@ -35,7 +36,7 @@ def beside(storage: str, read: ReadSettings, guard: GuardSettings) -> OnRecord:
 
     def facts(finding: Finding) -> Facts:
         absences = on_record(storage, finding.place, finding.first_suspected_at, read, guard)
-        return Facts(tuple(absences), repairs(finding))
+        return Facts(tuple(absences), repairs(finding), led(storage, finding))
 
     return facts
 

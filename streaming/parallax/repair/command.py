@@ -57,7 +57,13 @@ def place_of(storage: str, finding: str) -> TopicPartition:
 
 
 def plan(
-    settings: Settings, place: TopicPartition, said: Mapping[int, str], say: Say, more: Said = NOTHING_SAID
+    settings: Settings,
+    place: TopicPartition,
+    said: Mapping[int, str],
+    say: Say,
+    more: Said = NOTHING_SAID,
+    *,
+    is_to_lead: bool = False,
 ) -> Plan:
     """Look at a partition, and make a plan for its findings and open transactions. This changes nothing.
 
@@ -67,6 +73,7 @@ def plan(
         said: by first offset of a transaction, ``commit`` or ``abort`` if a person says how it ended.
         say: called with a line about how far a long reading is.
         more: what else that person states.
+        is_to_lead: whether the plan only changes who leads and mends nothing.
 
     Raises:
         ConfigError: the settings name another cluster than that of the storage, or several.
@@ -74,7 +81,10 @@ def plan(
         FindingsTableError: the findings cannot be read.
     """
     with _lookout(settings, place, say) as (lookout, _):
-        shell, seen = Shell.of(settings.kafka), lookout.look()
+        shell = Shell.of(settings.kafka)
+        if is_to_lead:
+            return make(lookout.look(Wanted(places=True)), said, shell, more, is_to_lead=True)
+        seen = lookout.look()
         made = make(seen, said, shell, more)
         if not wants_copies(seen, made):
             return made

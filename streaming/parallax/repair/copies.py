@@ -14,7 +14,7 @@ from parallax.counts import agreed, counted
 from parallax.findings.grounds import in_words
 from parallax.findings.moves import Move, Purpose, copying, first_of
 from parallax.moments import span_text
-from parallax.repair.claims import Together, together
+from parallax.repair.claims import Claim, Together, together
 from parallax.repair.layout import Layout, has_room, hindered, slowest, too_slow
 from parallax.repair.seen import Look, shows_the_same
 from parallax.repair.steps import MoveStep
@@ -38,6 +38,57 @@ class Said:
 NOTHING_SAID = Said()
 
 
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The replicas of a partition that findings, or a person, say are wrong, and those that are right by all of them.
+
+    Attributes:
+        joint: what the findings say together.
+        wrong: assigned replicas that are wrong, in their order.
+        sources: assigned replicas that are right, in the order of their ids.
+    """
+
+    joint: Together
+    wrong: tuple[int, ...]
+    sources: tuple[int, ...]
+
+    @property
+    def named(self) -> str:
+        """The findings, for people."""
+        return f"{'Findings' if self.joint.findings[1:] else 'Finding'} {', '.join(self.joint.findings)}"
+
+
+def sides(
+    look: Look, left: Collection[Claim], said: Said, known: Collection[tuple[int, int]] = ()
+) -> tuple[Sides | None, list[str]]:
+    """Return who is wrong and who is right, and in sentences why that is not known by some findings.
+
+    Args:
+        look: at the partition, with what the replicas show where the findings say that they differ.
+        left: the claims that count.
+        said: what a person says.
+        known: transactions of which something else says why they cannot be repaired.
+    """
+    lacking = [(one, one.lacks(said.right)) for one in left if one.transaction not in known or said.right is not None]
+    missing = [f"Finding {one.finding}: {text}." for one, text in lacking if text]
+    joint = together(left, said.right)
+    if joint is None:
+        return None, missing
+    wrong = tuple(broker for broker in look.assigned if broker in joint.wrong)
+    able = tuple(sorted(joint.sources & set(look.assigned)))
+    alike = {one: why for one in able if (why := shows_the_same(look, one, wrong, said.right))}
+    found = Sides(joint, wrong, tuple(one for one in able if one not in alike))
+    if not wrong:
+        why = "the replica that is wrong is none of the partition's any more. Wait for the job"
+    elif not able:
+        why = "no replica is proven right by all of them. Have what is right written once more"
+    elif not found.sources:
+        why = f"{next(iter(alike.values()))}. Wait until the job has asked the replicas again, and plan again"
+    else:
+        return found, missing
+    return None, [*missing, f"{found.named}: {why}."]
+
+
 def copies(
     look: Look, ended: Collection[tuple[int, int]], number: int, shell: Shell, said: Said
 ) -> tuple[list[MoveStep], list[str]]:
@@ -55,32 +106,16 @@ def copies(
         The steps.
         Why some wrong replicas cannot be copied, in sentences that say what to do.
     """
-    left = [one for one in look.claims if one.transaction not in ended]
     told = {(one.producer_id, one.start_offset) for one in look.transactions if not one.goes_on}
-    lacking = [(one, one.lacks(said.right)) for one in left if one.transaction not in told or said.right is not None]
-    missing = [f"Finding {one.finding}: {text}." for one, text in lacking if text]
-    joint = together(left, said.right)
-    if joint is None:
+    left = [one for one in look.claims if one.transaction not in ended]
+    found, missing = sides(look, left, said, told)
+    if found is None:
         return [], missing
-    named = f"{'Findings' if joint.findings[1:] else 'Finding'} {', '.join(joint.findings)}"
-    wrong = [broker for broker in look.assigned if broker in joint.wrong]
-    if not wrong:
-        return [], [
-            *missing,
-            f"{named}: the replica that is wrong is none of the partition's any more. Wait for the job.",
-        ]
-    able = sorted(joint.sources & set(look.assigned))
-    if not able:
-        return [], [
-            *missing,
-            f"{named}: no replica is proven right by all of them. Have what is right written once more.",
-        ]
-    alike = {one: why for one in able if (why := shows_the_same(look, one, wrong, said.right))}
-    sources = [one for one in able if one not in alike]
-    if not sources:
-        why = next(iter(alike.values()))
-        return [], [*missing, f"{named}: {why}. Wait until the job has asked the replicas again, and plan again."]
-    layout, source = look.layout or Layout(error="it was not looked at"), first_of(look.assigned, look.leader, sources)
+    joint, wrong, named = found.joint, list(found.wrong), found.named
+    layout, source = (
+        look.layout or Layout(error="it was not looked at"),
+        first_of(look.assigned, look.leader, found.sources),
+    )
     room = _Room(layout, look.assigned, layout.sizes.get(source, 0), wrong)
     if why := hindered(layout, look.place, is_paused=said.is_paused) or room.lacking() or too_slow(layout, room.size):
         return [], [*missing, f"{named}: {why}."]
@@ -240,4 +275,4 @@ def _warning(source: int, move: Move, wrong: list[int], room: _Room, said: Said)
     return " ".join(found)
 
 
-__all__ = ["NOTHING_SAID", "Said", "copies"]
+__all__ = ["NOTHING_SAID", "Said", "Sides", "copies", "sides"]

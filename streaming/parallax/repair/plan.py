@@ -21,6 +21,7 @@ from parallax.guard.decide import INTERNAL
 from parallax.model import TopicPartition
 from parallax.moments import time_text
 from parallax.repair.copies import NOTHING_SAID, Said, copies
+from parallax.repair.leadership import leadership
 from parallax.repair.markers import not_over, not_safe
 from parallax.repair.seen import End, Look, Transaction, disturbed
 from parallax.repair.steps import EndStep, MoveStep, Step
@@ -47,6 +48,7 @@ class Plan:
         findings: the ids of the partition's findings that are not over.
         steps: in the order in which they are run.
         missing: why there is no step for something, each a sentence that says what to do.
+        note: why nothing has to be done, a sentence; empty where something has.
     """
 
     format: int
@@ -61,6 +63,7 @@ class Plan:
     findings: tuple[str, ...]
     steps: tuple[Annotated[EndStep | MoveStep, Discriminator("kind")], ...] = ()
     missing: tuple[str, ...] = ()
+    note: str = ""
 
     @property
     def place(self) -> TopicPartition:
@@ -96,7 +99,14 @@ def proofs(findings: Iterable[Finding]) -> dict[tuple[int, int], list[End]]:
     return found
 
 
-def make(look: Look, said: Mapping[int, str], shell: Shell = ANYWHERE, more: Said = NOTHING_SAID) -> Plan:
+def make(
+    look: Look,
+    said: Mapping[int, str],
+    shell: Shell = ANYWHERE,
+    more: Said = NOTHING_SAID,
+    *,
+    is_to_lead: bool = False,
+) -> Plan:
     """Make a plan from a look at a partition; for what cannot be repaired it says what is missing.
 
     Args:
@@ -104,12 +114,17 @@ def make(look: Look, said: Mapping[int, str], shell: Shell = ANYWHERE, more: Sai
         said: by first offset of a transaction, ``commit`` or ``abort`` if a person says how it ended.
         shell: how commands name the cluster.
         more: what else a person states.
+        is_to_lead: whether the plan only changes who leads and mends nothing.
     """
     steps: list[Step] = []
     missing: list[str] = []
+    note = ""
     why = disturbed(look)
     if why:
         missing.append(f"{why[:1].upper()}{why[1:]}. Plan again when every replica is in sync and answers.")
+    elif is_to_lead:
+        leads = leadership(look, shell, more)
+        steps, missing, note = [*leads.steps], [*leads.missing], leads.note
     else:
         steps, open_still = _ends(look, said, shell)
         ended = {(step.producer_id, step.start_offset) for step in steps if isinstance(step, EndStep)}
@@ -132,6 +147,7 @@ def make(look: Look, said: Mapping[int, str], shell: Shell = ANYWHERE, more: Sai
         tuple(sorted(look.findings)),
         tuple(steps),
         tuple(missing),
+        note,
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import uuid4
 
 from parallax.model import IsolationLevel, TopicPartition
-from parallax.replica import changes, looking, options, requests, versions
+from parallax.replica import changes, groups, looking, options, requests, versions
 from parallax.replica.changes import EndMarker, MayRepair
 from parallax.replica.connection import Deadline, ReceiveBuffer
 from parallax.replica.connections import Connections, Exchange
@@ -463,6 +463,42 @@ class ReplicaClient:
         """
         request = requests.describe_transactions([f"parallax-{uuid4()}"])
         return requests.may_describe_transactions_of(self._connections.ask_any(request, self._deadline(timeout_ms)))
+
+    def groups(self, broker: int, *, timeout_ms: float | None = None) -> list[str]:
+        """The ids of the consumer groups that a broker coordinates, as far as they may be described.
+
+        Raises:
+            ReplicaError: the broker could not be asked.
+        """
+        response = self._connections.exchange(broker, groups.list_groups(), self._deadline(timeout_ms))
+        return groups.groups_of(broker, response)
+
+    def committed(
+        self, broker: int, ids: Sequence[str], place: TopicPartition, *, timeout_ms: float | None = None
+    ) -> dict[str, int | ReplicaError]:
+        """By group that has committed anything of a partition, the offset of the record that it reads next.
+
+        Args:
+            broker: which coordinates the groups.
+            ids: of the groups.
+            place: the partition; DESCRIBE on its topic and on the groups is needed.
+            timeout_ms: deadline of this call.
+
+        Raises:
+            ReplicaError: the broker as a whole could not be asked.
+        """
+        request = groups.fetch_committed(ids, place)
+        response = self._connections.exchange(broker, request, self._deadline(timeout_ms))
+        return groups.committed_of(broker, place, response)
+
+    def may_describe_groups(self, *, timeout_ms: float | None = None) -> bool:
+        """Whether DESCRIBE on consumer groups in general is granted, or no authorizer asks for it.
+
+        Raises:
+            Unreachable: no broker answered.
+        """
+        request = groups.fetch_committed([f"parallax-{uuid4()}"], TopicPartition("parallax", 0))
+        return groups.may_describe_of(self._connections.ask_any(request, self._deadline(timeout_ms)))
 
     def broker_configs(
         self, broker: int, names: Sequence[str], *, timeout_ms: float | None = None

@@ -238,7 +238,7 @@ _BY_CODE: dict[int, tuple[type[ReplicaError], str]] = {
 
 _MISSING: dict[int, tuple[MissingRight, str]] = {
     29: (MissingRight.READ, ""),
-    30: (MissingRight.GROUP, f"not authorized: READ on the group is needed; {_CHECK_ACL}"),
+    30: (MissingRight.GROUP, f"not authorized: DESCRIBE on the group is needed; {_CHECK_ACL}"),
     31: (MissingRight.CLUSTER, f"not authorized: DESCRIBE on the cluster is needed; {_CHECK_ACL}"),
     53: (MissingRight.TRANSACTIONAL_ID, f"not authorized: DESCRIBE on the transactional id is needed; {_CHECK_ACL}"),
     58: (MissingRight.CREDENTIALS, "authentication failed; check sasl.mechanism, sasl.username and sasl.password"),

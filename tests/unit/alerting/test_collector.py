@@ -106,12 +106,14 @@ NAMES = {
     "query_checkpoints_set_aside_total",
     "query_rows_total",
     "query_up",
+    "preferred_leader_unsafe",
     "replica_frozen_seconds",
     "replica_high_watermark",
     "replica_last_stable_offset",
     "replica_last_stable_offset_stalled_seconds",
     "replica_log_end_offset",
     "replica_log_start_offset",
+    "replica_may_lead",
     "start_time_seconds",
     "storage_full",
     "storage_info",
@@ -209,7 +211,7 @@ INCIDENT = replace(
 @pytest.fixture
 def full(state: MonitorState) -> MonitorState:
     state.update_storage_id("0123456789abcdef")
-    state.update_progress([reported(), reported(partition=1, **REFUSED)])
+    state.update_progress([reported(replicas=[2, 1, 3], leader=1, isr=[1, 2, 3]), reported(partition=1, **REFUSED)])
     state.update_positions(IsolationLevel.READ_COMMITTED, {("orders", 0, 2): 90})
     state.update_coverage([in_part()])
     state.update_query(Report())

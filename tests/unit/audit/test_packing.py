@@ -10,8 +10,8 @@ import pytest
 from parallax.audit.packing import PACKED_AT, pack, pack_progress, pack_readers, unpack
 from parallax.compare.batches import VIEW_COLUMNS
 from parallax.compare.observations import Observations
+from tests.unit.compare.arrow import as_views, progress_batch, progress_row
 from tests.unit.compare.history import both, everywhere, record, tick
-from tests.unit.compare.test_batches import as_views, progress_batch, progress_row
 
 
 def same(left: Observations, right: Observations) -> bool:

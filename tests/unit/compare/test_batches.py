@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from parallax.compare.batches import PROGRESS_COLUMNS, VIEW_COLUMNS, progress_observations, view_observations
+from parallax.compare.batches import VIEW_COLUMNS, progress_observations, view_observations
 from parallax.compare.observations import EVENT_CODE, topic_id_code
 from parallax.compare.results import from_json, to_json
 from parallax.model import ReadEvent
+from tests.unit.compare.arrow import as_views, progress_batch, progress_row, view_batch
 from tests.unit.compare.history import Comparison, both, everywhere, record, tick
-
-
-def view_batch() -> pa.RecordBatch:
-    rows = []
-    for topic, partition in (("a", 0), ("b", 1), ("a", 0), ("a", 1)):
-        row = dict.fromkeys(VIEW_COLUMNS, 0) | {"topic": topic, "partition": partition, "offset": len(rows)}
-        rows.append(row | {"high_watermark": None, "last_stable_offset": None, "log_start_offset": None})
-        rows[-1] |= {"event": None, "topic_id": None}
-    rows[-1] |= {"kind": 3, "high_watermark": 7, "event": "log_truncated", "topic_id": "abc"}
-    return as_views(rows)
-
-
-def as_views(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    text = ("topic", "event", "topic_id")
-    schema = pa.schema([(name, pa.string() if name in text else pa.int64()) for name in VIEW_COLUMNS])
-    return pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
 def test_rows_of_views_are_parted_by_partition_in_their_order() -> None:
@@ -62,31 +45,6 @@ def test_partitions_that_differ_in_topic_or_number_alone_are_parted(places: list
     assert [(o.topic, o.partition, len(o.rows)) for o in view_observations(batch).each()] == [
         (*place, 1) for place in places
     ]
-
-
-def progress_batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    transactions = pa.list_(pa.struct([("producer_id", pa.int64()), ("start_offset", pa.int64())]))
-    schema = pa.schema(
-        [
-            (
-                name,
-                {
-                    "topic": pa.string(),
-                    "reachable": pa.bool_(),
-                    "replicas": pa.list_(pa.int32()),
-                    "cleanup_policy": pa.string(),
-                }.get(name, pa.int64()),
-            )
-            for name in PROGRESS_COLUMNS
-            if name != "open_transactions"
-        ]
-    ).append(pa.field("open_transactions", transactions))
-    return pa.RecordBatch.from_pylist(rows, schema=schema)
-
-
-def progress_row(topic: str, partition: int, broker: int, **more: Any) -> dict[str, Any]:
-    row = dict.fromkeys(PROGRESS_COLUMNS, 1) | {"reachable": True, "replicas": [1, 2], "open_transactions": None}
-    return row | {"cleanup_policy": None, "topic": topic, "partition": partition, "broker": broker} | more
 
 
 def test_progress_tells_no_open_transaction_from_an_unknown_list() -> None:

@@ -266,7 +266,8 @@ class TestWhatIsAskedFor:
 
     def test_what_else_is_on_record_is_told_beside_it(self, many: str) -> None:
         def on_record(finding: Finding) -> Facts:
-            return Facts((f"{finding.finding_id}: away",), (f"{finding.finding_id}: repaired",))
+            name = finding.finding_id
+            return Facts((f"{name}: away",), (f"{name}: repaired",), (f"{name}: broker 2 led",))
 
         texts = []
         for output in ("text", "json"):
@@ -277,6 +278,8 @@ class TestWhatIsAskedFor:
         assert f"On record about repairs\n{'c' * 32}: repaired" in texts[0]
         assert json.loads(texts[1])["on_record"] == [f"{'c' * 32}: away"]
         assert json.loads(texts[1])["repairs"] == [f"{'c' * 32}: repaired"]
+        assert f"On record about who may have read it\n{'c' * 32}: broker 2 led" in texts[0]
+        assert json.loads(texts[1])["led"] == [f"{'c' * 32}: broker 2 led"]
 
     def test_an_id_that_names_nothing_is_refused(self, many: str) -> None:
         for command in (print_finding, print_explanation):

@@ -91,7 +91,7 @@ def test_a_copy_is_of_the_findings_about_its_replica_and_says_whose_word_it_rest
     assert repairs_of(str(tmp_path))(replace(accused, first_suspected_at=later)) == ()
 
 
-def test_a_finding_that_names_no_broker_is_repaired_only_by_a_word_that_was_given_since_its_last_event(
+def test_a_finding_that_names_no_broker_is_repaired_only_by_a_word_newer_than_its_event(
     tmp_path: Path,
 ) -> None:
     nobody = replace(HELD, broker=NOBODY)

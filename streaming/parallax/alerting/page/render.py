@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from parallax.alerting.leaders import may_lead
 from parallax.alerting.page import glance
 from parallax.alerting.page.glance import Partition, State
 from parallax.alerting.page.lanes_over_time import LEGEND as OVER_TIME_LEGEND
@@ -277,6 +278,7 @@ class Renderer:
             "partition.html",
             status=status,
             one=found[0],
+            leads=may_lead(snapshot).get(place, {}),
             lanes=drawn_lanes(found[0]),
             lanes_legend=LEGEND,
             audit=glance.last_audit(snapshot, place),

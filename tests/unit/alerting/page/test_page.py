@@ -132,6 +132,16 @@ def test_who_leads_a_partition_and_who_is_in_sync_is_on_its_page(job: Job) -> No
         assert "No broker leads it" in ask(page, "/topics/orders/0").text
 
 
+def test_who_must_not_lead_a_partition_is_on_its_page(job: Job) -> None:
+    job.find(shown_again())
+    job.state.update_progress([progress(broker=b, leader=1, isr=[1, 2, 3]) for b in BROKERS])
+    with job.served() as page:
+        text, explained = ask(page, "/topics/orders/0").text, ask(page, f"/findings/{shown_again().finding_id}").text
+    assert text.count("may lead: ") == 1
+    assert "may lead: unsafe (finding f0f0f0f0: consumers of it" in text
+    assert "Broker 3 must not. No finding is against brokers 1 and 2." in explained
+
+
 def test_what_was_read_after_the_broker_reported_is_said_to_be(job: Job) -> None:
     job.state.update_positions(IsolationLevel.READ_UNCOMMITTED, {("orders", 0, 1): 120})
     with job.served() as page:

@@ -1,0 +1,80 @@
+"""Which replicas may lead, by all that the job knows at one moment. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from parallax.alerting.blind import blindness, hiding
+from parallax.alerting.snapshot import Replica, Snapshot
+from parallax.counts import counted
+from parallax.findings.finding import Finding
+from parallax.findings.leading import Fitness, May
+from parallax.guard.absences import Absences
+from parallax.guard.clock import Absence, Late
+from parallax.model import TopicPartition
+from parallax.repair.leading import by_clock, fitness, uncompared
+
+
+def may_lead(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[int, Fitness]]:
+    """Say of each replica of each partition that is watched whether it may lead (`parallax.findings.leading`)."""
+    return snapshot.once(_may_lead)
+
+
+def _may_lead(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[int, Fitness]]:
+    findings, clock = _standing(snapshot), _by_place(snapshot.absences)
+    return {place: _of(snapshot, place, findings.get(place, ()), clock.get(place)) for place in snapshot.assigned}
+
+
+def _standing(snapshot: Snapshot) -> dict[TopicPartition, list[Finding]]:
+    """By partition that has any, the findings that are not over."""
+    found: dict[TopicPartition, list[Finding]] = {}
+    for finding in snapshot.findings.standing:
+        found.setdefault(finding.place, []).append(finding)
+    return found
+
+
+def _of(
+    snapshot: Snapshot, place: TopicPartition, findings: Collection[Finding], absences: Absences | None
+) -> dict[int, Fitness]:
+    whole = uncompared(snapshot.coverage.get(place))
+    if waiting := snapshot.findings.pending.get(place, 0):
+        whole.append(f"{counted(waiting, 'suspect')} without verdict")
+    single = {} if absences is None else by_clock(place, absences, snapshot.taken_at)
+    brokers = snapshot.assigned[place]
+    for broker in brokers if blindness(snapshot) else ():
+        if (hidden := hiding(snapshot, (*place, broker))) is not None:
+            single.setdefault(broker, []).append(hidden.here)
+    return fitness(brokers, findings, whole, single)
+
+
+def _by_place(absences: Absences) -> dict[TopicPartition, Absences]:
+    """The absent and late replicas of each partition that has any."""
+    absent: dict[TopicPartition, list[Absence]] = {}
+    late: dict[TopicPartition, list[Late]] = {}
+    for one in absences.absent:
+        absent.setdefault(one.place, []).append(one)
+    for other in absences.late:
+        late.setdefault(other.place, []).append(other)
+    return {
+        place: Absences(tuple(absent.get(place, ())), tuple(late.get(place, ())))
+        for place in absent.keys() | late.keys()
+    }
+
+
+def unsafe_elections(snapshot: Snapshot) -> list[Replica]:
+    """The replicas that must not lead, and that the next election of preferred leaders makes leaders."""
+    return snapshot.once(_unsafe_elections)
+
+
+def _unsafe_elections(snapshot: Snapshot) -> list[Replica]:
+    found = []
+    for place, findings in sorted(_standing(snapshot).items()):
+        first, (leader, isr) = snapshot.preferred.get(place), snapshot.leadership.get(place, (None, None))
+        if first is None or first == leader or first not in (isr or ()) or first not in snapshot.assigned[place]:
+            continue
+        if _of(snapshot, place, findings, None)[first].may is May.UNSAFE:  # what is only in doubt makes none unsafe
+            found.append((*place, first))
+    return found
+
+
+__all__ = ["may_lead", "unsafe_elections"]

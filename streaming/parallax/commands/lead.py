@@ -1,0 +1,53 @@
+"""``parallax lead`` and ``parallax roll``: who may lead, and whether a broker may be restarted now."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from parallax.commands.shared import Config, Format, OutputFormat, one_line_errors
+from parallax.output import as_json
+from parallax.shell import Shell
+
+
+@one_line_errors
+def lead(
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    config: Config,
+    partition: Annotated[list[int] | None, typer.Option(min=0, help="Only this partition; may be repeated.")] = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Show which replicas may lead, which may not, and why. Exit code 1: one may not. 3: of one nobody can tell."""
+    from parallax.config import load
+    from parallax.repair.lead import document, exit_code, in_words, look
+
+    settings = load(config)
+    found = look(settings, topic, partition or ())
+    if output is Format.json:
+        typer.echo(as_json([document(one) for one in found]))
+    else:
+        shell = Shell.of(settings.kafka, config)
+        typer.echo("\n".join(in_words(one, shell) for one in found))
+    if code := exit_code(found):
+        raise typer.Exit(code)
+
+
+@one_line_errors
+def roll(
+    broker: Annotated[int, typer.Argument(min=0, help="Its id.")],
+    config: Config,
+    outage_s: Annotated[
+        float, typer.Option("--outage-s", min=0, help="For how many seconds it is away, or behind, at most.")
+    ] = 600,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Say whether a broker may be restarted now: who would lead, and is it back in time? 1: no. 3: nobody can tell."""
+    from parallax.config import load
+    from parallax.repair.roll import document, in_words
+    from parallax.repair.roll import roll as asked
+
+    found = asked(load(config), broker, outage_s)
+    typer.echo(as_json(document(found)) if output is Format.json else in_words(found))
+    if found.exit_code:
+        raise typer.Exit(found.exit_code)

@@ -1,0 +1,74 @@
+"""How far partitions have been compared, by the state that the comparison keeps; for commands outside the job."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from parallax.compare.coverage import coverage
+from parallax.compare.feed import QUERY
+from parallax.compare.observations import Observations
+from parallax.compare.segments import StateGoneError, Store, bucket_of
+from parallax.compare.suspect import Coverage
+from parallax.model import TopicPartition
+from parallax.views.checkpoints import Checkpoint
+
+_TRIES = 5
+"""A comparison that runs removes what it has replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How far partitions were compared when the comparison last kept its state.
+
+    Attributes:
+        at: when that was, seconds since 1970 UTC; None where nothing was compared yet.
+        coverage: by partition; a partition of which nothing was observed yet is left out.
+    """
+
+    at: float | None = None
+    coverage: Mapping[TopicPartition, Coverage] = field(default_factory=dict)
+
+
+def kept(storage: str, places: Collection[TopicPartition], grace_ms: int) -> Kept:
+    """Read how far partitions have been compared; what audits have settled since is not left out.
+
+    Args:
+        storage: ``storage.path``.
+        places: the partitions.
+        grace_ms: how long a log may begin above another's.
+
+    Raises:
+        FencedError: the storage is another job's by now.
+        OSError: the state cannot be read.
+        ValueError: it is of another version, or not what was written.
+    """
+    store = Store(Checkpoint(storage, QUERY).location())
+    for left in reversed(range(_TRIES)):
+        try:
+            return _read(store, places, grace_ms)
+        except (FileNotFoundError, StateGoneError):
+            if not left:
+                raise
+    raise AssertionError
+
+
+def _read(store: Store, places: Collection[TopicPartition], grace_ms: int) -> Kept:
+    newest = store.newest()
+    if newest is None:
+        return Kept()
+    manifest, at = newest
+    buckets: dict[int, list[TopicPartition]] = {}
+    for place in places:
+        buckets.setdefault(bucket_of(*place, manifest.buckets), []).append(place)
+    found = {}
+    for bucket, own in buckets.items():
+        states = store.load({bucket: manifest.segments.get(bucket)})[bucket]
+        for place in own:
+            state = states.get(place)
+            if len(state.brokers):
+                found[place] = coverage(state, Observations(*place), int(at * 1000), grace_ms)
+    return Kept(at, found)
+
+
+__all__ = ["Kept", "kept"]

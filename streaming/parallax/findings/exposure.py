@@ -1,0 +1,170 @@
+"""When a wrong replica led a partition, and which consumer groups have come past what is wrong there. Pure.
+
+A committed offset says how far a group has come, not when, and not from which broker it read. A group that has not come
+to the offsets that are wrong has not read them. One that has may have read them from a wrong leader. A group cannot
+commit beyond the end of the log, so one that has come beyond where the log ended when that broker began to lead has
+committed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from parallax.findings.cleared import Shown
+from parallax.findings.finding import Finding, evidence_of, has_spread, is_blocking, is_unsettled
+from parallax.findings.incident import tally_of
+from parallax.kinds import KINDS
+from parallax.model import NOBODY, UNKNOWN, FindingKind
+
+
+@dataclass(frozen=True, slots=True)
+class Reign:
+    """A time for which one broker led a partition, by the recorded progress.
+
+    Attributes:
+        since: when it was first seen to lead.
+        until: when it was last seen to lead.
+        epochs: its leader epochs, the first and the last.
+        began_at: where the leader's high watermark stood when it was first seen; -1 where that is not known.
+    """
+
+    broker: int
+    since: datetime
+    until: datetime
+    epochs: tuple[int, int]
+    began_at: int = UNKNOWN
+
+
+def reigns(rows: Iterable[Mapping[str, Any]]) -> list[Reign]:
+    """Join rows that each cover one leader epoch into times, in their order.
+
+    Args:
+        rows: in the order of time, with the columns leader, leader_epoch, since, until and began_at.
+    """
+    found: list[Reign] = []
+    for row in rows:
+        broker, epoch = int(row["leader"]), int(row["leader_epoch"])
+        began_at = UNKNOWN if row["began_at"] is None else int(row["began_at"])
+        if found and found[-1].broker == broker:
+            last = found.pop()
+            epochs = last.epochs[0], epoch
+            found.append(Reign(broker, last.since, max(last.until, row["until"]), epochs, last.began_at))
+        elif broker >= 0:
+            found.append(Reign(broker, row["since"], row["until"], (epoch, epoch), began_at))
+    return found
+
+
+def wrong_brokers(finding: Finding) -> frozenset[int]:
+    """The replicas that consumers may have read wrongly by a finding: those that show it, or may.
+
+    If it accuses nobody, each of those that differ may be wrong. If all share it, or it is unsettled, all may.
+    """
+    shown = Shown.of(finding)
+    if has_spread(finding) or is_unsettled(finding):
+        return frozenset(shown.replicas) | (frozenset() if finding.broker == NOBODY else {finding.broker})
+    if finding.broker == NOBODY:
+        return frozenset().union(*shown.sides.values()) or frozenset(shown.replicas)
+    return shown.showing
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The offsets that consumers of a wrong replica could read wrongly, or not at all.
+
+    Attributes:
+        first: the lowest.
+        last: the highest; None where that is not known, or there is no end.
+    """
+
+    first: int
+    last: int | None
+
+    @property
+    def in_words(self) -> str:
+        """The offsets in words."""
+        if self.last is None:
+            return f"from offset {self.first} on"
+        return f"at offset {self.first}" if self.first == self.last else f"at offsets {self.first} to {self.last}"
+
+
+def affected(finding: Finding) -> Span:
+    """The offsets that a finding is about."""
+    if finding.is_incident:
+        tally = tally_of(finding)
+        return Span(max(tally.lowest, 0), max(tally.highest, tally.lowest, 0))
+    if finding.kind is FindingKind.LOG_HEAD_MISSING:
+        return Span(0, max(finding.offset - 1, 0))
+    if finding.kind is FindingKind.LOG_TRUNCATED:
+        return Span(finding.offset, None)
+    if is_blocking(finding):
+        return Span(min(finding.record_offset, int(evidence_of(finding)["blocked_at"])), None)
+    if finding.kind is FindingKind.READ_COMMITTED_FROZEN:
+        return Span(finding.transaction_start_offset, None)
+    return Span(finding.record_offset, finding.record_offset)
+
+
+class Came(StrEnum):
+    """How far a consumer group has come, by its committed offset."""
+
+    NOT_YET = "not_yet"
+    """It has not come to what is wrong."""
+    WITHIN = "within"
+    """It is among the offsets that are wrong."""
+    PAST = "past"
+    """It is past them; it may have read them at any time."""
+    PAST_SINCE = "past_since"
+    """It is past them, and has committed since a wrong replica began to lead."""
+
+
+def came(committed: int, span: Span, wrong: Collection[Reign]) -> Came:
+    """Say how far a group has come.
+
+    Args:
+        committed: the offset of the next record that it will read.
+        span: the offsets that are wrong.
+        wrong: when wrong replicas led.
+    """
+    if committed <= span.first:
+        return Came.NOT_YET
+    if span.last is not None and committed <= span.last:
+        return Came.WITHIN
+    return Came.PAST_SINCE if any(UNKNOWN < reign.began_at < committed for reign in wrong) else Came.PAST
+
+
+def led_in_words(finding: Finding, found: Collection[Reign]) -> list[str]:
+    """When replicas led that show what a finding is about, and which offsets consumers read there; in sentences.
+
+    Args:
+        finding: its last event.
+        found: when which broker led, by what is on record around the finding.
+    """
+    if not found:
+        return []
+    wrong = wrong_brokers(finding)
+    mine = [reign for reign in found if reign.broker in wrong]
+    since = min(reign.since for reign in found)
+    if not mine:
+        return [f"By what is on record since {_time(since)}, no replica led that shows it."]
+    may = "may be wrong" if finding.broker == NOBODY or is_unsettled(finding) else "shows it"
+    said = [
+        f"Broker {reign.broker}, which {may}, led from {_time(reign.since)} to {_time(reign.until)} "
+        f"(leader epoch {_epochs(reign)})."
+        for reign in mine
+    ]
+    return [*said, f"Consumers of it {KINDS[finding.kind].consumers}, {affected(finding).in_words}."]
+
+
+def _epochs(reign: Reign) -> str:
+    first, last = reign.epochs
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def _time(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%SZ}"
+
+
+__all__ = ["Came", "Reign", "Span", "affected", "came", "led_in_words", "reigns", "wrong_brokers"]

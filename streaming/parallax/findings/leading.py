@@ -1,0 +1,154 @@
+"""Which replicas of a partition may lead: safe, unsafe or unknown, each with why. Pure.
+
+A leader's log is what consumers read, and what every new copy is made of. So a replica that a finding proves wrong must
+not lead. One is safe only if every open finding of the partition proves it right, and nothing else is in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from parallax.findings.cleared import Shown, cleared
+from parallax.findings.finding import Finding, has_spread, is_unsettled
+from parallax.findings.grounds import in_words
+from parallax.kinds import KINDS
+from parallax.model import NOBODY
+from parallax.shell import Shell
+
+_ID_CHARACTERS = 8
+
+
+class May(StrEnum):
+    """Whether a replica may lead."""
+
+    SAFE = "safe"
+    """Nothing that Parallax knows is against it."""
+    UNKNOWN = "unknown"
+    """Nobody can tell."""
+    UNSAFE = "unsafe"
+    """A finding proves it wrong."""
+
+
+_ORDER = (May.SAFE, May.UNKNOWN, May.UNSAFE)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitness:
+    """Whether a replica may lead, and why not.
+
+    Attributes:
+        may: safe, unknown or unsafe.
+        why: for what is not safe, a phrase for each reason that counts.
+    """
+
+    may: May = May.SAFE
+    why: tuple[str, ...] = ()
+
+    def also(self, other: Fitness) -> Fitness:
+        """The graver of two; with the reasons of both if they weigh the same."""
+        if self.may is other.may:
+            return Fitness(self.may, (*self.why, *other.why))
+        return max(self, other, key=lambda one: _ORDER.index(one.may))
+
+    @property
+    def in_words(self) -> str:
+        """The word, and the reasons."""
+        return f"{self.may} ({'; '.join(self.why)})" if self.why else str(self.may)
+
+
+SAFE = Fitness()
+
+
+def unknown(*why: str) -> Fitness:
+    """A fitness that nobody can tell, for some reasons; safe without any."""
+    return Fitness(May.UNKNOWN, why) if why else SAFE
+
+
+def worst(some: Iterable[Fitness]) -> May:
+    """The gravest of some; safe for none."""
+    return max((one.may for one in some), key=_ORDER.index, default=May.SAFE)
+
+
+def may_lead(
+    brokers: Iterable[int], findings: Collection[Finding], doubts: Mapping[int, Collection[str]] | None = None
+) -> dict[int, Fitness]:
+    """Say of each replica of a partition whether it may lead.
+
+    Args:
+        brokers: which hold it.
+        findings: the last events of the findings about it; those that are over are ignored.
+        doubts: by broker, why it may be wrong though no finding says so, each a phrase.
+    """
+    found = {broker: unknown(*(doubts or {}).get(broker, ())) for broker in brokers}
+    for finding in findings:
+        if not finding.stands:
+            continue
+        for broker, fitness in _by_one(finding, found).items():
+            found[broker] = found[broker].also(fitness)
+    return found
+
+
+def _by_one(finding: Finding, brokers: Iterable[int]) -> dict[int, Fitness]:
+    """What one finding says of each replica."""
+    name, shown = finding.finding_id[:_ID_CHARACTERS], Shown.of(finding)
+    if is_unsettled(finding):
+        return dict.fromkeys(brokers, unknown(f"the replicas agree, and finding {name} leaves open whether on a loss"))
+    if has_spread(finding):
+        return {broker: _by_shared(name, shown, broker) for broker in brokers}
+    if finding.broker == NOBODY:
+        return dict.fromkeys(brokers, unknown(f"finding {name} leaves open which replica is right"))
+    right = cleared(shown)
+    return {broker: _by_accusing(name, shown, right, broker) for broker in brokers}
+
+
+def _by_shared(name: str, shown: Shown, broker: int) -> Fitness:
+    if broker not in shown.answered:
+        return unknown(f"finding {name} proves nothing of it")
+    return Fitness(May.UNSAFE, (f"it shares finding {name} with the others, so no election helps",))
+
+
+def _by_accusing(name: str, shown: Shown, right: Collection[int], broker: int) -> Fitness:
+    if broker in right:
+        return SAFE
+    if broker in shown.showing:
+        consumers = KINDS[shown.finding.kind].consumers
+        return Fitness(May.UNSAFE, (f"finding {name}: consumers of it {consumers}",))
+    if broker in shown.alike or broker in shown.was_accused:
+        return unknown(f"it was read to show what finding {name} calls wrong")
+    return unknown(f"finding {name} does not prove it right")
+
+
+def said(finding: Finding, others: Iterable[Finding], shell: Shell) -> str:
+    """Say in sentences which replicas must not lead by the findings of a partition, and what shows the rest.
+
+    What all replicas share does not count: no election changes it.
+
+    Args:
+        finding: it is not over; its evidence names the replicas.
+        others: the last events of other findings.
+        shell: how the command names the job.
+    """
+    if has_spread(finding):
+        return ""
+    around = [one for one in others if one.stands and _is_beside(one, finding)]
+    found = may_lead(Shown.of(finding).assigned, [finding, *(one for one in around if not has_spread(one))])
+    by = {may: [broker for broker, one in found.items() if one.may is may] for may in May}
+    parts = []
+    if by[May.UNSAFE]:
+        parts.append(f"{in_words(by[May.UNSAFE]).capitalize()} must not.")
+    if by[May.UNKNOWN]:
+        parts.append(f"Of {in_words(by[May.UNKNOWN])} nobody can tell.")
+    if by[May.SAFE]:
+        but = ", but for what all replicas share" if any(map(has_spread, around)) else ""
+        parts.append(f"No finding is against {in_words(by[May.SAFE])}{but}.")
+    command = shell.parallax("lead", finding.topic, "--partition", finding.partition, by_settings=True)
+    return f"{' '.join(parts)} What else counts: {command}" if parts else ""
+
+
+def _is_beside(other: Finding, finding: Finding) -> bool:
+    return other.place == finding.place and other.finding_id != finding.finding_id
+
+
+__all__ = ["SAFE", "Fitness", "May", "may_lead", "said", "unknown", "worst"]

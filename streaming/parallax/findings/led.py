@@ -1,0 +1,53 @@
+"""Reads from the recorded progress who led a partition around a finding."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from parallax.findings.exposure import Reign, led_in_words, reigns
+from parallax.findings.finding import Finding
+from parallax.views.looked import asker, within
+
+_BEFORE = timedelta(days=1)
+"""How long before a finding was suspected a wrong replica may have led unnoticed."""
+FAILURES = (DeltaError, OSError, pa.ArrowException)
+
+
+def led_around(storage: str, finding: Finding) -> list[Reign]:
+    """Who led the partition of a finding, from a day before it was suspected until it was over; else until now.
+
+    Args:
+        storage: ``storage.path``.
+        finding: its last event.
+
+    Raises:
+        deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the progress cannot be read.
+    """
+    until = datetime.now(UTC) if finding.stands else finding.decided_at
+    asked = asker(storage)
+    if asked is None:
+        return []
+    query = f"""SELECT leader, leader_epoch, min(observed_at) AS since, max(observed_at) AS until,
+        min(CASE WHEN broker = leader THEN high_watermark END) AS began_at
+        FROM progress WHERE {within(finding.place, finding.first_suspected_at - _BEFORE, until)}
+        AND leader IS NOT NULL GROUP BY 1, 2 ORDER BY leader_epoch, since"""  # noqa: S608 - our own words
+    return reigns(pa.table(asked.execute(query)).to_pylist())
+
+
+def led(storage: str, finding: Finding) -> tuple[str, ...]:
+    """When a wrong replica led, and what consumers could read there, in sentences for an explanation.
+
+    Args:
+        storage: ``storage.path``.
+        finding: its last event.
+    """
+    try:
+        return tuple(led_in_words(finding, led_around(storage, finding)))
+    except FAILURES:
+        return ("The recorded progress cannot be read: whether a wrong replica led is not known.",)
+
+
+__all__ = ["FAILURES", "led", "led_around"]

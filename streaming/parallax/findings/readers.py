@@ -1,0 +1,166 @@
+"""Asks the brokers which consumer groups are past what a finding is about. Only a person has it asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from parallax.counts import counted, named
+from parallax.errors import one_line
+from parallax.findings.exposure import Came, Reign, affected, came, led_in_words, wrong_brokers
+from parallax.findings.finding import Finding
+from parallax.findings.led import FAILURES, led_around
+from parallax.model import TopicPartition
+from parallax.replica.errors import ReplicaError
+from parallax.replica.groups import GROUP_RIGHT
+
+_TOGETHER = 200
+"""Groups that a coordinator is asked about in one request."""
+
+
+class Coordinators(Protocol):
+    """What is asked of a `parallax.replica.client.ReplicaClient`."""
+
+    def brokers(self) -> Mapping[int, object]:
+        """See `ReplicaClient.brokers`."""
+        ...
+
+    def groups(self, broker: int) -> list[str]:
+        """See `ReplicaClient.groups`."""
+        ...
+
+    def committed(self, broker: int, ids: Sequence[str], place: TopicPartition) -> Mapping[str, int | ReplicaError]:
+        """See `ReplicaClient.committed`."""
+        ...
+
+    def may_describe_groups(self) -> bool:
+        """See `ReplicaClient.may_describe_groups`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A consumer group that has committed offsets of the partition.
+
+    Attributes:
+        name: its id.
+        committed: the offset of the record that it reads next.
+        came: how far that is.
+    """
+
+    name: str
+    committed: int
+    came: Came
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Who may have read what a finding is about.
+
+    Attributes:
+        led: when a wrong replica led, and what consumers could read there, in sentences.
+        reigns: the times for which a wrong replica led.
+        groups: in the order of their names.
+        unknown: why there may be more groups, in sentences.
+    """
+
+    led: tuple[str, ...]
+    reigns: tuple[Reign, ...]
+    groups: tuple[Group, ...]
+    unknown: tuple[str, ...] = ()
+
+
+def readers(client: Coordinators, storage: str, finding: Finding) -> Readers:
+    """Ask all coordinators how far groups have come in the partition of a finding. Changes nothing.
+
+    Args:
+        client: asks the cluster.
+        storage: ``storage.path``.
+        finding: its last event.
+
+    Raises:
+        Unreachable: no broker answers.
+    """
+    unknown: list[str] = []
+    try:
+        found = led_around(storage, finding)
+    except FAILURES as error:
+        found = []
+        unknown.append(f"The recorded progress cannot be read ({one_line(error)}): who led when is not known.")
+    wrong = wrong_brokers(finding)
+    reigns = tuple(reign for reign in found if reign.broker in wrong)
+    span = affected(finding)
+    offsets = _committed(client, finding.place, unknown)
+    groups = tuple(Group(name, at, came(at, span, reigns)) for name, at in sorted(offsets.items()))
+    return Readers(tuple(led_in_words(finding, found)), reigns, groups, tuple(unknown))
+
+
+def _committed(client: Coordinators, place: TopicPartition, unknown: list[str]) -> dict[str, int]:
+    """By group, its committed offset; what could not be asked is said in ``unknown``."""
+    found: dict[str, int] = {}
+    failed: dict[str, str] = {}
+    if not client.may_describe_groups():
+        unknown.append(f"{GROUP_RIGHT} is not granted: brokers list only groups that it is granted on.")
+    for broker in sorted(client.brokers()):
+        try:
+            ids = client.groups(broker)
+            for start in range(0, len(ids), _TOGETHER):
+                for group, at in client.committed(broker, ids[start : start + _TOGETHER], place).items():
+                    if isinstance(at, int):
+                        found[group] = at
+                    else:
+                        failed[group] = one_line(at.problem)
+        except ReplicaError as error:
+            unknown.append(f"Groups of which broker {broker} is the coordinator are not known ({one_line(error)}).")
+    if left := sorted(failed.keys() - found.keys()):
+        unknown.append(f"Of {counted(len(left), 'group')} it is not known ({named(left)}: {failed[left[0]]}).")
+    return found
+
+
+_WORDS = {
+    Came.PAST_SINCE: "is past it, and has committed since a wrong replica began to lead: it may have read it there",
+    Came.WITHIN: "is among these offsets",
+    Came.PAST: "is past it: when it read it, and from which replica, is not known",
+    Came.NOT_YET: "has not come to it",
+}
+"""What is said of a group, the gravest first."""
+
+
+def in_words(found: Readers) -> str:
+    """Who may have read what a finding is about, for people."""
+    order = list(_WORDS)
+    lines = [*found.led]
+    lines += [
+        f"Group {group.name} {_WORDS[group.came]} (committed offset {group.committed})."
+        for group in sorted(found.groups, key=lambda one: (order.index(one.came), one.name))
+    ]
+    if not found.groups:
+        lines.append("No consumer group is known to have committed an offset of the partition.")
+    return "\n".join([*lines, *found.unknown, _NOT_KNOWN])
+
+
+_NOT_KNOWN = "Consumers that commit no offsets to Kafka are not known here."
+
+
+def document(found: Readers) -> dict[str, Any]:
+    """Who may have read what a finding is about, as a JSON-able document."""
+    return {
+        "led": [
+            {
+                "broker": reign.broker,
+                "since": reign.since.isoformat(),
+                "until": reign.until.isoformat(),
+                "leader_epochs": list(reign.epochs),
+            }
+            for reign in found.reigns
+        ],
+        "groups": [
+            {"group": group.name, "committed_offset": group.committed, "came": str(group.came)}
+            for group in found.groups
+        ],
+        "unknown": list(found.unknown),
+    }
+
+
+__all__ = ["Coordinators", "Group", "Readers", "document", "in_words", "readers"]

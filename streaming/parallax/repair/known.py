@@ -1,0 +1,156 @@
+"""What the tables of a job say of who may lead, for commands that run outside the job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from parallax.audit.ledger import Ledger
+from parallax.compare.kept import Kept, kept
+from parallax.config import Settings
+from parallax.counts import counted
+from parallax.errors import one_line
+from parallax.findings.finding import Finding, current
+from parallax.findings.leading import Fitness
+from parallax.findings.table import NoFindingsTableError, read_events, read_suspects
+from parallax.guard.absences import Absences
+from parallax.guard.late import load
+from parallax.guard.timekeeper import clock_of, recorded
+from parallax.model import TopicPartition
+from parallax.moments import roughly
+from parallax.repair.leading import by_clock, fitness, uncompared
+from parallax.source.feedback import ALL
+from parallax.source.repeats import LONGEST_US
+from parallax.views.pause import Paused, in_words, paused
+from parallax.views.watching import job_runs
+
+_IDLE_S = 1.5 * LONGEST_US / 1e6 + 120
+"""Of a partition at rest something is recorded, and so compared, at least as often as this."""
+_NEVER = 1 << 62
+"""A suspect that was raised again is what its finding says, or was cleared."""
+_FAILURES = (DeltaError, OSError, ValueError, pa.ArrowException)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is on record about some partitions.
+
+    Attributes:
+        findings: the last event of each finding about them.
+        pending: by partition, how many suspects have no verdict yet.
+        whole: why nothing on record may hold by now, each a phrase.
+        coverage: how far they were compared; what audits have settled since is left out.
+        absences: replicas that are absent, or copied something too late.
+        paused: the brokers that an operator does not want read.
+        read: the brokers that the job reads (``topics.brokers``); None for all.
+        at: when it was read, seconds since 1970 UTC.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    pending: Mapping[TopicPartition, int] = field(default_factory=dict)
+    whole: tuple[str, ...] = ()
+    coverage: Kept = field(default_factory=Kept)
+    absences: Absences = field(default_factory=Absences)
+    paused: Paused = field(default_factory=dict)
+    read: frozenset[int] | None = None
+    at: float = 0.0
+
+    def fitness(self, place: TopicPartition, brokers: Iterable[int]) -> dict[int, Fitness]:
+        """Say of each replica of a partition whether it may lead."""
+        own = [finding for finding in self.findings if finding.place == place]
+        whole = [*self.whole, *uncompared(self.coverage.coverage.get(place))]
+        if waiting := self.pending.get(place, 0):
+            whole.append(f"{counted(waiting, 'suspect')} without verdict")
+        single = by_clock(place, self.absences, self.at)
+        brokers = tuple(brokers)
+        for broker in brokers:
+            if self.read is not None and broker not in self.read:
+                single.setdefault(broker, []).append("the job does not read it (topics.brokers)")
+        for broker, pause in self.paused.items():
+            for one in brokers if broker == ALL else (broker,):
+                single.setdefault(one, []).extend(f"not read: {text}" for text in in_words({broker: pause}))
+        return fitness(brokers, own, whole, single)
+
+
+def known(settings: Settings, places: Collection[TopicPartition]) -> Known:
+    """Read what is on record about some partitions. What cannot be read leaves open who may lead.
+
+    Args:
+        settings: of the job.
+        places: the partitions.
+
+    Raises:
+        FindingsTableError: the findings cannot be read.
+        PauseError: what is paused cannot be read.
+    """
+    storage, now = settings.storage.path, time.time()
+    whole: list[str] = []
+    try:
+        events = read_events(storage)
+    except NoFindingsTableError:
+        events = []
+    found = [one for one in current(events).values() if one.stands and one.place in places]
+    state = Kept()
+    try:
+        ledger = Ledger(storage)
+        state = kept(storage, places, settings.compare.grace_ms)
+        state = Kept(state.at, {place: ledger.settled(one) for place, one in state.coverage.items()})
+    except _FAILURES as error:
+        whole.append(f"how far was compared cannot be read ({one_line(error)})")
+    whole += _unwatched(storage, state, now)
+    return Known(
+        tuple(found),
+        _pending(storage, events, places),
+        tuple(whole),
+        state,
+        _absences(settings, now, whole),
+        paused(storage),
+        None if settings.topics.brokers is None else frozenset(settings.topics.brokers),
+        now,
+    )
+
+
+def _unwatched(storage: str, state: Kept, now: float) -> Iterator[str]:
+    if job_runs(storage) is False:
+        yield "no job watches"
+    elif state.at is not None and now - state.at > _IDLE_S:
+        yield f"nothing was compared for {roughly(now - state.at)}"
+
+
+def _absences(settings: Settings, now: float, whole: list[str]) -> Absences:
+    """Who was absent or late when the job recorded anything last; what cannot be read is said in ``whole``."""
+    try:
+        absent = recorded(settings.storage.path, clock_of(settings), int(now * 1000))
+    except _FAILURES as error:
+        whole.append(f"who was absent cannot be read ({one_line(error)})")
+        absent = []
+    late = load(settings.storage.path)
+    if late is None:
+        whole.append("who copied too late cannot be read")
+    return Absences(tuple(absent), tuple(late or ()))
+
+
+def _pending(
+    storage: str, events: Collection[Finding], places: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """By partition, how many suspects no event names, and no incident can have taken in."""
+    named = {event.suspect_id: _NEVER for event in events if event.suspect_id}
+    incidents: dict[TopicPartition, int] = {}
+    for event in events:
+        if event.is_incident:
+            incidents[event.place] = max(incidents.get(event.place, 0), int(event.decided_at.timestamp() * 1000))
+    found: dict[TopicPartition, int] = {}
+    for rows in read_suspects(storage, decided=named):
+        for row in rows:
+            place, at = TopicPartition(row["topic"], row["partition"]), row["raised_at"]
+            is_counted = at is not None and at.timestamp() * 1000 <= incidents.get(place, 0)
+            if place in places and not is_counted:
+                found[place] = found.get(place, 0) + 1
+    return found
+
+
+__all__ = ["Known", "known"]

@@ -1,0 +1,119 @@
+"""What ``parallax lead`` shows: who leads the partitions of a topic, who would be elected, and whether they may lead.
+
+It reads the record, and asks the brokers for metadata. It changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from parallax.config import Settings
+from parallax.findings.leading import May, worst
+from parallax.model import TopicPartition
+from parallax.repair.known import known
+from parallax.repair.leading import Led
+from parallax.replica.client import PartitionMetadata, ReplicaClient
+from parallax.replica.errors import UnknownTopic
+from parallax.shell import Shell
+from parallax.views.binding import with_cluster
+
+EXIT_CODES = {May.SAFE: 0, May.UNSAFE: 1, May.UNKNOWN: 3}
+
+
+def look(settings: Settings, topic: str, partitions: Sequence[int] = ()) -> list[Led]:
+    """Look who leads the partitions of a topic, and who may. Changes nothing.
+
+    Args:
+        settings: of the job.
+        topic: its name.
+        partitions: numbers; all by default.
+
+    Raises:
+        ConfigError: the settings name another cluster than that of the storage.
+        ReplicaError: no broker answers, or there is no such topic or partition.
+        FindingsTableError, PauseError: what is on record cannot be read.
+    """
+    settings = with_cluster(settings)
+    with closing(ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)) as client:
+        found = client.metadata([topic])[topic]
+    if found.error is not None:
+        raise found.error
+    for number in partitions:
+        if number not in found.partitions:
+            raise UnknownTopic(f"it has no partition {number}; check its number", topic=topic)
+    wanted = {
+        TopicPartition(topic, number): one
+        for number, one in found.partitions.items()
+        if not partitions or number in partitions
+    }
+    return led(settings, wanted)
+
+
+def led(settings: Settings, wanted: Mapping[TopicPartition, PartitionMetadata]) -> list[Led]:
+    """Say who may lead partitions, by what is on record and what the brokers say of them.
+
+    Args:
+        settings: of the job, with the id of its cluster.
+        wanted: by partition, its metadata.
+
+    Raises:
+        FindingsTableError, PauseError: what is on record cannot be read.
+    """
+    told = known(settings, wanted.keys())
+    return [
+        Led(place, one.leader, one.replicas, one.isr, told.fitness(place, one.replicas))
+        for place, one in wanted.items()
+    ]
+
+
+def exit_code(found: Sequence[Led]) -> int:
+    """1 if any replica must not lead, else 3 if nobody can tell of any, else 0."""
+    return EXIT_CODES[worst(fitness for one in found for fitness in one.fitness.values())]
+
+
+def document(one: Led) -> dict[str, Any]:
+    """A partition as a JSON-able document."""
+    return {
+        "topic": one.place.topic,
+        "partition": one.place.partition,
+        "leader": one.leader,
+        "preferred_election_moves_to": one.preferred,
+        "replicas": [
+            {
+                "broker": broker,
+                "in_sync": broker in one.isr,
+                "may_lead": str(one.fitness[broker].may),
+                "why": list(one.fitness[broker].why),
+            }
+            for broker in one.replicas
+        ],
+        "warnings": one.warnings,
+    }
+
+
+def in_words(one: Led, shell: Shell) -> str:
+    """A partition as text, for people, with the command that moves leadership if that is needed."""
+    lines = [f"{one.place.name}: {_leader(one)}"]
+    for broker in one.replicas:
+        sync = "" if broker in one.isr else ", not in sync"
+        lines.append(f"  broker {broker}{sync}: {one.fitness[broker].in_words}")
+    lines += [f"  {warning}" for warning in one.warnings]
+    if any(fitness.may is May.UNSAFE for fitness in one.fitness.values()):
+        where = ("--topic", one.place.topic, "--partition", one.place.partition)
+        command = shell.parallax("repair", "plan", *where, "--lead", "-o", "lead.plan", by_settings=True)
+        lines.append(f"  To keep it from leading: {command}")
+    return "\n".join(lines)
+
+
+def _leader(one: Led) -> str:
+    if one.leader < 0:
+        return "no broker leads it"
+    is_first = one.replicas[:1] == (one.leader,)
+    return (
+        f"broker {one.leader} leads{', and is preferred' if is_first else f', broker {one.replicas[0]} is preferred'}"
+    )
+
+
+__all__ = ["EXIT_CODES", "document", "exit_code", "in_words", "led", "look"]

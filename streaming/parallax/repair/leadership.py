@@ -1,0 +1,91 @@
+"""The step that lets a right replica lead, and keeps wrong ones from it without copying anything. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from parallax.findings.grounds import are, in_words
+from parallax.findings.moves import Move, Purpose, first_of, leading
+from parallax.repair.copies import Said, Sides, sides
+from parallax.repair.layout import Layout, hindered
+from parallax.repair.seen import Look
+from parallax.repair.steps import MoveStep
+from parallax.replica.changes import MOVE_RIGHTS
+from parallax.shell import Shell
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """What lets a right replica lead.
+
+    Attributes:
+        steps: one step, or none.
+        missing: why there is none, each a sentence that says what to do.
+        note: that there is nothing to do, a sentence; empty where there is.
+    """
+
+    steps: tuple[MoveStep, ...] = ()
+    missing: tuple[str, ...] = ()
+    note: str = ""
+
+
+def leadership(look: Look, shell: Shell, said: Said) -> Leadership:
+    """Return the step by which a right replica leads, and the wrong ones come last in the assignment.
+
+    Args:
+        look: at the partition, with its layout, and what the replicas show where the findings say that they differ.
+        shell: how commands name the cluster.
+        said: what a person says.
+    """
+    if not look.claims:
+        return Leadership(note="No finding stands here: any replica may lead, as far as is known.")
+    found, missing = sides(look, look.claims, said)
+    if found is None:
+        return Leadership(missing=tuple(missing))
+    source = first_of(look.assigned, look.leader, found.sources)
+    move = leading(look.assigned, source, found.wrong)
+    if look.leader == source and not move.is_new:
+        note = f"Broker {source} leads, and is right. {are(found.wrong, 'comes', 'come')} last already."
+        return Leadership(missing=tuple(missing), note=note)
+    layout = look.layout or Layout(error="it was not looked at")
+    if why := hindered(layout, look.place, is_paused=said.is_paused):
+        return Leadership(missing=(*missing, f"{found.named}: {why}."))
+    return Leadership((_step(look, found, source, move, shell, is_said=said.right is not None),), tuple(missing))
+
+
+def _step(look: Look, found: Sides, source: int, move: Move, shell: Shell, *, is_said: bool) -> MoveStep:
+    name, wrong = look.place.name, in_words(found.wrong)
+    proof = f"broker {source} is right, and {wrong} wrong, by {' and '.join(found.joint.findings)}"
+    if is_said:
+        proof = f"broker {source} is right: whoever made this plan says so. No evidence proves it"
+    goes_over = look.leader != source
+    clients = f"Clients go over from broker {look.leader} to broker {source}. " if goes_over else ""
+    before = Move(Purpose.ORDER, look.assigned)
+    return MoveStep(
+        number=1,
+        title=f"Let broker {source} lead {name}, and put {wrong} last.",
+        needs=(
+            proof,
+            f"{MOVE_RIGHTS} for the user of the settings",
+            "every replica in sync, and nothing else that is being reassigned",
+        ),
+        changes=f"{clients}The replicas are assigned as {list(move.replicas)}. The controller elects the first of them "
+        f"that is in sync, so {wrong} only if no other is.",
+        takes="Seconds. Nothing is copied.",
+        half_way="The order is changed, and the other broker leads still.",
+        undo=f"Once {wrong} is right again, by hand:\n{before.command(look.place, shell)}"
+        if move.is_new
+        else f"By an election that makes broker {look.leader} the leader.",
+        by_hand=move.command(look.place, shell),
+        warning=f"Nothing is mended: {wrong} may still lead if no other replica is in sync, and consumers that fetch "
+        "from it (client.rack) still meet what is wrong. Plan a repair as well.",
+        before=look.assigned,
+        move=move,
+        source=source,
+        is_said=is_said,
+        wrong=found.wrong,
+        offsets=found.joint.offsets,
+    )
+
+
+__all__ = ["Leadership", "leadership"]

@@ -1,0 +1,113 @@
+"""Who leads a partition, and who may, by findings, by coverage and by the clock. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from parallax.compare.suspect import Coverage
+from parallax.counts import counted
+from parallax.findings.finding import Finding
+from parallax.findings.leading import Fitness, May, may_lead
+from parallax.guard.absences import Absences
+from parallax.guard.words import in_words, late_in_short
+from parallax.model import TopicPartition, UnknownReason
+
+_LASTING = (
+    UnknownReason.BEFORE_FIRST_READING,
+    UnknownReason.RETENTION_GAP,
+    UnknownReason.DEFERRED,
+    UnknownReason.SKIPPED,
+    UnknownReason.UNAUTHORIZED,
+)
+"""Why offsets have no verdict until somebody compares them. The rest passes, or nobody can ever tell."""
+
+
+def uncompared(coverage: Coverage | None) -> list[str]:
+    """Why it is open whether the replicas of a partition agree, each a phrase; empty where they are compared.
+
+    Args:
+        coverage: of the partition, without what an audit has settled; None where it was not compared yet.
+    """
+    if coverage is None:
+        return ["it was not compared yet"]
+    lasting = [*_LASTING, *([UnknownReason.LOG_START_DIFFERS] if coverage.begins_apart else [])]
+    found = {reason: max(coverage.unknown_for(reason)) for reason in lasting}
+    left = [f"{counted(n, 'offset')} without verdict ({reason})" for reason, n in found.items() if n]
+    return left + ([f"it could not be compared ({coverage.error})"] if coverage.error else [])
+
+
+def by_clock(place: TopicPartition, absences: Absences, now: float) -> dict[int, list[str]]:
+    """By broker, why its replica of a partition may lack something: it is absent, or copied something too late.
+
+    Args:
+        place: the partition.
+        absences: of all replicas.
+        now: seconds since 1970 UTC.
+    """
+    found: dict[int, list[str]] = {}
+    for absent in absences.absent:
+        if absent.place == place:
+            found.setdefault(absent.broker, []).append(in_words(absent, now))
+    for late in absences.late:
+        if late.place == place:
+            found.setdefault(late.broker, []).append(late_in_short(late))
+    return found
+
+
+def fitness(
+    brokers: Iterable[int],
+    findings: Collection[Finding],
+    whole: Collection[str],
+    single: dict[int, list[str]],
+) -> dict[int, Fitness]:
+    """Say of each replica of a partition whether it may lead (`parallax.findings.leading.may_lead`).
+
+    Args:
+        brokers: which hold it.
+        findings: about it.
+        whole: why it is open whether the replicas agree.
+        single: by broker, why its replica may be wrong.
+    """
+    doubts = {broker: [*single.get(broker, ()), *whole] for broker in brokers}
+    return may_lead(doubts, findings, doubts)
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """Who leads a partition, and who may.
+
+    Attributes:
+        leader: the broker that leads; -1 while none does.
+        replicas: as they are assigned, the preferred leader first.
+        isr: those in sync.
+        fitness: by replica, whether it may lead.
+    """
+
+    place: TopicPartition
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    fitness: Mapping[int, Fitness]
+
+    @property
+    def preferred(self) -> int | None:
+        """The replica that the next election of preferred leaders makes the leader; None if it changes nothing."""
+        first = self.replicas[0] if self.replicas else self.leader
+        return first if first != self.leader and first in self.isr else None
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is wrong with who leads, or will lead, in sentences."""
+        found = []
+        if self.leader in self.fitness and self.fitness[self.leader].may is May.UNSAFE:
+            found.append(f"Broker {self.leader} leads, and must not.")
+        if self.preferred is not None and self.fitness[self.preferred].may is May.UNSAFE:
+            found.append(
+                f"The next election of preferred leaders makes broker {self.preferred} the leader, and it must not be "
+                "(auto.leader.rebalance.enable, on by default, holds one within minutes)."
+            )
+        return found
+
+
+__all__ = ["Led", "by_clock", "fitness", "uncompared"]

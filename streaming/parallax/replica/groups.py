@@ -1,0 +1,76 @@
+"""How far consumer groups have come: which groups a broker coordinates, and what they have committed. It only asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.consumer import OffsetFetchRequest
+
+from parallax.model import TopicPartition
+from parallax.replica import versions
+from parallax.replica.errors import ReplicaError, from_code
+from parallax.replica.requests import Request
+
+REFUSED = 30
+"""``GROUP_AUTHORIZATION_FAILED``; checked before a group is looked up (``KafkaApis.handleOffsetFetchRequest``)."""
+GROUP_RIGHT = "DESCRIBE on consumer groups"
+
+
+def list_groups() -> Request:
+    """Ask a coordinator for its groups; without DESCRIBE on the cluster it lists those that may be described."""
+    return Request(ListGroupsRequest(states_filter=[], types_filter=[]), versions.LIST_GROUPS)
+
+
+def groups_of(broker: int, response: Any) -> list[str]:
+    """The ids of the groups that a coordinator lists.
+
+    Raises:
+        ReplicaError: it refused.
+    """
+    if response.error_code:
+        raise from_code(response.error_code, broker=broker)
+    return sorted(group.group_id for group in response.groups)
+
+
+def fetch_committed(groups: Sequence[str], place: TopicPartition) -> Request:
+    """Ask the coordinator of groups for what each has committed of a partition."""
+    kind = OffsetFetchRequest.OffsetFetchRequestGroup
+    topic = kind.OffsetFetchRequestTopics
+    asked = [
+        kind(
+            group_id=group,
+            member_id=None,
+            member_epoch=-1,
+            topics=[topic(name=place.topic, partition_indexes=[place.partition])],
+        )
+        for group in groups
+    ]
+    return Request(OffsetFetchRequest(groups=asked, require_stable=False), versions.OFFSET_FETCH)
+
+
+def committed_of(broker: int, place: TopicPartition, response: Any) -> dict[str, int | ReplicaError]:
+    """By group that has committed anything of a partition, the offset; or why it is not known."""
+    found: dict[str, int | ReplicaError] = {}
+    for group in response.groups:
+        if group.error_code:
+            found[group.group_id] = from_code(group.error_code, broker=broker)
+            continue
+        for topic in group.topics:
+            for part in topic.partitions:
+                if TopicPartition(topic.name, part.partition_index) != place:
+                    continue
+                if part.error_code:
+                    found[group.group_id] = from_code(part.error_code, broker=broker, topic=topic.name)
+                elif part.committed_offset >= 0:
+                    found[group.group_id] = part.committed_offset
+    return found
+
+
+def may_describe_of(response: Any) -> bool:
+    """Whether a group may be described, by an answer to `fetch_committed` about one that need not exist."""
+    return all(group.error_code != REFUSED for group in response.groups)
+
+
+__all__ = ["GROUP_RIGHT", "committed_of", "fetch_committed", "groups_of", "list_groups", "may_describe_of"]

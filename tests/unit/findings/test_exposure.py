@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from parallax.findings.exposure import Came, Reign, Span, affected, came, led_in_words, reigns, wrong_brokers
+from parallax.model import NOBODY, FindingKind, FindingStatus
+from tests.builders.findings import finding
+
+AT = datetime(2026, 1, 2, tzinfo=UTC)
+SHOWN = {"no value": [1, 3], "value at offset 17": [2]}
+
+
+def evidence(**more: Any) -> str:
+    return json.dumps({"sides": SHOWN, "replicas": {str(b): {} for b in (1, 2, 3)}} | more)
+
+
+def row(leader: int, epoch: int, minute: int, until: int, began_at: int | None = None) -> dict[str, Any]:
+    times = {"since": AT + timedelta(minutes=minute), "until": AT + timedelta(minutes=until)}
+    return {"leader": leader, "leader_epoch": epoch, "began_at": began_at, **times}
+
+
+def test_epochs_of_one_leader_are_one_time_and_a_time_without_leader_is_none() -> None:
+    rows = [row(1, 4, 0, 5, 90), row(1, 5, 6, 8, 95), row(-1, 6, 9, 9), row(2, 7, 10, 20, 100), row(1, 8, 21, 30, None)]
+    found = reigns(rows)
+    assert [(one.broker, one.epochs, one.began_at) for one in found] == [
+        (1, (4, 5), 90),
+        (2, (7, 7), 100),
+        (1, (8, 8), -1),
+    ]
+    assert (found[0].since, found[0].until) == (AT, AT + timedelta(minutes=8))
+
+
+@pytest.mark.parametrize(
+    ("fields", "brokers"),
+    [
+        ({}, {2}),
+        ({"evidence": evidence(sides={"no value": [1], "value at offset 17": [2, 3]})}, {2, 3}),
+        ({"broker": NOBODY}, {1, 2, 3}),
+        ({"status": FindingStatus.SPREAD}, {1, 2, 3}),
+        ({"status": FindingStatus.UNSETTLED}, {1, 2, 3}),
+    ],
+    ids=["the accused", "who shows the same", "no direction", "all share it", "unsettled"],
+)
+def test_consumers_may_have_read_wrongly_from_each_that_shows_it(fields: dict[str, Any], brokers: set[int]) -> None:
+    assert wrong_brokers(finding("f1", **({"evidence": evidence()} | fields))) == brokers
+
+
+@pytest.mark.parametrize(
+    ("fields", "span"),
+    [
+        ({}, Span(17, 17)),
+        ({"kind": FindingKind.LOG_TRUNCATED, "offset": 40}, Span(40, None)),
+        ({"kind": FindingKind.LOG_HEAD_MISSING, "offset": 40}, Span(0, 39)),
+        ({"kind": FindingKind.READ_COMMITTED_FROZEN, "transaction_start_offset": 12}, Span(12, None)),
+        ({"evidence": '{"blocked_at": 9}'}, Span(9, None)),
+        (
+            {"suspect_id": "", "evidence": '{"incident": {"count": 5, "lowest_offset": 3, "highest_offset": 90}}'},
+            Span(3, 90),
+        ),
+    ],
+    ids=["one record", "a truncated log", "a lost beginning", "frozen", "an outcome that holds back", "an incident"],
+)
+def test_the_offsets_that_are_wrong_are_those_of_the_finding(fields: dict[str, Any], span: Span) -> None:
+    assert affected(finding("f1", **fields)) == span
+
+
+def test_how_far_a_group_has_come_says_whether_it_can_have_read_what_is_wrong() -> None:
+    wrong = [Reign(2, AT, AT, (7, 7), began_at=100)]
+    spans = {17: Came.NOT_YET, 18: Came.PAST, 100: Came.PAST, 101: Came.PAST_SINCE}
+    assert {at: came(at, Span(17, 17), wrong) for at in spans} == spans
+    assert came(101, Span(17, 17), []) is Came.PAST, "no wrong replica led"
+    assert came(101, Span(17, 17), [Reign(2, AT, AT, (7, 7))]) is Came.PAST, "where its log ended is not known"
+    assert came(50, Span(17, 90), wrong) is Came.WITHIN
+    assert [came(at, Span(17, None), wrong) for at in (17, 30, 130)] == [Came.NOT_YET, Came.PAST, Came.PAST_SINCE]
+
+
+def test_when_a_wrong_replica_led_is_said_with_what_consumers_read_there() -> None:
+    found = reigns([row(1, 4, 0, 9), row(2, 5, 10, 20), row(1, 6, 21, 30)])
+    one = finding("f1", evidence=evidence())
+    assert led_in_words(one, found)[0] == (
+        "Broker 2, which shows it, led from 2026-01-02 00:10:00Z to 2026-01-02 00:20:00Z (leader epoch 5)."
+    )
+    assert led_in_words(one, found)[1].endswith("at offset 17.")
+    assert led_in_words(one, found[:1]) == [
+        "By what is on record since 2026-01-02 00:00:00Z, no replica led that shows it."
+    ]
+    assert led_in_words(one, []) == []
+    assert (
+        "Broker 1, which may be wrong, led" in led_in_words(finding("f1", broker=NOBODY, evidence=evidence()), found)[0]
+    )

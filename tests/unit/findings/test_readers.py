@@ -1,0 +1,96 @@
+"""Which consumer groups are past a finding, by the answers of coordinators and the recorded progress."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from parallax.findings.readers import document, in_words, readers
+from parallax.model import MissingRight, TopicPartition
+from parallax.replica.errors import ReplicaError, Unauthorized, Unreachable
+from parallax.source.schema import PROGRESS
+from parallax.views.tables import PROGRESS as TABLE
+from parallax.views.tables import RECORDED_ON
+from tests.builders.findings import finding
+
+ONE = finding("f1" * 16)
+AT = ONE.first_suspected_at
+
+
+@dataclass
+class Cluster:
+    offsets: Mapping[int, Mapping[str, int | ReplicaError]]
+    away: frozenset[int] = frozenset()
+    may: bool = True
+    asked: list[tuple[int, int]] = field(default_factory=list)
+
+    def brokers(self) -> Mapping[int, object]:
+        return dict.fromkeys(self.offsets)
+
+    def groups(self, broker: int) -> list[str]:
+        if broker in self.away:
+            raise Unreachable("it does not answer", broker=broker)
+        return sorted(self.offsets[broker])
+
+    def committed(self, broker: int, ids: Sequence[str], place: TopicPartition) -> Mapping[str, int | ReplicaError]:
+        assert place == ONE.place
+        self.asked.append((broker, len(ids)))
+        return {name: at for name, at in self.offsets[broker].items() if name in ids}
+
+    def may_describe_groups(self) -> bool:
+        return self.may
+
+
+def led(storage: Path, *turns: tuple[int, int, int]) -> None:
+    """Rows of progress: leader, minutes after the finding was suspected, and its high watermark."""
+    schema = PROGRESS.append(pa.field(RECORDED_ON, pa.date32()))
+    rows = []
+    for epoch, (leader, minute, mark) in enumerate(turns):
+        at = AT + timedelta(minutes=minute)
+        row = {"topic": ONE.topic, "partition": 0, "broker": leader, "observed_at": at, "reachable": True}
+        row |= {"leader": leader, "leader_epoch": epoch, "high_watermark": mark, RECORDED_ON: at.date()}
+        rows.append({name: row.get(name) for name in schema.names})
+    write_deltalake(str(storage / TABLE), pa.Table.from_pylist(rows, schema=schema), partition_by=[RECORDED_ON])
+
+
+def test_groups_are_told_apart_by_whether_they_can_have_read_it_from_a_wrong_leader(tmp_path: Path) -> None:
+    led(tmp_path, (1, -60, 90), (2, -30, 100), (1, -10, 120))
+    cluster = Cluster({1: {"behind": 17, "idle": 60}, 2: {"reads-on": 119}, 3: {}})
+    found = readers(cluster, str(tmp_path), ONE)
+    assert {group.name: str(group.came) for group in found.groups} == {
+        "behind": "not_yet",
+        "idle": "past",
+        "reads-on": "past_since",
+    }
+    assert [reign.broker for reign in found.reigns] == [2]
+    lines = in_words(found).splitlines()
+    assert lines[0].startswith("Broker 2, which shows it, led from 2026-01-02 02:34:05Z")
+    assert lines[2] == (
+        "Group reads-on is past it, and has committed since a wrong replica began to lead: it may have read it there "
+        "(committed offset 119)."
+    )
+    assert lines[-1] == "Consumers that commit no offsets to Kafka are not known here."
+    assert document(found)["groups"][0] == {"group": "behind", "committed_offset": 17, "came": "not_yet"}
+
+
+def test_what_could_not_be_asked_is_said_and_never_taken_for_nobody(tmp_path: Path) -> None:
+    refused = Unauthorized("not authorized: DESCRIBE on the group is needed", missing=MissingRight.GROUP)
+    cluster = Cluster({1: {"a": 20, "b": refused}, 2: {"c": 20}}, away=frozenset({2}), may=False)
+    found = readers(cluster, str(tmp_path), ONE)
+    assert [group.name for group in found.groups] == ["a"]
+    text = "\n".join(found.unknown)
+    assert "DESCRIBE on consumer groups is not granted" in text
+    assert "Groups of which broker 2 is the coordinator are not known" in text
+    assert "Of 1 group it is not known (b: not authorized" in text
+
+
+def test_no_group_at_all_is_said_too_and_many_are_asked_in_parts(tmp_path: Path) -> None:
+    assert "No consumer group is known" in in_words(readers(Cluster({1: {}}), str(tmp_path), ONE))
+    many = Cluster({1: {f"g{n:03}": 99 for n in range(450)}})
+    assert len(readers(many, str(tmp_path), ONE).groups) == 450
+    assert many.asked == [(1, 200), (1, 200), (1, 50)]

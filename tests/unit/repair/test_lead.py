@@ -1,0 +1,119 @@
+"""What ``parallax lead`` says: who leads, who would be elected, and who may, by what is on record."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+
+import pytest
+
+from parallax.compare.feed import QUERY
+from parallax.compare.kept import kept
+from parallax.compare.segments import Manifest, Segment, Store, bucket_of
+from parallax.config import Settings, load
+from parallax.findings.leading import Fitness, May
+from parallax.findings.table import FindingsTable
+from parallax.model import TopicPartition
+from parallax.repair.known import known
+from parallax.repair.lead import document, exit_code, in_words
+from parallax.repair.leading import Led
+from parallax.replica.types import PartitionMetadata
+from parallax.shell import ANYWHERE
+from parallax.views.watching import LOCK
+from tests.builders.findings import finding
+from tests.unit.compare.states import state
+from tests.unit.repair.commands import config
+
+PLACE = TopicPartition("orders", 0)
+WRONG = Fitness(May.UNSAFE, ("finding f1: consumers of it read a deleted value",))
+OPEN = Fitness(May.UNKNOWN, ("it is away",))
+
+
+def led(leader: int, *replicas: int, isr: tuple[int, ...] = (1, 2, 3), **fitness: Fitness) -> Led:
+    told = {broker: fitness.get(f"b{broker}", Fitness()) for broker in replicas}
+    return Led(PLACE, leader, replicas, isr, told)
+
+
+def test_a_wrong_leader_and_an_election_that_would_make_one_are_warned_of() -> None:
+    assert led(1, 1, 2, 3, b3=WRONG).warnings == []
+    assert led(3, 3, 1, 2, b3=WRONG).warnings == ["Broker 3 leads, and must not."]
+    (text,) = led(1, 3, 1, 2, b3=WRONG).warnings
+    assert text.startswith("The next election of preferred leaders makes broker 3 the leader, and it must not be")
+    assert led(1, 3, 1, 2, isr=(1, 2), b3=WRONG).warnings == [], "it is not in sync, and cannot be elected"
+    assert led(-1, 3, 1, 2, isr=(3,), b3=WRONG).warnings != []
+
+
+def test_the_exit_code_is_that_of_the_gravest_replica() -> None:
+    assert exit_code([led(1, 1, 2, 3), led(1, 1, 2)]) == 0
+    assert exit_code([led(1, 1, 2, 3, b2=OPEN)]) == 3
+    assert exit_code([led(1, 1, 2, 3, b2=OPEN), led(1, 1, 2, 3, b3=WRONG)]) == 1
+    assert exit_code([]) == 0
+
+
+def test_the_text_names_the_command_that_keeps_a_wrong_one_from_leading() -> None:
+    assert in_words(led(3, 3, 1, 2, isr=(3, 1), b3=WRONG, b2=OPEN), ANYWHERE).splitlines() == [
+        "orders-0: broker 3 leads, and is preferred",
+        "  broker 3: unsafe (finding f1: consumers of it read a deleted value)",
+        "  broker 1: safe",
+        "  broker 2, not in sync: unknown (it is away)",
+        "  Broker 3 leads, and must not.",
+        "  To keep it from leading: parallax repair plan --topic orders --partition 0 --lead -o lead.plan -c CONFIG",
+    ]
+    assert in_words(led(1, 2, 1), ANYWHERE).splitlines()[0] == "orders-0: broker 1 leads, broker 2 is preferred"
+    assert "To keep it" not in in_words(led(1, 2, 1, b2=OPEN), ANYWHERE)
+    assert document(led(1, 3, 1, b3=WRONG))["preferred_election_moves_to"] == 3
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    (tmp_path / "data").mkdir()
+    return load(config(tmp_path))
+
+
+def compare(storage: str, number: int = 1) -> None:
+    """A comparison that has read three replicas whole."""
+    store = Store(f"{storage}/checkpoints/{QUERY}")
+    store.prepare()
+    bucket = bucket_of(*PLACE, Manifest().buckets)
+    states = store.load({bucket: None})[bucket]
+    states.put(PLACE, None, state(1, 2, 3, position=100, high_watermark=100, last_stable_offset=100, begun=1))
+    segments: dict[int, Segment] = store.save([states])
+    store.commit(f"mark-{number}", Manifest(number=number - 1).with_segments(segments))
+
+
+def words(settings: Settings) -> dict[int, str]:
+    found = known(settings, [PLACE]).fitness(PLACE, (1, 2, 3))
+    return {broker: one.in_words for broker, one in found.items()}
+
+
+def test_what_was_never_compared_or_is_watched_by_no_job_is_unknown(settings: Settings) -> None:
+    assert set(words(settings).values()) == {"unknown (no job watches; it was not compared yet)"}
+    compare(settings.storage.path)
+    assert set(words(settings).values()) == {"unknown (no job watches)"}
+    with (Path(settings.storage.path) / LOCK).open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert set(words(settings).values()) == {"safe"}
+
+
+def test_the_newest_state_of_the_comparison_counts(settings: Settings) -> None:
+    for number in (1, 2, 3):
+        compare(settings.storage.path, number)
+    found = kept(settings.storage.path, [PLACE, TopicPartition("orders", 9)], 60_000)
+    assert set(found.coverage) == {PLACE}
+    assert found.coverage[PLACE].compared_up_to == (100, 100)
+    assert found.at is not None
+
+
+def test_a_finding_of_the_table_counts_also_where_nobody_watches(settings: Settings) -> None:
+    compare(settings.storage.path)
+    FindingsTable(settings.storage.path).append([finding("f" * 32), finding("e" * 32, partition=1, broker=1)])
+    told = words(settings)
+    assert told[2].startswith("unsafe (finding ffffffff: consumers of it")
+    assert told[1] == "unknown (no job watches; finding ffffffff does not prove it right)"
+
+
+def test_metadata_of_a_partition_make_a_line_of_it(settings: Settings) -> None:
+    from parallax.repair.lead import led as looked
+
+    (one,) = looked(settings, {PLACE: PartitionMetadata(1, 4, (2, 1, 3), (1, 2, 3))})
+    assert (one.leader, one.preferred, sorted(one.fitness)) == (1, 2, [1, 2, 3])
