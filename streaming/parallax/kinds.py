@@ -1,6 +1,7 @@
 """The kinds of findings: what each is about, how grave it is, and the words for it, in one table.
 
-A kind is added here and in `parallax.model.FindingKind`. All else that a layer needs to know of it is derived.
+A kind is added here and in `parallax.model.FindingKind`. Alerts, metrics, page and messages need no more. How it is
+raised, proven and ended is code of its own: docs/contribute/adding.md has the steps.
 """
 
 from __future__ import annotations
