@@ -1,6 +1,7 @@
 """The kinds of findings: what each is about, how grave it is, and the words for it, in one table.
 
-To add a kind, add it here and in `parallax.model.FindingKind`. Layers derive all else that they need to know of it.
+Add a kind here and in `parallax.model.FindingKind`. Alerts, metrics, page and messages need no more. How it is
+raised, proven and ended is code of its own: docs/contribute/adding.md has the steps.
 """
 
 from __future__ import annotations
