@@ -246,7 +246,7 @@ class AuditSchedule:
                 self._on_failure()
             return None
         known = len(_diverged(report)) - len(log_diverged(report))
-        in_them = f"what findings said before it is so still in {counted(known, 'partition')}"
+        in_them = f"what findings had said before it still stood in {counted(known, 'partition')} when it asked"
         log.info(
             "an audit has ended",
             read_from=source,

@@ -499,8 +499,7 @@ class Judging:
             changed = not known.stands or _has_changed(claim, decision, answers, known)
         if status is FindingStatus.RESOLVED and changed and decision.resolution is not Resolution.EXPLAINED:
             left = left_by(known, claim, answers)
-            is_told = known.kind in OPEN_KINDS or decision.resolution is Resolution.BY_WORD
-            repaired = self._repaired(known) if is_told else ""
+            repaired = self._repaired(known)
             return made(known.finding_id, status, claim, decision, answers, known, at, left=left, repaired=repaired)
         if status is FindingStatus.CONFIRMED and known.stands and not _takes_back(decision, known):
             decision = _as_reported_before(decision, known)

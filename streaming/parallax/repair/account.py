@@ -15,6 +15,7 @@ from parallax.findings.led import led
 from parallax.findings.moves import Purpose
 from parallax.findings.report import Facts, OnRecord
 from parallax.guard.account import on_record
+from parallax.kinds import OPEN_KINDS
 from parallax.model import NOBODY
 from parallax.moments import time_text
 from parallax.repair.record import Phase, Repair
@@ -62,9 +63,9 @@ def repairs_of(storage: str) -> Callable[[Finding], tuple[str, ...]]:
 def repaired_by(storage: str) -> Callable[[Finding], str]:
     """A function that says which repairs have mended a finding, with every replica proven; empty if none has.
 
-    A repair is an end marker for the finding's transaction, or a copy of the accused. If the finding accuses no broker,
-    only a copy counts that was made from the replica that a person calls right, and that was proven after the finding's
-    last event. If replicas differed again after a copy, the copy did not repair them.
+    A repair is a copy of the accused, or an end marker for a transaction that the accused holds open. If the finding
+    accuses no broker, only a copy counts that was made from the replica that a person calls right, and that was proven
+    after the finding's last event. If replicas differed again after a copy, the copy did not repair them.
 
     Args:
         storage: ``storage.path``.
@@ -78,7 +79,7 @@ def repaired_by(storage: str) -> Callable[[Finding], str]:
         return " ".join(
             _in_words(repair, step)
             for repair, step in about
-            if step["number"] in repair.proven and (finding.broker != NOBODY or _is_by_word(repair, step, finding))
+            if step["number"] in repair.proven and _has_mended(repair, step, finding)
         )
 
     return told
@@ -112,9 +113,11 @@ def _copies_for(repair: Repair, step: Mapping[str, Any], finding: Finding) -> bo
     return is_later and bool(copied) and finding.broker in {NOBODY, *copied}
 
 
-def _is_by_word(repair: Repair, step: Mapping[str, Any], finding: Finding) -> bool:
+def _has_mended(repair: Repair, step: Mapping[str, Any], finding: Finding) -> bool:
+    if not _is_move(step):
+        return finding.kind in OPEN_KINDS and finding.broker != NOBODY
     is_since = repair.at_ms >= finding.decided_at.timestamp() * 1000
-    return _is_move(step) and step["is_said"] and is_since
+    return is_since and (finding.broker != NOBODY or step["is_said"])
 
 
 def _in_words(repair: Repair, step: Mapping[str, Any]) -> str:

@@ -1112,7 +1112,9 @@ class TestADifferenceOfAKeyThatAReplicaIsAccusedAbout:
         def frozen(c: Claim) -> Answers:
             held = replica(3, open_transactions=(OpenTransaction(8, 50),), last_stable_offset=50)
             answers = Answers({1: replica(1), 2: replica(2), 3: held}, leader=1)
-            return answers if c.producer_id == 8 else self.shown(third=12)(c)
+            value = self.shown(third=12)(c)
+            stands = replace(value.replicas[3], last_stable_offset=50)
+            return answers if c.producer_id == 8 else replace(value, replicas=value.replicas | {3: stands})
 
         def ended(c: Claim) -> Answers:
             return agree(c) if c.producer_id == 8 else self.shown(third=12)(c)

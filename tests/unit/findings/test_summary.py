@@ -152,9 +152,18 @@ def test_no_transaction_that_all_held_open_has_misled_anybody() -> None:
 
 
 def test_consumers_of_a_record_that_was_shown_wrongly_were_misled() -> None:
-    text = ended(claim(FindingKind.ABORTED_RECORD_COMMITTED), Resolution.COMPACTED, "Repair aaaa wrote a marker.")
+    text = ended(claim(FindingKind.ABORTED_RECORD_COMMITTED), Resolution.COMPACTED)
     assert "Not healed: " in text
     assert "consumers that had read it before were misled, and later ones were not." in text
+
+
+@pytest.mark.parametrize("kind", [FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.RECORD_MISSING])
+@pytest.mark.parametrize("resolution", [*WITHOUT_A_TRACE, Resolution.UNPROVEN, Resolution.INCOMPARABLE])
+def test_a_copy_on_record_is_why_nothing_is_left_of_what_was_wrong(kind: FindingKind, resolution: Resolution) -> None:
+    text = ended(claim(kind), resolution, "Repair aaaa copied broker 2 again from broker 1.")
+    assert "Repaired: Repair aaaa copied broker 2 again from broker 1. What broker 2 had shown was gone" in text
+    assert "consumers that had read it before were misled, and later ones were not." in text
+    assert "Not healed" not in text
 
 
 def test_a_log_that_lost_its_head_is_said_to_begin_where_it_begins_now() -> None:

@@ -103,6 +103,17 @@ def test_a_finding_that_names_no_broker_is_repaired_only_by_a_word_newer_than_it
     assert repaired_by(str(tmp_path / "said"))(differs_again) == ""
 
 
+def test_a_copy_has_not_mended_what_was_reported_again_after_it_and_a_marker_mends_no_outcome(tmp_path: Path) -> None:
+    copied(tmp_path / "copy")
+    outcome = replace(HELD, broker=2, kind=FindingKind.ABORTED_RECORD_COMMITTED)
+    assert repaired_by(str(tmp_path / "copy"))(outcome).startswith("Repair bbbbbbbb copied broker 2 again")
+    again = replace(outcome, decided_at=outcome.decided_at + timedelta(hours=1))
+    assert repaired_by(str(tmp_path / "copy"))(again) == ""
+    recorded(tmp_path / "marker", EventKind.BEGUN, EventKind.PROVEN, EventKind.OVER)
+    assert "marker" in repaired_by(str(tmp_path / "marker"))(HELD)
+    assert repaired_by(str(tmp_path / "marker"))(replace(HELD, kind=FindingKind.ABORTED_RECORD_COMMITTED)) == ""
+
+
 def test_a_storage_without_repairs_says_nothing(tmp_path: Path) -> None:
     assert repairs_of(str(tmp_path))(HELD) == ()
     assert list(tmp_path.iterdir()) == []
