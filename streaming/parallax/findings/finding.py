@@ -311,7 +311,10 @@ def has_proven_direction(finding: Finding) -> bool:
 
 
 def has_compared_all(finding: Finding) -> bool:
-    """Whether, once a finding accused a replica, every replica was known to be on one of two sides."""
+    """Whether a probe of a finding has found every replica on one of two sides, the accused's or the other.
+
+    If not, another replica was unknown or on a third side. Then the proof against the accused clears no other.
+    """
     return _has_compared_all(evidence_of(finding))
 
 

@@ -280,12 +280,15 @@ class Incidents:
                 proven.writing, proven.retry_at = False, now + self._retry_s
 
     def free(self, place: TopicPartition, over: Sequence[Claim] | None = None) -> None:
-        """Have suspects of a partition probed again that had been explained.
+        """Let a partition's explained suspects be probed again.
+
+        A suspect is *explained* while a finding or another suspect is its cause. When that cause is over, the suspect
+        may still be true by itself.
 
         Args:
             place: the partition.
             over: claims that do not hold any more. Only suspects that one of them may have explained are probed again.
-                None means all that had been explained.
+                None: all explained suspects of the partition are.
         """
         for group, waiting in self._waiting.items():
             if group.place == place:
