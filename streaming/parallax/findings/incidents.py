@@ -253,7 +253,7 @@ class Incidents:
             proven.end()
 
     def loaded(self) -> None:
-        """Have all members that incidents name asked about again, once all events of the table were added.
+        """Mark all members that incidents name to be asked about again. Call it after all events were added.
 
         Findings that had become part of an incident before its last event are asked about again as well. The incident
         does not say which of them it counts, unless it names them.
@@ -274,7 +274,7 @@ class Incidents:
                 proven.is_restored = proven.group.is_of_transactions
 
     def not_committed(self, now: float) -> None:
-        """Have the events that `reports` returned made again later, because none of them is in the table."""
+        """Note that the events from `reports` are not in the table. They are made again later."""
         for proven in self._proven.values():
             if proven.writing:
                 proven.writing, proven.retry_at = False, now + self._retry_s
