@@ -412,7 +412,7 @@ class Proven(Held):
         self.proofs, self._tally, self.beside = [], None, frozenset()
 
     def doubt(self) -> None:
-        """Mark all members as not known to be counted.
+        """Note of all members that the incident's last event may not count them.
 
         Another process may have written the incident's last event, so that it may count others.
         """

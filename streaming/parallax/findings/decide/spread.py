@@ -1,7 +1,7 @@
 """Judges a complete loss: all replicas show the same wrong thing as the accused.
 
-The right replicas were copied from a wrong one (a new disk, a reassignment), so nothing is left to compare with. That
-all agree does not heal them. What was proven of the accused is now true of every replica.
+The right replicas were copied from a wrong one (a new disk, a reassignment), so nothing is left to compare with. They
+all agree, and are all wrong. What was proven of the accused is now true of every replica.
 """
 
 from __future__ import annotations
