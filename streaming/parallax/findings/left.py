@@ -99,8 +99,8 @@ def claims_of_suspect(claim: Claim, left: Mapping[str, Any], *, has_healed: bool
     """Return the suspects about other replicas that remain when a suspect turns out to be over after a restart.
 
     An incident may have counted the suspect before the restart, but no event says so. So nobody knows whether a probe
-    has proven how the suspect's transaction truly ended. Each suspect about another replica must be proven from the
-    start: by what the views recorded, or by what the replicas show now.
+    has proven how the suspect's transaction truly ended. So a suspect about the outcome on another
+    replica must be proven from the start: by what the views recorded, or by what the replicas show now.
 
     Args:
         claim: the suspect.
