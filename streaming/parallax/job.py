@@ -676,7 +676,7 @@ def run_until_signal(settings: Settings, say: Say, shell: Shell = ANYWHERE) -> N
 
     Args:
         settings: the job's settings.
-        say: prints a line for the person who started the job.
+        say: called with a line for each thing that happens at start and stop.
         shell: how commands that the job prints name the cluster and the settings.
 
     Raises:
