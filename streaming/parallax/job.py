@@ -674,6 +674,11 @@ def moved(path: str, cluster_id: str, say: Say) -> str | None:
 def run_until_signal(settings: Settings, say: Say, shell: Shell = ANYWHERE) -> None:
     """Run a job until SIGTERM or SIGINT, then stop it in good order.
 
+    Args:
+        settings: the job's settings.
+        say: called with a line for each thing that happens at start and stop.
+        shell: how commands that the job prints name the cluster and the settings.
+
     Raises:
         JobError: the job cannot start; another job has taken its storage over; or the process that started this one has
             ended. If it cannot start, there are other errors as well (`Job.start`).

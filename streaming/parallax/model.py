@@ -188,7 +188,13 @@ class MissingRight(StrEnum):
 
 
 class Rule(StrEnum):
-    """The four invariants of docs/contribute/theory.md."""
+    """The rules that replicas of a partition must keep; docs/contribute/theory.md proves them.
+
+    - I1, content: a record that two replicas hold at one offset is the same record.
+    - I2, outcome: all replicas that show an outcome of a record show the same one, committed or aborted.
+    - I3, latest value: all replicas show the same latest committed value of each key.
+    - I4, progress: a replica that is past the end of a transaction does not keep its last stable offset before it.
+    """
 
     CONTENT = "I1"
     OUTCOME = "I2"

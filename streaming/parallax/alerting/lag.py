@@ -45,9 +45,14 @@ class Lags:
                 del self._ends[view]
 
     def hold_up(self, is_held_up: Callable[[View], bool], now: float) -> None:
-        """Take in which replicas are not to be read now, or cannot be.
+        """Stop the clock of each replica that must not, or cannot, be read now.
 
-        The lag of offsets that have not been read there counts only from when that ends.
+        While reading is held up, the lag of such a replica is not timed. Its unread offsets count as late only from the
+        time at which reading may go on.
+
+        Args:
+            is_held_up: says of a view of a replica whether reading it is held up.
+            now: the present time in seconds.
         """
         for view, ends in self._ends.items():
             if is_held_up(view):

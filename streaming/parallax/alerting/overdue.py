@@ -31,10 +31,10 @@ def behind(coverage: Coverage) -> dict[int, int]:
 
 
 def overdue(snapshot: Snapshot) -> Mapping[TopicPartition, float]:
-    """By partition that waits too long at one offset for verdicts, for how many seconds it has waited.
+    """The partitions that have waited too long at one offset for verdicts, each with its wait in seconds.
 
-    These verdicts should come by themselves. Partitions with a replica that is not read (`parallax.alerting.blind`) are
-    left out, since they have reasons and alerts of their own.
+    These verdicts should come without anybody's help. Partitions with a replica that is not read
+    (`parallax.alerting.blind`) are left out, because they have reasons and alerts of their own.
     """
     return snapshot.once(_overdue)
 

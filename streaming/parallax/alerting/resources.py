@@ -12,7 +12,10 @@ DRIVER, JVM, WORKER = "driver", "jvm", "python_worker"
 
 
 class ResourceCollector(Collector):
-    """Exposes as metrics how much memory this process and those that it started use, by kind."""
+    """Exposes the memory of the job's processes as metrics, with their number.
+
+    It counts this process and all processes below it: the driver, its JVM, and Spark's workers.
+    """
 
     def collect(self) -> Iterator[Metric]:
         """The metric families on memory; a process that ends meanwhile is left out."""

@@ -1,4 +1,4 @@
-"""How far the start of the job is: its steps, and what earlier looks have shown of them. Pure."""
+"""How far the job has started: the steps of its start, and what was seen of each at earlier times. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What earlier looks at the start have shown.
+    """What was seen of the job's start at earlier times.
 
     Attributes:
         has_started: whether the start has been over once; nothing later counts as a start.

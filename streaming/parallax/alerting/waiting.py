@@ -42,9 +42,13 @@ class Waiting:
                 self._since[key] = offset, now
 
     def hold_up(self, is_held_up: Callable[[TopicPartition], bool], now: float) -> None:
-        """Take in which partitions have a replica that is not read now.
+        """Stop the clock of each partition with a replica that is not read now.
 
-        They wait only from when that ends.
+        Such a partition counts as waiting only from the time at which all its replicas are read again.
+
+        Args:
+            is_held_up: says of a partition whether one of its replicas is not read.
+            now: the present time in seconds.
         """
         self._since = {key: (offset, now if is_held_up(key[0]) else at) for key, (offset, at) in self._since.items()}
 

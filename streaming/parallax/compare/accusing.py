@@ -89,7 +89,7 @@ def outcomes_shown(state: PartitionState, rows: Array) -> dict[str, Any]:
 def other_keys(rows: Array) -> dict[str, Any]:
     """Evidence about a transaction: the keys of its rows, without the first row's key.
 
-    An operator sees by it which other keys the same cause affects.
+    It shows an operator which other keys are affected by the same transaction.
 
     Args:
         rows: at least one; keys as records that are shown have them (`parallax.findings.claim.Claim.key_text`).

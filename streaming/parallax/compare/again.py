@@ -1,4 +1,8 @@
-"""Reads withheld rows from the views once more, when `parallax.compare.withheld` takes them up again."""
+"""Reads withheld rows from the views once more, when they have to be compared after all.
+
+While a replica is absent, rows of the others stay in the views, and the state keeps only their sums. If the sums differ
+later, only the rows themselves can show which records differ. `parallax.compare.withheld` decides when that is.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def is_deferring(state: PartitionState, view: int) -> bool:
 def close_ranges(state: PartitionState) -> None:
     """End a deferred range once the slowest replica has reached its start; drop ranges that all replicas have passed.
 
-    From then on rows are compared from the furthest position on. So a slow replica costs one range, and not all that
+    After that, rows are compared from the furthest position on. So a slow replica costs one range, and not all that
     follows.
     """
     if not len(state.deferred):

@@ -16,7 +16,7 @@ from parallax.model import UnknownReason
 
 
 def judge(state: PartitionState, left_out: Array, leader: int | None = None) -> list[Accusation]:
-    """Apply the invariants I1 to I3 (docs/contribute/theory.md) to a state, and return the accusations.
+    """Apply the rules on content, outcome and latest value (`Rule`) to a state, and return the accusations.
 
     Call it once the micro-batch's rows and positions have been taken into the state.
 

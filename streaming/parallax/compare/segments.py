@@ -62,7 +62,10 @@ class BrokenFileError(ValueError):
 
 
 def bucket_of(topic: str, partition: int, buckets: int) -> int:
-    """The bucket of a partition; the same in every process and version."""
+    """The bucket of a partition: the number of the share of partitions whose states are kept together.
+
+    It is the same in every process and version.
+    """
     return zlib.crc32(f"{topic}-{partition}".encode()) % buckets
 
 

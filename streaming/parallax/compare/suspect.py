@@ -52,7 +52,9 @@ class Accusation:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A difference that no rule explains; a row of the table ``suspects``.
+    """A suspect: what one replica shows, or lacks, against a rule; a row of the table ``suspects``.
+
+    It accuses a replica, or says that replicas differ without direction. It is no alarm: a probe has to confirm it.
 
     Attributes:
         accusation: what the rule says is wrong, and its evidence.

@@ -44,7 +44,9 @@ class Seen:
 
 
 class Gathering:
-    """Collects what a Spark task reads from the data files, for the buckets that it compares.
+    """Collects what a Spark task reads from the data files, for the partitions that it compares.
+
+    Each partition belongs to one *bucket*, by a hash of its topic and number. A task compares whole buckets.
 
     Args:
         buckets: how many buckets the state has.

@@ -73,7 +73,10 @@ class Log:
         return place.epoch not in self.entries or self.of(place) is Belongs.NO
 
     def has_come_to(self, epoch: int) -> bool:
-        """Whether the log was asked about an epoch, and has reached that epoch or a newer one."""
+        """Whether the log is known to have records of a leader epoch or of a newer one.
+
+        False as well if the replica was not asked about the epoch.
+        """
         return self.ends.get(epoch) is not None
 
 

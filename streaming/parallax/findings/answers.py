@@ -302,9 +302,9 @@ class Answers:
             Other replicas may have been asked all the same, because they may be wrong in the same way (see ``pivot``).
         key: the key's bytes, where the payload setting lets them be read.
         rest: answers about the other records of the transaction, each with its claim (`parallax.findings.effect`).
-        pivot: the replica that was asked last in place of the claim's pivot; `NOBODY` where the claim's own pivot was
-            asked last. Another is taken if the claim's pivot no longer holds a replica. It is also taken if the claim
-            accuses nobody, and its pivot is behind a replica that shows the same. See `Claim.asked_last`.
+        pivot: the broker that was asked last in place of the claim's pivot; `NOBODY` if nothing was replaced. The
+            claim's pivot is replaced in two cases. Its broker no longer holds a replica of the partition. Or the claim
+            accuses nobody, and another replica that shows the same as the pivot has come further.
         recreated: whether the accused's readers have noticed a new log since the finding was confirmed.
         cleanup_policy: the topic's ``cleanup.policy``, asked for after the replicas had answered; None where nobody
             asked for it, or it is not known.

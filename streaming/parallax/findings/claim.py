@@ -277,8 +277,8 @@ class Claim:
             accused's last stable offset from moving.
         deleted_at: a finding accuses another replica of showing a value of the key that was deleted at this offset;
             values below it prove nothing. -1 where there is no such finding.
-        ended: whether the claim is of a finding that is resolved.
-        freed: for a suspect: a finding that had explained it, or said the same, has ended. It is then proven only by
+        ended: whether the finding that makes this claim is resolved.
+        freed: for a suspect: whether a finding that was its cause, or said the same, has ended. It is proven only by
             what the replicas show now.
         left: whether the suspect was made at the end of a finding about another replica, and by no reader.
     """

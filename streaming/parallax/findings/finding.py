@@ -311,7 +311,10 @@ def has_proven_direction(finding: Finding) -> bool:
 
 
 def has_compared_all(finding: Finding) -> bool:
-    """Whether, once a finding accused a replica, every replica was known to be on one of two sides."""
+    """Whether a probe of a finding has found every replica on one of two sides, the accused's or the other.
+
+    If not, another replica was unknown or on a third side. Then the proof against the accused clears no other.
+    """
     return _has_compared_all(evidence_of(finding))
 
 
@@ -393,7 +396,7 @@ def asked_at(finding: Finding) -> datetime:
 def asked_ms(finding: Finding) -> int:
     """Return when the replicas were asked for the answers by which a finding ended, milliseconds since 1970 UTC.
 
-    For an event that ends nothing it is when that was decided. So it is for a finding that became part of an incident,
+    For an event that ends nothing it is when the event was decided. The same for a finding that joined an incident,
     because no probe was needed for that.
     """
     decided = int(finding.decided_at.timestamp() * 1000)

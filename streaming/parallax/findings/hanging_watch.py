@@ -46,8 +46,8 @@ class Standstill:
 
     Attributes:
         offset: the last stable offset.
-        since: since when it lies below the high watermark and has moved on none of these replicas, seconds since 1970
-            UTC; None where it moves on one.
+        since: since when it has lain below the high watermark without moving, seconds since 1970 UTC. Replicas may
+            report unlike times; the latest counts. None if no replica reports one.
         seen_at: when one of these replicas last reported, seconds since 1970 UTC.
         log_start: where their logs begin.
     """

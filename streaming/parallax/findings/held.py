@@ -290,11 +290,14 @@ class Waiting(Held):
             self.due = now + backoff(max(1, self.attempts), retry_s, _WAIT_MAX_S, draw)
 
     def free(self, over: Sequence[Claim] | None = None) -> None:
-        """Have suspects probed again that had been explained.
+        """Let the explained suspects of this group be probed again.
+
+        A suspect is *explained* while a finding or another suspect is its cause. When that cause is over, the suspect
+        may still be true by itself.
 
         Args:
             over: claims that do not hold any more. Only suspects that one of them may have explained are probed again.
-                None means all that had been explained.
+                None: all explained suspects of the group are.
         """
         rows, freed = self.members.rows, self.members.are(State.EXPLAINED)
         if over is not None:
@@ -409,7 +412,7 @@ class Proven(Held):
         self.proofs, self._tally, self.beside = [], None, frozenset()
 
     def doubt(self) -> None:
-        """Mark all members as not known to be counted.
+        """Note of all members that the incident's last event may not count them.
 
         Another process may have written the incident's last event, so that it may count others.
         """

@@ -45,7 +45,7 @@ def seen_counts(findings: Iterable[Finding]) -> dict[str, int]:
 
 
 def seen_counted(findings: Iterable[Finding]) -> str:
-    """Return the same in words; empty where consumers see none."""
+    """Return in words how many findings consumers see, or may see; empty where they see none."""
     return ", ".join(f"{count:,} {words}" for words, count in seen_counts(findings).items() if count)
 
 

@@ -253,7 +253,7 @@ class Incidents:
             proven.end()
 
     def loaded(self) -> None:
-        """Have all members that incidents name asked about again, once all events of the table were added.
+        """Mark all members that incidents name to be asked about again. Call it after all events were added.
 
         Findings that had become part of an incident before its last event are asked about again as well. The incident
         does not say which of them it counts, unless it names them.
@@ -274,18 +274,21 @@ class Incidents:
                 proven.is_restored = proven.group.is_of_transactions
 
     def not_committed(self, now: float) -> None:
-        """Have the events that `reports` returned made again later, because none of them is in the table."""
+        """Note that the events from `reports` are not in the table. They are made again later."""
         for proven in self._proven.values():
             if proven.writing:
                 proven.writing, proven.retry_at = False, now + self._retry_s
 
     def free(self, place: TopicPartition, over: Sequence[Claim] | None = None) -> None:
-        """Have suspects of a partition probed again that had been explained.
+        """Let a partition's explained suspects be probed again.
+
+        A suspect is *explained* while a finding or another suspect is its cause. When that cause is over, the suspect
+        may still be true by itself.
 
         Args:
             place: the partition.
             over: claims that do not hold any more. Only suspects that one of them may have explained are probed again.
-                None means all that had been explained.
+                None: all explained suspects of the partition are.
         """
         for group, waiting in self._waiting.items():
             if group.place == place:

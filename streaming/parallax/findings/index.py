@@ -1,6 +1,6 @@
 """An index of where probes have found keys in the logs of replicas.
 
-With it nothing is read twice.
+With it no probe searches a part of a log that another has searched.
 """
 
 from __future__ import annotations

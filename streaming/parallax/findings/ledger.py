@@ -204,9 +204,10 @@ class Ledger:
         return list(self._undirected_keys.get((claim.place, claim.key), {}).values())
 
     def has_cause_of(self, claim: Claim) -> bool:
-        """Whether a finding explains a claim about the value of a key.
+        """Whether a finding is the cause of what a claim about the value of a key says.
 
-        Findings count as long as they are still checked, even if they are resolved.
+        A resolved finding is still checked for a while, and counts until that ends. A claim that it explained is kept
+        as long, because the claim may be true without it.
         """
         if claim.key is not None and claim.broker == NOBODY and self.about_key(claim.place, claim.key):
             return True

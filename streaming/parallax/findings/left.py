@@ -1,8 +1,9 @@
-"""Suspects about other replicas that have to be judged when a finding ends.
+"""Makes suspects about the other replicas that may still be wrong when a finding ends.
 
-Another replica may still show what the finding proved wrong. Readers never read an offset twice, so they would not
-raise a suspect about it. The evidence of the finding's last event names these replicas, so a restart loses nothing. A
-member of an incident has no event of its own: after a restart it is suspected again, and leaves the same suspects.
+Another replica may still show what the finding proved wrong. Readers never read an offset twice, so no reader would
+raise a suspect about that replica. So the finding's end does. The evidence of its last event names these replicas, so
+they are known after a restart as well. A member of an incident has no event of its own. After a restart it is suspected
+again, and its end makes the same suspects.
 """
 
 from __future__ import annotations
@@ -97,8 +98,9 @@ def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: 
 def claims_of_suspect(claim: Claim, left: Mapping[str, Any], *, has_healed: bool) -> list[Claim]:
     """Return the suspects about other replicas that remain when a suspect turns out to be over after a restart.
 
-    An incident may have counted the suspect before the restart, but no event says so. So the true outcome of its
-    transaction does not count as proven. What was recorded has to prove it again for each of the other replicas.
+    An incident may have counted the suspect before the restart, but no event says so. So nobody knows whether a probe
+    has proven how the suspect's transaction truly ended. So a suspect about the outcome on another
+    replica must be proven from the start: by what the views recorded, or by what the replicas show now.
 
     Args:
         claim: the suspect.

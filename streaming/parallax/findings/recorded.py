@@ -61,9 +61,9 @@ def records_of(one: Transaction, rows: Rows, read: Mapping[int, tuple[int, int]]
     Args:
         one: the transaction.
         rows: what `rows_within` has returned of this transaction and others.
-        read: by broker, the lowest and the highest position of its reader that the views still hold. They must show
-            that a broker with the transaction's first record was read over the whole transaction. If not, the result
-            has an ``error``.
+        read: by broker, the lowest and the highest position of its reader that the views still hold. Some broker must
+            have shown the transaction's first record, and its reader must have read from there to the end marker. If
+            no broker has, records may be missing, and the result has an ``error``.
     """
     low, high = np.searchsorted(rows.producer_id, [one.producer_id, one.producer_id + 1])
     low, high = low + np.searchsorted(rows.offset[low:high], [one.start, one.end])

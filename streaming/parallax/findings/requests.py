@@ -261,7 +261,14 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class KeysShown:
-    """The answer to `Keys`; ``error`` says why a key is missing, or not complete."""
+    """The answer to `Keys`: the newest visible record of each key on one replica.
+
+    Attributes:
+        keys: by key, that record. A key is missing if its newest record cannot be named yet. It is not complete if
+            the log below its ``complete_from`` was not read, so that another record of the key may lie there.
+        key_bytes: the keys themselves, where they are read.
+        error: why a key is missing or not complete; None where all are complete.
+    """
 
     keys: Mapping[Key, KeyShown] = field(default_factory=dict)
     key_bytes: Mapping[Key, bytes] = field(default_factory=dict)

@@ -162,7 +162,7 @@ def following(step: EndStep, look: Look, intended: Mapping[str, Any], asked: Ask
     Args:
         step: the step.
         look: a look at the partition.
-        intended: what the record keeps about how the marker is going to be written.
+        intended: how the marker is going to be written, as an event of the repair has put on record.
         asked: the last change that this process asked the cluster for.
         made: makes events.
     """

@@ -277,7 +277,13 @@ def crc32c(data: Any, at: Any, end: Any) -> Any:
 
 @njit([_I64(_BYTES, _array(_I64, 2), _I64)], cache=True, nogil=True)
 def check_small(data: Any, table: Any, limit: Any) -> Any:
-    """Index of the first batch of less than ``limit`` bytes whose CRC is wrong, or -1."""
+    """Index of the first batch of less than ``limit`` bytes whose CRC is wrong, or -1.
+
+    Args:
+        data: the bytes of a Fetch answer, uint8[n].
+        table: one row for each batch, with columns such as `AT`, `END` and `CRC`.
+        limit: bytes; larger batches are not checked here.
+    """
     for i in range(table.shape[0]):
         at = table[i, AT]
         end = table[i, END]

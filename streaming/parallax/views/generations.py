@@ -58,10 +58,10 @@ class Generation(NamedTuple):
 
 
 def newest(objects: Iterable[str]) -> Generation | None:
-    """The highest generation that has begun; None if there is none.
+    """The checkpoint folder (*generation*) with the highest number that has begun to count; None if there is none.
 
     Args:
-        objects: names of the objects next to the generations' folders.
+        objects: names of the objects next to the folders. One of them says of each folder that it has begun.
     """
     begun = (Generation.parse(name.removesuffix(_BEGUN)) for name in objects if name.endswith(_BEGUN))
     return max((one for one in begun if one is not None), default=None)
@@ -131,10 +131,13 @@ class Generations:
             path.write_bytes(content)
 
     def set_aside(self, problem: str) -> tuple[str, str]:
-        """Begin the next generation, with nothing in it; returns the URIs of the old and of the new one.
+        """Replace a broken checkpoint by a new, empty folder (*generation*); returns both URIs, the old one first.
+
+        Args:
+            problem: why the old checkpoint is broken; kept next to it.
 
         Raises:
-            StoreError: the store cannot be reached; then the old one still counts.
+            StoreError: the store cannot be reached; then the old checkpoint still counts.
         """
         before, old = self.location(), self._name()
         following = Generation(self._epoch, Generation(*self._current or (0, 0)).number + 1)

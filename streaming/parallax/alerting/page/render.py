@@ -306,7 +306,18 @@ class Renderer:
     ) -> str:
         """The page of a finding with its evidence, below the cluster's status.
 
-        If a token is given, it has forms to act on the finding.
+        Args:
+            finding: the finding's last event.
+            events: all its events.
+            standing: the findings that are not over.
+            on_record: what is on record about it outside the findings table.
+            status: the cluster's status.
+            token: guards the forms to act on the finding; empty leaves the forms out.
+            user: who is logged in, as the page names this person.
+            problem: why the form that was just sent was refused; empty if none was.
+            said: the reason in that form, so that the person need not write it again.
+            again: what the replicas answered when they were last asked again; None if they were not.
+            can_ask: whether the page may offer to ask the brokers for the record.
         """
         values = finding_values(finding, events, standing, self._runbook, on_record, self._shell)
         values["again"] = "" if again is None else again.in_words

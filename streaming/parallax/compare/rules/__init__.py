@@ -1,1 +1,1 @@
-"""The invariants of docs/contribute/theory.md as pure functions on arrays: no Spark, no clock, no input or output."""
+"""The rules that replicas must keep (`parallax.model.Rule`), as pure functions on arrays: no Spark, no clock, no IO."""

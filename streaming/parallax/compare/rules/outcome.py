@@ -40,6 +40,9 @@ def shown_records(
 ) -> Array:
     """The records that replicas showed in read_committed, as rows of `PENDING`: one for each record and replica.
 
+    `PENDING` is the state's table of records that wait to be compared. Aborted records are among them: a read_committed
+    Fetch returns these as well, with the list by which consumers skip them.
+
     All arguments are arrays of one length, with an entry for each row; ``keys`` holds the two halves of the key hashes.
     ``slots`` says which replica showed a row, ``aborted`` whether it showed it as aborted. ``nameless`` marks rows that
     only say that a record would be aborted, so its key is not known.

@@ -1,7 +1,7 @@
 """Judges a complete loss: all replicas show the same wrong thing as the accused.
 
-The right replicas were copied from a wrong one (a new disk, a reassignment), so nothing is left to compare with. That
-all agree does not heal them. What was proven of the accused is now true of every replica.
+The right replicas were copied from a wrong one (a new disk, a reassignment), so nothing is left to compare with. They
+all agree, and are all wrong. What was proven of the accused is now true of every replica.
 """
 
 from __future__ import annotations
@@ -141,11 +141,11 @@ def _was_proven(case: Case) -> bool:
 
 
 def of_a_finding(case: Case, decision: Decision) -> Decision:
-    """Return the decision on a finding that another decision would end.
+    """Return a decision that would end a finding, or one that keeps the finding because all replicas are wrong.
 
-    The finding stays while every replica is wrong. One that has spread ends only when no replica is wrong any more.
-    Then each replica holds what was written since: a newer record of the key, or a later log start. If the finding is
-    about a record that should not be shown, it also ends when no replica shows that record.
+    A finding that has spread ends only when no replica is wrong any more. What was written after the divergence may
+    achieve that: every replica holds a newer record of the key, or its log begins higher. A finding about a record that
+    should not be shown also ends when no replica shows that record.
 
     Args:
         case: the claim with its answers.

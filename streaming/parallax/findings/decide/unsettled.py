@@ -1,7 +1,8 @@
 """Judges replicas that differed and now show the same, if nothing had proven which was right.
 
 All may be right, or all wrong: one may have been copied from another that was wrong (a new disk, a reassignment). So
-their agreement proves nothing. Such a finding ends only by proof that all are right, or by what was written since.
+their agreement proves nothing. Such a finding ends only by proof that all are right, or by what was written after
+the difference.
 """
 
 from __future__ import annotations
