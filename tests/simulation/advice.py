@@ -53,6 +53,8 @@ _KNOWN: Sequence[re.Pattern[str]] = (
     _pattern(r"{} must not\.", "unsafe"),
     _pattern("No finding is against {}", "safe"),
     _pattern("Of {} nobody can tell", "open"),
+    # Why nobody is proven right: what was not seen of each. It says nothing of what any of them shows.
+    re.compile(r"Which of the others is right is not proven: [^.]*\."),
     _pattern("Only where {} is found right(?:, and no end marker could be written)?: ", "condition"),
 )
 """The sentences that name brokers, and what they say of them: see `Advice`."""

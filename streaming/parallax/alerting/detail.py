@@ -86,6 +86,7 @@ def _reduced(snapshot: Snapshot, places: Collection[Hashable]) -> Snapshot:
     return replace(
         snapshot,
         replicas={r: s for r, s in snapshot.replicas.items() if r[:2] in places},
+        assigned={place: brokers for place, brokers in snapshot.assigned.items() if place in places},
         positions={key: at for key, at in snapshot.positions.items() if key[0][:2] in places},
         coverage={place: c for place, c in snapshot.coverage.items() if place in places},
         initially_read={place: is_read for place, is_read in snapshot.initially_read.items() if place in places},
