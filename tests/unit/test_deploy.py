@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -14,9 +15,11 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from parallax.cli import app
 from parallax.commands import guard
-from parallax.config import load
+from parallax.config import Settings, load
 from tests.charts import CHART, KUBERNETES, documents, helm, rendered
 
 ROOT = Path(__file__).parents[2]
@@ -55,6 +58,46 @@ def test_the_user_of_the_unit_is_made_without_a_shell(tmp_path: Path) -> None:
     name, *_, home, shell = (tmp_path / "etc" / "passwd").read_text().strip().split(":")
     assert (name, home, shell) == ("parallax", "/var/lib/parallax", "/usr/sbin/nologin")
     assert re.search("^User=parallax$", UNIT.read_text(), re.MULTILINE)
+
+
+def test_the_configuration_of_the_units_words_has_the_storage_that_the_unit_gives_the_job(tmp_path: Path) -> None:
+    unit = UNIT.read_text()
+    (words,) = re.findall(r"^#   /opt/parallax/bin/parallax (init .+)$", unit, re.MULTILINE)
+    made = CliRunner().invoke(app, shlex.split(words.replace("/etc/parallax", str(tmp_path))))
+    assert made.exit_code == 0, made.output
+    (folder,) = re.findall("^StateDirectory=(.+)$", unit, re.MULTILINE)
+    assert load(tmp_path / "parallax.yaml").storage.path == f"/var/lib/{folder}"
+
+
+@pytest.mark.parametrize("file", sorted(file for file in DEPLOY.rglob("*") if file.is_file()), ids=lambda file: file.name)
+def test_no_environment_that_a_shell_does_not_see_holds_a_setting(file: Path) -> None:
+    sections = "|".join(Settings.model_fields).upper()
+    found = re.findall(rf"PARALLAX_(?:{sections})\w*", file.read_text())
+    assert found == [] or (file.parent == CHART and found == ["PARALLAX_SPARK__DRIVER_MEMORY"]), (
+        "`kubectl exec` sees a pod's environment, and a shell sees none of a unit's"
+    )
+
+
+def test_the_unit_begins_again_whatever_it_ended_with() -> None:
+    unit = UNIT.read_text()
+    assert "\nRestart=always\n" in unit
+    assert "RestartPreventExitStatus" not in unit, "2 is also a store, a mirror or a disk that comes back by itself"
+    assert "\nStartLimitIntervalSec=0\n" in unit
+
+
+def test_the_words_of_the_unit_fill_the_cache_that_it_reads() -> None:
+    unit = UNIT.read_text()
+    (read,) = re.findall(r"^Environment=.*?(PARALLAX_CACHE=\S+)", unit, re.MULTILINE)
+    (command,) = re.findall(r"^#   runuser .+$", unit, re.MULTILINE)
+    assert read in command
+    assert "`fetch-jars`" in unit
+
+
+def test_the_job_may_read_its_configuration_and_nobody_else() -> None:
+    unit = UNIT.read_text()
+    assert "install -d -m 750 -o root -g parallax /etc/parallax" in unit
+    assert "chmod 640 /etc/parallax/parallax.yaml" in unit
+    assert "ConfigurationDirectory" not in unit, "systemd gives that folder to root alone"
 
 
 def test_hadolint_has_nothing_to_say_against_the_image() -> None:
