@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tomllib
@@ -20,6 +23,7 @@ from typer.testing import CliRunner
 from parallax.cli import app
 from parallax.commands import guard
 from parallax.config import Settings, load
+from parallax.lab.waiting import until
 from tests.charts import CHART, KUBERNETES, documents, helm, rendered
 
 ROOT = Path(__file__).parents[2]
@@ -35,11 +39,9 @@ def ran(*command: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
 
 
 def test_systemd_has_nothing_to_say_against_the_unit(tmp_path: Path) -> None:
-    program = tmp_path / "parallax"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
+    program(tmp_path / "parallax", "#!/bin/sh\n")
     unit = tmp_path / "parallax.service"
-    unit.write_text(UNIT.read_text().replace("/opt/parallax/bin/parallax", str(program)))
+    unit.write_text(UNIT.read_text().replace("/opt/parallax/bin/parallax", str(tmp_path / "parallax")))
     verified = ran("systemd-analyze", "verify", unit)
     assert (verified.returncode, verified.stderr) == (0, "")
 
@@ -250,6 +252,45 @@ def test_the_operators_application_has_the_pinned_spark_and_starts_what_exists()
     for who in ("driver", "executor"):
         assert spec[who]["securityContext"]["runAsNonRoot"] is True
         assert spec[who]["volumeMounts"][0]["name"] == spec["volumes"][0]["name"]
+
+
+SUBMITTED = """#!/bin/sh
+sh -c 'trap "echo stopped; exit 5" TERM; echo started; while :; do sleep 0.05; done' submit.py >>{log} &
+wait $!
+code=$?
+echo ended >>{log}
+exit $code
+"""
+"""A spark-submit whose driver is a child of its own; it says what became of both."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_submit_ends_the_job_in_order_and_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    log, temporary = tmp_path / "log", tmp_path / "temporary"
+    program(tmp_path / "spark" / "bin" / "spark-submit", SUBMITTED.format(log=log))
+    program(tmp_path / "made" / "bin" / "python", "#!/bin/sh\necho a.jar\n")
+    ran("tar", "-czf", tmp_path / "environment.tar.gz", "-C", tmp_path / "made", ".")
+    temporary.mkdir()
+    (tmp_path / "parallax.yaml").touch()
+    given = {"SPARK_HOME": str(tmp_path / "spark"), "MASTER": "spark://h:7077", "TMPDIR": str(temporary)}
+    given["ENVIRONMENT"] = str(tmp_path / "environment.tar.gz")
+    command = [str(DEPLOY / "spark" / "submit.sh"), str(tmp_path / "parallax.yaml")]
+    with subprocess.Popen(command, env=os.environ | given, start_new_session=True) as submit:
+        try:
+            until(lambda: log.exists() and "started" in log.read_text(), "the driver", timeout=60)
+            submit.send_signal(number)
+            assert submit.wait(20) == 5, "as the job ended"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(submit.pid, signal.SIGKILL)
+    assert log.read_text().split() == ["started", "stopped", "ended"]
+    assert list(temporary.iterdir()) == []
+
+
+def program(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    file.chmod(0o755)
 
 
 @pytest.mark.parametrize("file", [UNIT, CHART / "values.yaml", DEPLOY / "spark" / "sparkapplication.yaml"])
