@@ -71,7 +71,9 @@ def test_the_configuration_of_the_units_words_has_the_storage_that_the_unit_give
     assert load(tmp_path / "parallax.yaml").storage.path == f"/var/lib/{folder}"
 
 
-@pytest.mark.parametrize("file", sorted(file for file in DEPLOY.rglob("*") if file.is_file()), ids=lambda file: file.name)
+@pytest.mark.parametrize(
+    "file", sorted(file for file in DEPLOY.rglob("*") if file.is_file()), ids=lambda file: file.name
+)
 def test_no_environment_that_a_shell_does_not_see_holds_a_setting(file: Path) -> None:
     sections = "|".join(Settings.model_fields).upper()
     found = re.findall(rf"PARALLAX_(?:{sections})\w*", file.read_text())
