@@ -110,7 +110,7 @@ def test_probes_and_monitors_speak_tls_where_the_page_does(chart: Any, monitor: 
 def places(values: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     for name, value in values.items():
         yield (*above, name)
-        if isinstance(value, dict) and above + (name,) != ("config",):
+        if isinstance(value, dict) and (*above, name) != ("config",):
             yield from places(value, (*above, name))
 
 

@@ -109,16 +109,45 @@ def test_hadolint_has_nothing_to_say_against_the_image() -> None:
     assert (said.returncode, said.stdout) == (0, "")
 
 
+def test_a_command_in_the_container_has_a_passwd_entry_as_its_process_has(tmp_path: Path) -> None:
+    image = (DEPLOY / "image" / "Containerfile").read_text()
+    (installed,) = re.findall(r"^COPY .*entrypoint\.sh (\S+)$", image, re.MULTILINE)
+    assert f'ENTRYPOINT ["{installed}"]' in image
+    assert installed == "/usr/local/bin/parallax", "what `kubectl exec` finds is what the process began with"
+    assert re.search(r"^ENV PATH=\$PATH:/opt/parallax/bin ", image, re.MULTILINE)
+
+    shown = tmp_path / "shown"
+    program(tmp_path / "bin" / "getent", "#!/bin/sh\nexit 2\n")
+    program(tmp_path / "bin" / "find", "#!/bin/sh\n")
+    program(tmp_path / "program", f'#!/bin/sh\ncat "$NSS_WRAPPER_PASSWD" >{shown}\necho "$@"\n')
+    text = (DEPLOY / "image" / "entrypoint.sh").read_text()
+    program(tmp_path / "parallax", text.replace("/opt/parallax/bin/python", str(tmp_path / "program")))
+    (tmp_path / "tmp").mkdir()
+    given = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "TMPDIR": str(tmp_path / "tmp")}
+    for _ in range(2):
+        done = ran(tmp_path / "parallax", "audit", "-c", "a b", env=os.environ | given)
+        assert (done.returncode, done.stdout) == (0, "-P -m parallax.cli audit -c a b\n"), done.stderr
+        *known, last = shown.read_text().splitlines()
+        assert known == Path("/etc/passwd").read_text().splitlines()
+        assert last.split(":")[2:4] == [str(os.getuid()), str(os.getgid())]
+    assert len(list((tmp_path / "tmp").iterdir())) == 1, "one file, however many commands"
+
+
+CALLED = {"DESCRIBE": "Describe", "DESCRIBE_CONFIGS": "DescribeConfigs"}
+
+
 def test_strimzis_user_has_the_rights_of_the_document_and_no_more() -> None:
     document = (ROOT / "docs" / "operate" / "security.md").read_text()
     rights = set()
     for command in re.findall(r"kafka-acls\.sh (?:[^\n]|(?<=\\)\n)*", document.split("| without |")[0]):
         resource = "topic" if "--topic" in command else "transactionalId"
         rights |= {(resource, operation) for operation in re.findall(r"--operation (\w+)", command)}
+    (useful,) = re.findall(r"Two more on the cluster are useful, and not needed\. ((?:.+\n)+)", document)
+    rights |= {("cluster", CALLED[right]) for right in re.findall(r"\b[A-Z_]{5,}\b", useful)}
     user = yaml.safe_load((DEPLOY / "strimzi" / "kafka-user.yaml").read_text())
     acls = user["spec"]["authorization"]["acls"]
     assert {(one["resource"]["type"], right) for one in acls for right in one["operations"]} == rights
-    assert ("topic", "Read") in rights
+    assert {("topic", "Read"), ("cluster", "DescribeConfigs")} <= rights
 
 
 def test_the_chart_ships_the_rules_and_dashboards_of_the_project_themselves() -> None:
@@ -253,7 +282,18 @@ def test_the_operators_application_has_the_pinned_spark_and_starts_what_exists()
     assert spec["restartPolicy"]["type"] == "Always"
     for who in ("driver", "executor"):
         assert spec[who]["securityContext"]["runAsNonRoot"] is True
-        assert spec[who]["volumeMounts"][0]["name"] == spec["volumes"][0]["name"]
+        mounted = {one["name"]: one["mountPath"] for one in spec[who]["volumeMounts"]}
+        assert set(mounted) == {one["name"] for one in spec["volumes"]}
+    words = "\n".join(
+        re.findall(r"^#   ((?:kafka_files|read|storage|alerting): \{.*?\})", file.read_text(), re.MULTILINE)
+    )
+    said = yaml.safe_load(words)
+    assert str(Path(spec["arguments"][-1]).parent) == mounted["config"]
+    for secret in (said["read"]["hash_key_file"], *said["kafka_files"].values()):
+        assert str(Path(secret).parent) == mounted["secret"]
+        assert f"--from-file={Path(secret).name}" in file.read_text()
+    assert said["alerting"] == {"metrics_host": "0.0.0.0"}
+    assert said["storage"]["path"].startswith("s3a://")
 
 
 SUBMITTED = """#!/bin/sh
@@ -264,6 +304,25 @@ echo ended >>{log}
 exit $code
 """
 """A spark-submit whose driver is a child of its own; it says what became of both."""
+
+
+def test_every_file_says_what_was_not_run() -> None:
+    silent = [
+        str(file.relative_to(ROOT))
+        for file in DEPLOY.rglob("*")
+        if file.is_file() and not file.is_symlink() and file.parent.name not in ("templates", "tests")
+        if file.suffix != ".json" and file.name != ".helmignore" and "not run" not in file.read_text().lower()
+    ]
+    assert silent == []
+
+
+def test_the_package_is_installed_from_its_wheel_as_it_is_on_no_index() -> None:
+    files = [file for folder in (DEPLOY, ROOT / "docs", ROOT / "streaming") for file in folder.rglob("*")]
+    texts = {file: file.read_text() for file in (*files, ROOT / "README.md") if file.suffix in SOURCES}
+    assert [str(file) for file, text in texts.items() if re.search(r"pip install [^\n]*kafka-parallax", text)] == []
+
+
+SOURCES = (".md", ".py", ".sh", ".yaml", ".service")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
