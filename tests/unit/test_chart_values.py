@@ -232,7 +232,7 @@ def notes(values: Mapping[str, Any], folder: Path) -> str:
     (templates / "_notes.tpl").write_text('{{ define "notes" }}' + text + "{{ end }}")
     (templates / "notes.yaml").write_text('kind: Notes\ntext: {{ include "notes" . | toJson }}\n')
     (folder / "values.yaml").write_text(json.dumps(joined(LEAST, values)))
-    command = [helm(), "template", "p", folder / "chart", "--kube-version", KUBERNETES]
+    command: list[str | Path] = [helm(), "template", "p", folder / "chart", "--kube-version", KUBERNETES]
     command += ["-f", folder / "values.yaml", "-s", "templates/notes.yaml"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return str(yaml.safe_load(said)["text"])
