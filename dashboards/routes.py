@@ -12,6 +12,7 @@ from parallax.alerting.listing import ALARMS
 from parallax.model import Severity
 
 _HEAD = """# Routing for Alertmanager, generated: `python -m dashboards`. Put in your own receivers.
+# Checked: a real Alertmanager, with receivers that speak as these services. Not run: against the services, by mail.
 # One message for all that is wrong with a partition; what a job that is away cannot know pages nobody, nor does a
 # finding that somebody has acknowledged.
 #

@@ -21,6 +21,7 @@ _PASSED = 'reason="passed"'
 _OF_AN_OUTAGE = f'reason!~"{"|".join(NO_OUTAGE)}"'
 
 _HEAD = """# Alert rules for Parallax, generated: `python -m dashboards`; --help names its options.
+# Checked: promtool, and a real Prometheus. Not run: by the Prometheus operator.
 # severity: critical pages, warning opens a ticket, info is for the record.
 """
 

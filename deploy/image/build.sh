@@ -2,6 +2,7 @@
 # Builds the image of Parallax with buildah, from a checkout: deploy/image/build.sh [TAG] [BASE]
 # TAG: parallax:VERSION by default, which the chart asks for of the repository that it is given.
 # BASE: an image of Debian 12, as docker.io/library/debian:bookworm-slim; without one, debootstrap makes a base (needs root).
+# Checked: with debootstrap and buildah, as root. Not run: with another base, without root.
 # Everything is inside: jars, compiled kernels, and what lets Spark start quickly. The container needs no network but the brokers.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

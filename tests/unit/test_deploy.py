@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
+import os
 import re
+import shlex
+import signal
 import subprocess
 import sys
 import tomllib
@@ -15,10 +19,12 @@ import kubernetes_validate
 import pytest
 import typer
 import yaml
+from typer.testing import CliRunner
 
 from parallax.cli import app
 from parallax.commands import guard
-from parallax.config import load
+from parallax.config import Settings, load
+from parallax.lab.waiting import until
 from tests.charts import CHART, KUBERNETES, documents, helm, rendered
 
 ROOT = Path(__file__).parents[2]
@@ -34,11 +40,9 @@ def ran(*command: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
 
 
 def test_systemd_has_nothing_to_say_against_the_unit(tmp_path: Path) -> None:
-    program = tmp_path / "parallax"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
+    program(tmp_path / "parallax", "#!/bin/sh\n")
     unit = tmp_path / "parallax.service"
-    unit.write_text(UNIT.read_text().replace("/opt/parallax/bin/parallax", str(program)))
+    unit.write_text(UNIT.read_text().replace("/opt/parallax/bin/parallax", str(tmp_path / "parallax")))
     verified = ran("systemd-analyze", "verify", unit)
     assert (verified.returncode, verified.stderr) == (0, "")
 
@@ -59,9 +63,78 @@ def test_the_user_of_the_unit_is_made_without_a_shell(tmp_path: Path) -> None:
     assert re.search("^User=parallax$", UNIT.read_text(), re.MULTILINE)
 
 
+def test_the_configuration_of_the_units_words_has_the_storage_that_the_unit_gives_the_job(tmp_path: Path) -> None:
+    unit = UNIT.read_text()
+    (words,) = re.findall(r"^#   /opt/parallax/bin/parallax (init .+)$", unit, re.MULTILINE)
+    made = CliRunner().invoke(app, shlex.split(words.replace("/etc/parallax", str(tmp_path))))
+    assert made.exit_code == 0, made.output
+    (folder,) = re.findall("^StateDirectory=(.+)$", unit, re.MULTILINE)
+    assert load(tmp_path / "parallax.yaml").storage.path == f"/var/lib/{folder}"
+
+
+@pytest.mark.parametrize(
+    "file", sorted(file for file in DEPLOY.rglob("*") if file.is_file()), ids=lambda file: file.name
+)
+def test_no_environment_that_a_shell_does_not_see_holds_a_setting(file: Path) -> None:
+    sections = "|".join(Settings.model_fields).upper()
+    found = re.findall(rf"PARALLAX_(?:{sections})\w*", file.read_text())
+    assert found == [] or (file.parent == CHART and found == ["PARALLAX_SPARK__DRIVER_MEMORY"]), (
+        "`kubectl exec` sees a pod's environment, and a shell sees none of a unit's"
+    )
+
+
+def test_the_unit_begins_again_whatever_it_ended_with() -> None:
+    unit = UNIT.read_text()
+    assert "\nRestart=always\n" in unit
+    assert "RestartPreventExitStatus" not in unit, "2 is also a store, a mirror or a disk that comes back by itself"
+    assert "\nStartLimitIntervalSec=0\n" in unit
+
+
+def test_the_words_of_the_unit_fill_the_cache_that_it_reads() -> None:
+    unit = UNIT.read_text()
+    (read,) = re.findall(r"^Environment=.*?(PARALLAX_CACHE=\S+)", unit, re.MULTILINE)
+    (command,) = re.findall(r"^#   runuser .+$", unit, re.MULTILINE)
+    assert read in command
+    assert "`fetch-jars`" in unit
+
+
+def test_the_job_may_read_its_configuration_and_nobody_else() -> None:
+    unit = UNIT.read_text()
+    assert "install -d -m 750 -o root -g parallax /etc/parallax" in unit
+    assert "chmod 640 /etc/parallax/parallax.yaml" in unit
+    assert "ConfigurationDirectory" not in unit, "systemd gives that folder to root alone"
+
+
 def test_hadolint_has_nothing_to_say_against_the_image() -> None:
     said = ran(Path(sys.executable).with_name("hadolint"), DEPLOY / "image" / "Containerfile")
     assert (said.returncode, said.stdout) == (0, "")
+
+
+def test_a_command_in_the_container_has_a_passwd_entry_as_its_process_has(tmp_path: Path) -> None:
+    image = (DEPLOY / "image" / "Containerfile").read_text()
+    (installed,) = re.findall(r"^COPY .*entrypoint\.sh (\S+)$", image, re.MULTILINE)
+    assert f'ENTRYPOINT ["{installed}"]' in image
+    assert installed == "/usr/local/bin/parallax", "what `kubectl exec` finds is what the process began with"
+    assert re.search(r"^ENV PATH=\$PATH:/opt/parallax/bin ", image, re.MULTILINE)
+
+    shown = tmp_path / "shown"
+    program(tmp_path / "bin" / "getent", "#!/bin/sh\nexit 2\n")
+    program(tmp_path / "bin" / "find", "#!/bin/sh\n")
+    program(tmp_path / "program", f'#!/bin/sh\ncat "$NSS_WRAPPER_PASSWD" >{shown}\necho "$@"\n')
+    text = (DEPLOY / "image" / "entrypoint.sh").read_text()
+    program(tmp_path / "parallax", text.replace("/opt/parallax/bin/python", str(tmp_path / "program")))
+    (tmp_path / "tmp").mkdir()
+    given = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "TMPDIR": str(tmp_path / "tmp")}
+    for _ in range(2):
+        done = ran(tmp_path / "parallax", "audit", "-c", "a b", env=os.environ | given)
+        assert (done.returncode, done.stdout) == (0, "-P -m parallax.cli audit -c a b\n"), done.stderr
+        *known, last = shown.read_text().splitlines()
+        assert known == Path("/etc/passwd").read_text().splitlines()
+        assert last.split(":")[2:4] == [str(os.getuid()), str(os.getgid())]
+    assert len(list((tmp_path / "tmp").iterdir())) == 1, "one file, however many commands"
+
+
+CALLED = {"DESCRIBE": "Describe", "DESCRIBE_CONFIGS": "DescribeConfigs"}
 
 
 def test_strimzis_user_has_the_rights_of_the_document_and_no_more() -> None:
@@ -70,10 +143,12 @@ def test_strimzis_user_has_the_rights_of_the_document_and_no_more() -> None:
     for command in re.findall(r"kafka-acls\.sh (?:[^\n]|(?<=\\)\n)*", document.split("| without |")[0]):
         resource = "topic" if "--topic" in command else "transactionalId"
         rights |= {(resource, operation) for operation in re.findall(r"--operation (\w+)", command)}
+    (useful,) = re.findall(r"Two more on the cluster are useful, and not needed\. ((?:.+\n)+)", document)
+    rights |= {("cluster", CALLED[right]) for right in re.findall(r"\b[A-Z_]{5,}\b", useful)}
     user = yaml.safe_load((DEPLOY / "strimzi" / "kafka-user.yaml").read_text())
     acls = user["spec"]["authorization"]["acls"]
     assert {(one["resource"]["type"], right) for one in acls for right in one["operations"]} == rights
-    assert ("topic", "Read") in rights
+    assert {("topic", "Read"), ("cluster", "DescribeConfigs")} <= rights
 
 
 def test_the_chart_ships_the_rules_and_dashboards_of_the_project_themselves() -> None:
@@ -208,7 +283,76 @@ def test_the_operators_application_has_the_pinned_spark_and_starts_what_exists()
     assert spec["restartPolicy"]["type"] == "Always"
     for who in ("driver", "executor"):
         assert spec[who]["securityContext"]["runAsNonRoot"] is True
-        assert spec[who]["volumeMounts"][0]["name"] == spec["volumes"][0]["name"]
+        mounted = {one["name"]: one["mountPath"] for one in spec[who]["volumeMounts"]}
+        assert set(mounted) == {one["name"] for one in spec["volumes"]}
+    words = "\n".join(
+        re.findall(r"^#   ((?:kafka_files|read|storage|alerting): \{.*?\})", file.read_text(), re.MULTILINE)
+    )
+    said = yaml.safe_load(words)
+    assert str(Path(spec["arguments"][-1]).parent) == mounted["config"]
+    for secret in (said["read"]["hash_key_file"], *said["kafka_files"].values()):
+        assert str(Path(secret).parent) == mounted["secret"]
+        assert f"--from-file={Path(secret).name}" in file.read_text()
+    assert said["alerting"] == {"metrics_host": "0.0.0.0"}
+    assert said["storage"]["path"].startswith("s3a://")
+
+
+SUBMITTED = """#!/bin/sh
+sh -c 'trap "echo stopped; exit 5" TERM; echo started; while :; do sleep 0.05; done' submit.py >>{log} &
+wait $!
+code=$?
+echo ended >>{log}
+exit $code
+"""
+"""A spark-submit whose driver is a child of its own; it says what became of both."""
+
+
+def test_every_file_says_what_was_not_run() -> None:
+    silent = [
+        str(file.relative_to(ROOT))
+        for file in DEPLOY.rglob("*")
+        if file.is_file() and not file.is_symlink() and file.parent.name not in ("templates", "tests")
+        if file.suffix != ".json" and file.name != ".helmignore" and "not run" not in file.read_text().lower()
+    ]
+    assert silent == []
+
+
+def test_the_package_is_installed_from_its_wheel_as_it_is_on_no_index() -> None:
+    files = [file for folder in (DEPLOY, ROOT / "docs", ROOT / "streaming") for file in folder.rglob("*")]
+    texts = {file: file.read_text() for file in (*files, ROOT / "README.md") if file.suffix in SOURCES}
+    assert [str(file) for file, text in texts.items() if re.search(r"pip install [^\n]*kafka-parallax", text)] == []
+
+
+SOURCES = (".md", ".py", ".sh", ".yaml", ".service")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_submit_ends_the_job_in_order_and_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    log, temporary = tmp_path / "log", tmp_path / "temporary"
+    program(tmp_path / "spark" / "bin" / "spark-submit", SUBMITTED.format(log=log))
+    program(tmp_path / "made" / "bin" / "python", "#!/bin/sh\necho a.jar\n")
+    ran("tar", "-czf", tmp_path / "environment.tar.gz", "-C", tmp_path / "made", ".")
+    temporary.mkdir()
+    (tmp_path / "parallax.yaml").touch()
+    given = {"SPARK_HOME": str(tmp_path / "spark"), "MASTER": "spark://h:7077", "TMPDIR": str(temporary)}
+    given["ENVIRONMENT"] = str(tmp_path / "environment.tar.gz")
+    command = [str(DEPLOY / "spark" / "submit.sh"), str(tmp_path / "parallax.yaml")]
+    with subprocess.Popen(command, env=os.environ | given, start_new_session=True) as submit:
+        try:
+            until(lambda: log.exists() and "started" in log.read_text(), "the driver", timeout=60)
+            submit.send_signal(number)
+            assert submit.wait(20) == 5, "as the job ended"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(submit.pid, signal.SIGKILL)
+    assert log.read_text().split() == ["started", "stopped", "ended"]
+    assert list(temporary.iterdir()) == []
+
+
+def program(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    file.chmod(0o755)
 
 
 @pytest.mark.parametrize("file", [UNIT, CHART / "values.yaml", DEPLOY / "spark" / "sparkapplication.yaml"])

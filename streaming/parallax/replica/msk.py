@@ -40,7 +40,7 @@ class MskTokenProvider(ReusedToken):
         try:
             self._signer: Any = importlib.import_module(_SIGNER)
         except ImportError:
-            problem = f"{MECHANISM} needs the extra msk; install it with pip install 'kafka-parallax[msk]'"
+            problem = f"{MECHANISM} needs the extra msk; install the wheel with it: pip install 'FILE.whl[msk]'"
             raise BadOption(f"sasl.mechanism: {problem}", option="sasl.mechanism") from None
         self._region = _region(hosts)
 

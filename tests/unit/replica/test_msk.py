@@ -142,7 +142,8 @@ def test_without_the_extra_a_command_names_it(monkeypatch: pytest.MonkeyPatch, t
     ended = CliRunner().invoke(app, ["check", "-c", str(config)])
     assert ended.exit_code == 2
     assert ended.stderr == (
-        "parallax: sasl.mechanism: AWS_MSK_IAM needs the extra msk; install it with pip install 'kafka-parallax[msk]'\n"
+        "parallax: sasl.mechanism: AWS_MSK_IAM needs the extra msk; "
+        "install the wheel with it: pip install 'FILE.whl[msk]'\n"
     )
 
 
