@@ -649,11 +649,9 @@ def moved(path: str, cluster_id: str, say: Say) -> str | None:
         The id of the cluster that the storage belonged to before; None if it belonged to none, or if that is not known.
 
     Raises:
-        JobError: a job runs on the storage, or there is none at this path.
+        JobError: a job runs on the storage.
         ConfigError: ``cluster_id`` can be no cluster's id, or the storage cannot be written.
     """
-    if not is_remote(path) and not Path(rust_path(path)).is_dir():
-        raise JobError(f"storage.path: {path} is not there yet; the first start of a job makes it and binds it")
     lock = lock_storage(path)
     lease = take_lease(path, say) if lock is None else None
     before = None

@@ -341,7 +341,7 @@ def test_a_key_that_is_encrypted(
 
 @pytest.mark.parametrize("name", ["x" * 300, "\udcff.html", "none/x.html", ".", "ä" * 128])
 def test_a_file_to_write(tmp_path: Path, name: str) -> None:
-    options = ["--data", str(tmp_path), "--output", str(tmp_path / name)]
+    options = ["--data", Job(tmp_path / "data").storage, "--output", str(tmp_path / name)]
     ended = CliRunner().invoke(app, ["report", *options])
     assert ended.exit_code == 2
     (line,) = ended.stderr.splitlines()
@@ -368,7 +368,7 @@ def test_an_error_is_json_where_json_is_asked_for(tmp_path: Path, command: str, 
     ended = CliRunner().invoke(app, ["findings", "--data", str(tmp_path), *given])
     assert ended.exit_code == 2
     assert ended.stdout == ""
-    assert "no findings table" in json.loads(ended.stderr)["error"]
+    assert "no job has ever used" in json.loads(ended.stderr)["error"]
 
 
 @pytest.mark.parametrize("command", ["check", "audit"])

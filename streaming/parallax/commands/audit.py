@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from parallax.commands.shared import Config, Format, OutputFormat, one_line_errors
+from parallax.commands.shared import Config, Format, OutputFormat, one_line_errors, used_storage
 
 
 class AuditSource(StrEnum):
@@ -47,4 +47,7 @@ def audit(
         file=output,
         config=config,
     )
-    raise typer.Exit(run_audit(load(config), flags))
+    settings = load(config)
+    if source is AuditSource.tables and not dry_run:
+        used_storage(config, None)
+    raise typer.Exit(run_audit(settings, flags))

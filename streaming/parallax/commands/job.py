@@ -21,7 +21,7 @@ from parallax.commands.shared import (
     OutputFormat,
     one_line_errors,
     say,
-    storage_of,
+    used_storage,
 )
 from parallax.jars import DEFAULT_KAFKA_VERSION
 from parallax.output import as_json, waiting
@@ -57,9 +57,10 @@ def pause(
     from parallax.people import user
     from parallax.views.pause import pause as begin
 
+    storage = used_storage(config, data)
     if config is not None and broker:
         _check_brokers(config, broker)
-    _print_paused(begin(storage_of(config, data), broker or (), reason, user()), output)
+    _print_paused(begin(storage, broker or (), reason, user()), output)
 
 
 def _check_brokers(config: Path, brokers: Sequence[int]) -> None:
@@ -101,7 +102,7 @@ def resume(
     """Resume reading, from all brokers or from some."""
     from parallax.views.pause import resume as end
 
-    _print_paused(end(storage_of(config, data), broker or ()), output)
+    _print_paused(end(used_storage(config, data), broker or ()), output)
 
 
 def _print_paused(standing: Paused, output: Format) -> None:

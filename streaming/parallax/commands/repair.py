@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parallax.commands.shared import Config, Format, JobConfig, JobData, OutputFormat, one_line_errors, say, storage_of
+from parallax.commands.shared import (
+    Config,
+    Format,
+    JobConfig,
+    JobData,
+    OutputFormat,
+    one_line_errors,
+    say,
+    used_storage,
+)
 from parallax.output import as_json
 from parallax.shell import Shell
 
@@ -76,7 +85,7 @@ def plan(
     if not len(said) == len(outcome or ()) == len(offset or ()):
         raise ConfigError("repair plan: give one --offset with each --outcome: which transaction ended so")
     settings = load(config)
-    place = place_of(settings.storage.path, finding) if finding else TopicPartition(topic or "", partition or 0)
+    place = place_of(used_storage(config, None), finding) if finding else TopicPartition(topic or "", partition or 0)
     made = made_of(settings, place, said, say, Said(automation_paused, right))
     if file is not None:
         try:
@@ -166,7 +175,9 @@ def resume(repair: RepairId, config: Config, output: OutputFormat = Format.text)
     from parallax.config import load
     from parallax.repair.command import resume as go_on
 
-    _end(go_on(load(config), repair, say), output)
+    settings = load(config)
+    used_storage(config, None)
+    _end(go_on(settings, repair, say), output)
 
 
 @app.command()
@@ -176,7 +187,9 @@ def undo(repair: RepairId, config: Config, output: OutputFormat = Format.text) -
     from parallax.config import load
     from parallax.repair.command import undo as give_up
 
-    _end(give_up(load(config), repair, say), output, "closed")
+    settings = load(config)
+    used_storage(config, None)
+    _end(give_up(settings, repair, say), output, "closed")
 
 
 @app.command()
@@ -185,11 +198,12 @@ def status(config: JobConfig = None, data: JobData = None, output: OutputFormat 
     """Show every repair that is on record, and how far it is."""
     from parallax.repair.command import read_record
 
-    repairs = list(read_record(storage_of(config, data)).repairs.values())
+    storage = used_storage(config, data)
+    repairs = list(read_record(storage).repairs.values())
     if output is Format.json:
         typer.echo(as_json([_document(one) for one in repairs]))
         return
-    typer.echo("\n".join(map(_line, repairs)) or "nothing was repaired from here")
+    typer.echo("\n".join(map(_line, repairs)) or f"nothing was repaired, by what is on record in {storage}")
 
 
 def _end(repair: Repair, output: Format, phase: str = "over") -> None:

@@ -131,6 +131,39 @@ def storage_of(config: Path | None, data: str | None) -> str:
         raise ConfigError(f"--data: {error}; give the storage.path of a job that has run") from None
 
 
+def used_storage(config: Path | None, data: str | None) -> str:
+    """The storage path that a command's options name, if a job has ever used it.
+
+    Every command asks for it that reads or changes what a job has recorded.
+
+    Raises:
+        ConfigError: no job has ever used that storage, or it cannot be read; or as `storage_of`.
+    """
+    from parallax.config import ConfigError
+    from parallax.views.used import is_used
+
+    storage = storage_of(config, data)
+    if not is_used(storage):
+        raise ConfigError(
+            f"storage.path: {storage}: no job has ever used this storage, so there is nothing to say of it (the path "
+            f"is from {_origin(config)}); give -c or --data of a job that has run"
+        )
+    return storage
+
+
+def _origin(config: Path | None) -> str:
+    """Where a command has a storage path from: an option, a variable of the environment, or a file."""
+    from parallax.config import load, variable_of
+
+    if config is None:
+        return "the option --data"
+    if (variable := variable_of(("storage", "path"))) is not None:
+        return f"the environment variable {variable}"
+    if "path" in load(config).storage.model_fields_set:
+        return str(config)
+    return f"no setting: it is the default, in the working directory; {config} sets none"
+
+
 def is_written(context: typer.Context, parameter: str) -> bool:
     """Whether a parameter was given on the command line."""
     source = context.get_parameter_source(parameter)
@@ -164,10 +197,10 @@ class Target:
         before = context.parent.params if context.parent is not None else {}
         return cls(config or before.get("config"), before.get("data") if data is None else data)
 
-    @property
+    @cached_property
     def storage(self) -> str:
-        """The job's storage path; raises as `storage_of`."""
-        return storage_of(self.config, self.data)
+        """The job's storage path; raises as `used_storage`."""
+        return used_storage(self.config, self.data)
 
     @cached_property
     def settings(self) -> Settings | None:
@@ -212,4 +245,5 @@ __all__ = [
     "one_line_errors",
     "say",
     "storage_of",
+    "used_storage",
 ]
