@@ -1012,6 +1012,8 @@ def load(path: str | Path) -> Settings:
     Raises:
         ConfigError: the file is missing, is not YAML, or holds a setting that is unknown or ill-typed.
     """
+    if Path(path) == Path():  # what is left of an empty name
+        raise ConfigError("-c: an empty name, or this folder; give the file with the settings")
     try:
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

@@ -681,7 +681,11 @@ def run_until_signal(settings: Settings, say: Say, shell: Shell = ANYWHERE) -> N
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    job.start()
+    try:
+        job.start()
+    except KeyboardInterrupt:  # by Spark's own handler, which stands for a moment while its context is made
+        say("stopped")
+        return
     try:
         while not stop.wait(0.5) and job.lost is None:
             if job.is_orphaned():

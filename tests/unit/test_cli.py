@@ -336,6 +336,42 @@ def test_the_help_of_an_option_with_many_choices_breaks_none_of_them() -> None:
     )
 
 
+def test_no_help_cuts_a_name_at_80_columns() -> None:
+    def all_of(command: Any, words: list[str]) -> Iterator[list[str]]:
+        yield words
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from all_of(inner, [*words, name])
+
+    cut = {}
+    for words in all_of(get_command(app), []):
+        shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80"}).stdout
+        assert "Usage" in shown
+        cut |= {" ".join(words): line for line in shown.splitlines() if "\N{HORIZONTAL ELLIPSIS}" in line}
+    assert cut == {}
+
+
+def test_a_picture_that_cannot_be_written_is_said_before_the_demo_begins(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begun: list[object] = []
+    monkeypatch.setattr(
+        "parallax.demo.run_demo", lambda *given, **_: begun.append(given) or given[3].write("<svg/>") * 0
+    )
+    ended = CliRunner().invoke(app, ["demo", "--picture", str(tmp_path / "nope" / "x.svg")])
+    assert (ended.exit_code, begun) == (2, [])
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"parallax: --picture: {tmp_path}/nope/x.svg: ")
+    assert CliRunner().invoke(app, ["demo", "--picture", str(tmp_path / "x.svg")]).exit_code == 0
+    assert (tmp_path / "x.svg").read_text() == "<svg/>"
+
+
+@pytest.mark.parametrize("name", ["", "."])
+def test_no_name_of_a_settings_file_is_said_so(name: str) -> None:
+    ended = CliRunner().invoke(app, ["check", "-c", name])
+    said = "parallax: -c: an empty name, or this folder; give the file with the settings\n"
+    assert (ended.exit_code, ended.stderr) == (2, said)
+
+
 def test_an_unknown_kind_is_told_which_there_are(storage: str) -> None:
     ended = findings(storage, "list", "--kind", "none")
     assert ended.exit_code == 2

@@ -28,7 +28,7 @@ def audit(
     ),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what the audit would read.")] = False,
     max_bytes_per_second: Annotated[
-        int | None, typer.Option(help="From each broker; 0: no limit. Default: audit.max_bytes_per_second.")
+        int | None, typer.Option(help="From each broker; 0: no limit. Default: the setting of this name.")
     ] = None,
     output_format: OutputFormat = Format.text,
     output: Annotated[Path | None, typer.Option(help="Write the report to a file.")] = None,

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parallax.commands.shared import (
+    LARGEST_BROKER,
+    LARGEST_OFFSET,
+    LARGEST_PARTITION,
     Config,
     Format,
     JobConfig,
@@ -53,16 +56,20 @@ def plan(
         str | None, typer.Argument(metavar="[FINDING]", help="A finding, by its id or the beginning of it.")
     ] = None,
     topic: Annotated[str | None, typer.Option(help="Or a partition: its topic.")] = None,
-    partition: Annotated[int | None, typer.Option(min=0, help="And its number.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, max=LARGEST_PARTITION, help="And its number.")] = None,
     outcome: Annotated[
         list[Outcome] | None,
         typer.Option(help="How a transaction ended, where nothing but its owner can say; may be repeated."),
     ] = None,
     offset: Annotated[
-        list[int] | None, typer.Option(min=0, help="And where that transaction starts; once for each.")
+        list[int] | None,
+        typer.Option(min=0, max=LARGEST_OFFSET, help="And where that transaction starts; once for each."),
     ] = None,
     right: Annotated[
-        int | None, typer.Option(help="The broker whose replica is right, where nothing proves it and you know.")
+        int | None,
+        typer.Option(
+            min=0, max=LARGEST_BROKER, help="The broker whose replica is right, where nothing proves it and you know."
+        ),
     ] = None,
     automation_paused: Annotated[
         bool, typer.Option("--automation-paused", help="Cruise Control moves nothing until the repair is over.")

@@ -44,8 +44,11 @@ JobConfig = Annotated[Path | None, typer.Option("-c", "--config", help="The job'
 JobData = Annotated[str | None, typer.Option("--data", help="The job's storage.path, instead of its settings file.")]
 
 
+LARGEST_BROKER = LARGEST_PARTITION = 2**31 - 1
+LARGEST_OFFSET = 2**63 - 1
+"""As Kafka's protocol writes them, in 32 bits and in 64."""
 BrokerIds = Annotated[
-    list[int] | None, typer.Option("--broker", min=0, max=2**31 - 1, help="Id of a broker; may be repeated.")
+    list[int] | None, typer.Option("--broker", min=0, max=LARGEST_BROKER, help="Id of a broker; may be repeated.")
 ]
 
 
@@ -233,6 +236,9 @@ class Target:
 
 
 __all__ = [
+    "LARGEST_BROKER",
+    "LARGEST_OFFSET",
+    "LARGEST_PARTITION",
     "BrokerIds",
     "Config",
     "Format",

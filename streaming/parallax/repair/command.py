@@ -72,9 +72,15 @@ def plan(
         ConfigError: the settings name another cluster than that of the storage, or several.
         ReplicaError: no broker answers, or there is no such partition.
         FindingsTableError: the findings cannot be read.
+        RepairCommandError: the broker that a person calls right holds no replica of the partition.
     """
     with _lookout(settings, place, say) as (lookout, _):
         shell, seen = Shell.of(settings.kafka), lookout.look()
+        if more.right is not None and more.right not in seen.assigned:
+            raise RepairCommandError(
+                f"--right: broker {more.right} holds no replica of {place.name}; these do: "
+                f"{', '.join(map(str, sorted(seen.assigned)))}"
+            )
         made = make(seen, said, shell, more)
         if not wants_copies(seen, made):
             return made
