@@ -38,7 +38,7 @@ def init(
 ) -> None:
     """Write a configuration, alert rules, dashboards and the runbook into a folder.
 
-    If one of the files exists, nothing is written.
+    If one of the files exists, nothing is written. For a bucket, the key of all hashes is written too (hash_key).
     """
     import yaml
 

@@ -67,7 +67,7 @@ def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except _mendable_errors() as error:
+        except mendable_errors() as error:
             say(error_line(one_line(error), _wanted_format(kwargs)))
             raise typer.Exit(USAGE_ERROR) from None
 
@@ -81,7 +81,8 @@ def _wanted_format(options: Mapping[str, object]) -> str:
     return given.value if context is None else format_of(cast("typer.Context", context), given)
 
 
-def _mendable_errors() -> tuple[type[Exception], ...]:
+def mendable_errors() -> tuple[type[Exception], ...]:
+    """The errors that a person can mend, or wait for. Their texts are a line that says what to do."""
     from parallax.alerting.server import MetricsServerError
     from parallax.config import ConfigError
     from parallax.errors import SetupError
@@ -248,6 +249,7 @@ __all__ = [
     "Target",
     "format_of",
     "is_written",
+    "mendable_errors",
     "one_line_errors",
     "say",
     "storage_of",

@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 
 from parallax.config import SparkSettings
 from parallax.conversions import keep_pandas_out
-from parallax.errors import SetupError
+from parallax.errors import PassingError, SetupError
 from parallax.jars import cache_folder, delta_classpath, s3_classpath
 from parallax.java import Java, find_java
 from parallax.source.progress_source import KafkaProgressSource
@@ -173,7 +173,7 @@ def build_session(
         ) from error
     except Exception as error:
         if _has_ended(error):
-            raise SetupError(
+            raise EndedJvmError(
                 f"Spark's JVM ({jdk.path}) ended while Spark was started; find out what ended it, such as a lack of "
                 "memory (spark.driver_memory), and start again"
             ) from error
@@ -183,6 +183,10 @@ def build_session(
         reason = (said or type(error).__name__).strip().split("\n", 1)[0]
         raise SetupError(f"Spark does not start ({reason}); correct spark.conf") from error
     return spark
+
+
+class EndedJvmError(SetupError, PassingError):
+    """Spark's JVM ended while Spark was started, such as for a lack of memory."""
 
 
 @contextlib.contextmanager
