@@ -66,7 +66,7 @@ def check(settings: Settings) -> Iterator[Line]:
     yield _storage(settings.storage.path)
     yield from _job(settings.storage.path)
     yield from _hashes(settings)
-    yield _port(settings)
+    yield _port(settings, runs=job_runs(settings.storage.path))
     yield from receivers(settings.alerting, job_runs=job_runs(settings.storage.path))
     yield from _workers(settings)
     yield from _absences(settings)
@@ -191,7 +191,8 @@ def _absences(settings: Settings) -> Iterator[Line]:
         yield Line("absences", Result.NOTE, f"by what was recorded last, absent replicas: {said}.")
 
 
-def _port(settings: Settings) -> Line:
+def _port(settings: Settings, *, runs: bool | None) -> Line:
+    """Whether the page can be served: where a job runs on this storage, its page has the port."""
     from parallax.alerting.server import MetricsServerError, _bound  # takes its time
 
     alerting = settings.alerting
@@ -208,8 +209,10 @@ def _port(settings: Settings) -> Line:
     except MetricsServerError as error:
         if getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
             return Line("metrics", Result.WRONG, f"{one_line(error)}.")
-        problem = f"{host}:{port} is in use: the job runs, or choose another port."
-        return Line("metrics", Result.NOTE, problem)
+        taken, choose = f"{host}:{port} is in use", "choose another alerting.metrics_port."
+        if runs is False:
+            return Line("metrics", Result.WRONG, f"{taken} by something else, since no job runs here; {choose}")
+        return Line("metrics", Result.NOTE, f"{taken}: {'the job runs.' if runs else f'by the job, or {choose}'}")
 
 
 def _workers(settings: Settings) -> Iterator[Line]:

@@ -1,7 +1,8 @@
 """The command line: ``parallax run | check | pause | resume | audit | demo | findings | repair | lab`` and more.
 
 Exit codes: 0 is done (``demo``: exactly the expected findings; ``audit``: consistent). 1 is not as expected (``audit``:
-diverged; ``check``: something is wrong). 2 is wrong usage or environment. 3 is unknown (``audit``, ``check``).
+diverged; ``check``: something is wrong; ``run``: what it needs does not answer, and it may be started again). 2 is
+wrong usage or environment. 3 is unknown (``audit``, ``check``).
 """
 
 from __future__ import annotations

@@ -1012,6 +1012,8 @@ def load(path: str | Path) -> Settings:
     Raises:
         ConfigError: the file is missing, is not YAML, or holds a setting that is unknown or ill-typed.
     """
+    if Path(path) == Path():  # what is left of an empty name
+        raise ConfigError("-c: an empty name, or this folder; give the file with the settings")
     try:
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -1072,7 +1074,7 @@ def _wrong(item: Any) -> str:
     option = _shown(item["loc"]) or "settings"
     unknown = item["type"] == "extra_forbidden"
     reason = "unknown setting; remove it or correct its name" if unknown else plain(item["msg"])
-    variable = _variable(item["loc"])
+    variable = variable_of(item["loc"])
     if variable is None:
         return one_line(f"{option}: {reason}")
     if item["type"] in ("dict_type", "model_type", "list_type") or item["loc"] == ("kafka",):
@@ -1088,8 +1090,12 @@ def _shown(place: tuple[int | str, ...]) -> str:
     return ".".join(str(part) if isinstance(part, int) else option_name(part) for part in place)
 
 
-def _variable(place: tuple[int | str, ...]) -> str | None:
-    """The variable of the environment that sets an option, or all of what it is part of."""
+def variable_of(place: tuple[int | str, ...]) -> str | None:
+    """The variable of the environment that sets an option, or all of what it is part of; None if none does.
+
+    Args:
+        place: the names that lead to the option, as ``("storage", "path")``.
+    """
     given = {name.upper(): name for name in os.environ}
     for length in range(len(place), 0, -1):
         wanted = _PREFIX + "__".join(str(part) for part in place[:length])
@@ -1098,4 +1104,4 @@ def _variable(place: tuple[int | str, ...]) -> str | None:
     return None
 
 
-__all__ = ["MAX_BYTES", "ConfigError", "Settings", "load", "storage_path", "validate"]
+__all__ = ["MAX_BYTES", "ConfigError", "Settings", "load", "storage_path", "validate", "variable_of"]

@@ -17,7 +17,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TextIO
 
 import structlog
 from rich.box import SIMPLE_HEAD
@@ -82,7 +82,7 @@ def run_demo(
     kafka_version: str,
     producer: ProducerKind,
     data: Path | None,
-    picture: Path | None,
+    picture: TextIO | None,
     *,
     stay: bool = False,
     guard: bool = False,
@@ -98,7 +98,7 @@ def run_demo(
         kafka_version: Kafka's version.
         producer: the client that writes transactions: ``legacy`` or ``java`` (`parallax.lab.traffic`).
         data: folder for the tables, which is kept; a new temporary one by default.
-        picture: where to write an SVG of what the terminal showed.
+        picture: stream to which an SVG of what the terminal showed is written.
         stay: leave brokers and job up until Ctrl+C, so that somebody can look at the status page.
         guard: play each script twice in one outage, on a topic that the job guards and on one that it does not.
         repair: repair each finding; then let the broker that was wrong lead, and read from it as a consumer does.
@@ -152,7 +152,7 @@ def run_demo(
         done = {"repaired": mended.repaired, "not_repaired": mended.wrong} if repair else {}
         print(as_json(_document(outcome, board, folder) | held | done))  # noqa: T201 - what the command is for
     if picture is not None:
-        console.save_svg(str(picture), title="make demo")
+        picture.write(console.export_svg(title="make demo"))
     wrong = mended.wrong if watch is None else watch.wrong
     return 0 if outcome.as_expected and not wrong else 1
 

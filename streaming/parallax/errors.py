@@ -1,6 +1,8 @@
 """Shared by all layers: helpers for the texts of errors, and the error for what the machine lacks."""
 
+import errno
 import re
+from typing import ClassVar
 
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 """What colours a terminal (ECMA-48, control sequences)."""
@@ -11,6 +13,33 @@ class SetupError(RuntimeError):
 
     Its text is one line that says what to do.
     """
+
+
+class PassingError(Exception):
+    """Something does not answer, is taken or is gone, so that the same start may succeed later.
+
+    Error classes have it as a second base: ``class TakenError(JobError, PassingError)``.
+    """
+
+    passes: ClassVar[bool] = True
+    """Not for a kind of it that somebody has to mend."""
+
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""What the system says of a disk that takes nothing more."""
+
+
+def is_passing(error: BaseException | None) -> bool:
+    """Whether an error is of something else than what a person gave: it, or what caused it, may pass by itself.
+
+    Args:
+        error: the error; its causes (``raise ... from``) count as well.
+    """
+    while error is not None:
+        if (isinstance(error, PassingError) and error.passes) or (isinstance(error, OSError) and error.errno in _FULL):
+            return True
+        error = error.__cause__
+    return False
 
 
 def one_line(text: object) -> str:

@@ -17,12 +17,17 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from parallax.errors import SetupError
+from parallax.errors import PassingError, SetupError
 from parallax.java import KAFKA_NEEDS, find_java
 
 DEFAULT_KAFKA_VERSION = "4.2.1"
 DELTA_ARTIFACT = "delta-spark_4.2_2.13"
 DELTA_VERSION = "4.4.0"
+
+
+class NotFetchedError(SetupError, PassingError):
+    """Jars could not be fetched: a repository does not answer, or does not have them."""
+
 
 Progress = Callable[[str], None]
 """Called with a few words on what has just been done."""
@@ -237,7 +242,7 @@ def _run_ivy(java: Path, what: str, work: Path, ivy_cache: Path, progress: Progr
     progress(f"{found} jars of {what}, {size:.0f} MB")
     if ivy.returncode != 0 or problems:
         reason = problems[0] if problems else f"Ivy ended with code {ivy.returncode}"
-        raise SetupError(
+        raise NotFetchedError(
             f"the jars of {what} could not be resolved ({reason}); check that the version exists and that "
             "Maven Central can be reached, or name a mirror's Ivy settings file in PARALLAX_IVY_SETTINGS"
         )

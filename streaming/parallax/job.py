@@ -31,7 +31,7 @@ from parallax.audit.result import AuditReport
 from parallax.cluster_watch import ClusterWatch
 from parallax.compare.suspect import Coverage
 from parallax.config import ConfigError, Settings
-from parallax.errors import one_line
+from parallax.errors import PassingError, one_line
 from parallax.findings.finding import Finding
 from parallax.findings.hanging_record import record, recorded
 from parallax.findings.hanging_watch import HangingThread, HangingWatch
@@ -80,6 +80,13 @@ class JobError(RuntimeError):
     """The job cannot start.
 
     The text is one line that names the setting or the place, and what to do.
+    """
+
+
+class InterruptedJobError(JobError, PassingError):
+    """The job cannot start now, or cannot go on.
+
+    Another job has its storage, or a store or Spark does not answer.
     """
 
 
@@ -554,7 +561,7 @@ def lock_storage(path: str) -> IO[str] | None:
         file.seek(0)
         owner = file.read().strip() or "unknown"
         file.close()
-        raise JobError(
+        raise InterruptedJobError(
             f"storage.path: {path} is in use by the job with pid {owner}; stop it, or give another path"
         ) from None
     try:
@@ -597,7 +604,9 @@ def take_lease(path: str, say: Say) -> Lease:
     try:
         lease.acquire(say)
     except HeldError as error:
-        raise JobError(f"storage.path: {path} is in use by the job on {error}; stop it, or give another path") from None
+        raise InterruptedJobError(
+            f"storage.path: {path} is in use by the job on {error}; stop it, or give another path"
+        ) from None
     except StoreError as error:
         raise JobError(f"storage.path: {error}; check the address, the credentials and their rights") from error
     return lease
@@ -632,7 +641,7 @@ def take_over(path: str, key: str, epoch: int) -> None:
             names = (*VIEWS, PROGRESS, SUSPECTS, FINDINGS, AUDITS, NOTIFICATIONS)
             list(pool.map(lambda name: raise_fence(rust_uri(path, name), epoch), names))
     except (DeltaError, OSError) as error:
-        raise JobError(
+        raise InterruptedJobError(
             f"storage.path: {one_line(error)}; check the address, the credentials and their rights"
         ) from error
 
@@ -649,11 +658,9 @@ def moved(path: str, cluster_id: str, say: Say) -> str | None:
         The id of the cluster that the storage belonged to before; None if it belonged to none, or if that is not known.
 
     Raises:
-        JobError: a job runs on the storage, or there is none at this path.
+        JobError: a job runs on the storage.
         ConfigError: ``cluster_id`` can be no cluster's id, or the storage cannot be written.
     """
-    if not is_remote(path) and not Path(rust_path(path)).is_dir():
-        raise JobError(f"storage.path: {path} is not there yet; the first start of a job makes it and binds it")
     lock = lock_storage(path)
     lease = take_lease(path, say) if lock is None else None
     before = None
@@ -688,16 +695,20 @@ def run_until_signal(settings: Settings, say: Say, shell: Shell = ANYWHERE) -> N
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    job.start()
+    try:
+        job.start()
+    except KeyboardInterrupt:  # by Spark's own handler, which stands for a moment while its context is made
+        say("stopped")
+        return
     try:
         while not stop.wait(0.5) and job.lost is None:
             if job.is_orphaned():
-                raise JobError("spark-submit has ended, and the job with it; start it again")
+                raise InterruptedJobError("spark-submit has ended, and the job with it; start it again")
         lost = job.lost
     finally:
         job.stop()
     if lost is not None:
-        raise JobError(
+        raise InterruptedJobError(
             f"storage.path: {settings.storage.path} was taken over by the job on {lost}, since this one was silent for "
             "too long; nothing that it did after that is in the tables"
         )

@@ -121,7 +121,7 @@ def waiting(text: str, on: TextIO | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def output(file: Path | None) -> Iterator[TextIO]:
+def output(file: Path | None, option: str = "--output") -> Iterator[TextIO]:
     """In a ``with`` block, the stream to write a report to: standard output, or a file that is replaced at the end.
 
     The new file is made next to the old one before the block runs. So it fails before the block if the file cannot be
@@ -129,6 +129,7 @@ def output(file: Path | None) -> Iterator[TextIO]:
 
     Args:
         file: the file; None for standard output.
+        option: the option that names the file, as errors have it.
 
     Raises:
         SetupError: the file cannot be written.
@@ -137,18 +138,18 @@ def output(file: Path | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     if not is_text(str(file)):
-        raise SetupError("--output: holds what is no UTF-8 text; give the name of a file")
+        raise SetupError(f"{option}: holds what is no UTF-8 text; give the name of a file")
     target = Path(os.path.realpath(file))  # a link goes on pointing there
-    with _refused(file):
+    with _refused(file, option):
         is_plain = target.is_file() or not target.exists()
     beside = target.with_name(f".{_short(target.name)}.{os.getpid()}") if is_plain else target
     report = io.StringIO()
     try:
-        with _refused(file):
+        with _refused(file, option):
             _try(target, beside)
         yield report
         if report.tell():
-            with _refused(file):
+            with _refused(file, option):
                 beside.write_text(report.getvalue(), encoding="utf-8")
                 if target.is_file():
                     shutil.copymode(target, beside)
@@ -178,9 +179,9 @@ def _try(target: Path, beside: Path) -> None:
 
 
 @contextmanager
-def _refused(file: Path) -> Iterator[None]:
+def _refused(file: Path, option: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        line = f"--output: {file}: {error.strerror}; give a file that can be written, in a folder that can be"
+        line = f"{option}: {file}: {error.strerror}; give a file that can be written, in a folder that can be"
         raise SetupError(line) from error

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -14,6 +15,8 @@ from posixpath import normpath
 from parallax.errors import SetupError
 
 CONFIG = "parallax.yaml"
+HASH_KEY = "hash_key"
+"""The file of the key of all hashes, where the storage cannot keep it."""
 PLACES: Mapping[str, str] = {
     "conf/parallax.yaml": CONFIG,
     "deploy/prometheus/*.yaml": "prometheus",
@@ -50,11 +53,13 @@ class Choices:
         servers: ``bootstrap.servers``.
         topics: names of topics; empty for all topics but Kafka's own.
         storage: ``storage.path``.
+        hash_key_file: ``read.hash_key_file``; None if the job makes a key itself, or gets it otherwise.
     """
 
     servers: str
     topics: Sequence[str]
     storage: str
+    hash_key_file: str | None = None
 
 
 def root() -> Path:
@@ -91,19 +96,30 @@ def write_out(folder: Path, choices: Choices) -> list[Path]:
     try:
         for path, content in contents.items():
             for parent in reversed([one for one in path.parents if not one.exists()]):
-                parent.mkdir()
                 made.append(parent)
-            with path.open("xb") as file:
-                begun.append(path)
-                file.write(content)
-    except OSError as error:
+                parent.mkdir()
+            _write_new(path, content, begun)
+    except BaseException as error:  # whoever presses Ctrl+C wants nothing of it either
         for path in begun:
             path.unlink(missing_ok=True)
         for parent in reversed(made):
             with contextlib.suppress(OSError):  # somebody has put something into it meanwhile
                 parent.rmdir()
-        raise SetupError(f"{folder}: cannot be written ({error.strerror}); name another folder") from error
+        if isinstance(error, OSError):
+            raise SetupError(f"{folder}: cannot be written ({error.strerror}); name another folder") from error
+        raise
     return list(contents)
+
+
+def _write_new(path: Path, content: bytes, begun: list[Path]) -> None:
+    """Write a file that is not there yet; it is in ``begun`` from before it exists. A key is for its owner alone."""
+    begun.append(path)
+    try:
+        path.touch(0o600 if path.name == HASH_KEY else 0o666, exist_ok=False)
+    except OSError:
+        begun.remove(path)  # it is somebody else's, or there is none
+        raise
+    path.write_bytes(content)
 
 
 def _files(choices: Choices) -> dict[str, bytes]:
@@ -120,6 +136,8 @@ def _files(choices: Choices) -> dict[str, bytes]:
             continue
         text = configuration(choices) if name == CONFIG else (source / at).read_text(encoding="utf-8")
         found[name] = (as_installed(text, at) if name.endswith(".md") else text).encode()
+    if choices.hash_key_file is not None:
+        found[HASH_KEY] = f"{secrets.token_hex(16)}\n".encode()
     return found
 
 
@@ -146,7 +164,7 @@ def linked(text: str, place: str) -> str:
 def as_installed(text: str, place: str) -> str:
     """A document for readers without a checkout: files of the repository become links to it on the web.
 
-    The program is called ``parallax``, as found on the path. Commands in a block stay as they are.
+    Commands in a block stay as they are.
 
     Args:
         text: Markdown, which names files of the repository from its top.
@@ -154,7 +172,7 @@ def as_installed(text: str, place: str) -> str:
     """
     parts = _BLOCK.split(linked(text, place))
     parts[::2] = [_NAMED.sub(_on_the_web, part) for part in parts[::2]]
-    return "".join(parts).replace(".venv/bin/parallax", "parallax")
+    return "".join(parts)
 
 
 def _on_the_web(found: re.Match[str]) -> str:
@@ -171,6 +189,8 @@ def configuration(choices: Choices) -> str:
     text = (root() / "conf" / CONFIG).read_text(encoding="utf-8")
     text = _with(text, r"  bootstrap\.servers: ", choices.servers)
     text = _with(text, r"  path: ", choices.storage)
+    if choices.hash_key_file is not None:
+        text = _with(text, r"  # hash_key_file: ", choices.hash_key_file)
     if choices.topics:
         return _with(text, r"  include: ", list(choices.topics))
     text = re.sub(r"(?m)^  include: ", "  # include: ", text)
@@ -189,4 +209,4 @@ def _with(text: str, name: str, value: object) -> str:
     return f"{text[: found.start()]}{written}{text[found.end() :]}"
 
 
-__all__ = ["CONFIG", "EVERY_TOPIC", "Choices", "configuration", "linked", "root", "write_out"]
+__all__ = ["CONFIG", "EVERY_TOPIC", "HASH_KEY", "Choices", "configuration", "linked", "root", "write_out"]

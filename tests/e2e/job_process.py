@@ -136,10 +136,10 @@ class JobProcess:
             self._watchdog.close()
             self._watchdog = None
 
-    def stop(self) -> int:
-        """Stop it as an init system does (SIGTERM); gives its exit code."""
+    def stop(self, by: signal.Signals = signal.SIGTERM) -> int:
+        """Stop it as an init system does (SIGTERM), or as a person with Ctrl+C (SIGINT); gives its exit code."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
+        self._process.send_signal(by)
         return int(self._process.wait(240))
 
     def kill(self) -> None:

@@ -188,7 +188,7 @@ def test_the_bytes_read_from_a_broker_in_a_second_stay_below_the_limit(lab: Clus
     [
         (("--topic", "no-such-topic"), "--topic: topic 'no-such-topic' is not on the cluster"),
         (("--partition", "7"), "has no partition 7"),
-        (("--from", "tables"), "no recorded tables there"),
+        (("--from", "tables"), "no job has ever used this storage"),
         (("--max-bytes-per-second", "-1"), "--max-bytes-per-second"),
     ],
 )

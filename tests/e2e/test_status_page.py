@@ -173,6 +173,17 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(browser: Browser, address: 
         )
 
 
+def test_nor_is_it_on_the_narrowest_phone_with_the_longest_name_of_a_topic(browser: Browser, tmp_path: Path) -> None:
+    longest, job = "x" * 249, Job(tmp_path)
+    job.follow(longest)
+    job.find(shown_again(topic=longest, summary=f"It differs in {longest}-0."))
+    with job.served() as address:
+        for page in opened(browser, base_url=address, viewport={"width": 320, "height": 640}):
+            for path in ("/", f"/topics/{longest}", f"/topics/{longest}/0", "/findings", f"/findings/{NAME}"):
+                page.goto(path)
+                assert page.evaluate("document.documentElement.scrollWidth") <= 320, path
+
+
 @pytest.mark.parametrize("path", ["/topics/orders", "/topics/orders/0"])
 def test_on_a_phone_each_cell_of_a_table_is_seen_and_has_its_heading(browser: Browser, address: str, path: str) -> None:
     for page in opened(browser, base_url=address, viewport=PHONE):

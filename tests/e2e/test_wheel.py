@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import uuid
@@ -164,7 +165,8 @@ def test_by_the_readme_alone_an_alert_comes_at_a_webhook_and_is_explained(
             explained = installed.run("parallax", "findings", "explain", named, "-c", "parallax.yaml")
             assert explained.returncode == 0, explained.stderr
             assert "read_committed" in explained.stdout
-            assert job.stop() == 0
+            assert job.stop(signal.SIGINT) == 0, "a person presses Ctrl+C"
+            assert "stopped" in job.log.read_text().splitlines()[-1]
             assert "Traceback" not in job.log.read_text()
     finally:
         down = installed.run("parallax", "lab", "down", "--name", lab)

@@ -29,6 +29,7 @@ from parallax.lab.errors import LabError
 from parallax.lab.scenarios import ExpectedFinding, ScenarioResult
 from parallax.lab.watched import recorded_by
 from parallax.model import FindingKind, FindingStatus
+from parallax.views.binding import bind, bound_to
 from tests.builders.coverage import progress
 from tests.builders.findings import EVENT
 from tests.pages import Job
@@ -267,6 +268,7 @@ def test_a_command_ends_threads_and_runs_what_is_registered_but_takes_no_interpr
 
 def test_a_storage_is_moved_to_another_cluster_and_both_are_said(tmp_path: Path) -> None:
     asked = ["storage", "bind", "--data", str(tmp_path), "--format", "json", "--cluster"]
+    FindingsTable(str(tmp_path))
     for cluster, before in (("one", None), ("two", "one")):
         ended = CliRunner().invoke(app, [*asked, cluster])
         assert ended.exit_code == 0, ended.output
@@ -280,23 +282,24 @@ def test_a_binding_that_cannot_be_read_is_written_anew(tmp_path: Path) -> None:
     assert (ended.exit_code, ended.output) == (0, f"{tmp_path} belongs to cluster one\n")
 
 
-@pytest.mark.parametrize(
-    ("folder", "cluster", "says"), [("gone", "one", "gone is not there yet"), (".", "a b", "--cluster: a cluster's id")]
-)
-def test_what_cannot_be_bound_is_one_line(tmp_path: Path, folder: str, cluster: str, says: str) -> None:
-    ended = CliRunner().invoke(app, ["storage", "bind", "--data", str(tmp_path / folder), "--cluster", cluster])
+@pytest.mark.parametrize("cluster", ["a b", "<b>", "a" * 250, "", "a\nb", "ä"])
+def test_what_is_no_clusters_id_is_one_line(tmp_path: Path, cluster: str) -> None:
+    bind(str(tmp_path), "one")
+    ended = CliRunner().invoke(app, ["storage", "bind", "--data", str(tmp_path), "--cluster", cluster])
     assert ended.exit_code == 2
     (line,) = ended.stderr.splitlines()
-    assert says in line
-    assert not (tmp_path / "gone").exists()
+    assert "--cluster: a cluster's id" in line
+    assert bound_to(str(tmp_path)) == "one"
 
 
 def test_the_status_of_a_guard_that_is_off_is_a_line(tmp_path: Path) -> None:
     config = tmp_path / "parallax.yaml"
     head = "kafka: {bootstrap.servers: 'h:1'}\ntopics: {include: [orders]}\n"
     config.write_text(f"{head}storage: {{path: {tmp_path}/data}}\n")
+    bind(f"{tmp_path}/data", "one")
     ended = CliRunner().invoke(app, ["guard", "status", "-c", str(config)])
-    assert (ended.exit_code, ended.stdout) == (0, "nothing is held: the guard is off (guard.mode: off)\n")
+    said = f"nothing is held, by what is on record in {tmp_path}/data; the guard is off (guard.mode: off)\n"
+    assert (ended.exit_code, ended.stdout) == (0, said)
     document = CliRunner().invoke(app, ["guard", "status", "-c", str(config), "--format", "json"])
     assert json.loads(document.stdout) == {"holds": [], "refused": []}
 
@@ -305,6 +308,7 @@ def test_who_removes_it_may_release_all_where_no_guard_ever_acted(tmp_path: Path
     config = tmp_path / "parallax.yaml"
     head = "kafka: {bootstrap.servers: 'h:1'}\ntopics: {include: [orders]}\n"
     config.write_text(f"{head}storage: {{path: {tmp_path}/data}}\n")
+    bind(f"{tmp_path}/data", "one")
     ended = CliRunner().invoke(app, ["guard", "release", "--all", "-c", str(config)])
     said = f"nothing is held: no guard has ever held anything in {tmp_path}/data\n"
     assert (ended.exit_code, ended.stdout) == (0, said)
@@ -331,6 +335,42 @@ def test_the_help_of_an_option_with_many_choices_breaks_none_of_them() -> None:
     assert not any(
         line.strip(" │").startswith(("_", "|")) or line.rstrip(" │").endswith("_") for line in said.splitlines()
     )
+
+
+def test_no_help_cuts_a_name_at_80_columns() -> None:
+    def all_of(command: Any, words: list[str]) -> Iterator[list[str]]:
+        yield words
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from all_of(inner, [*words, name])
+
+    cut = {}
+    for words in all_of(get_command(app), []):
+        shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80"}).stdout
+        assert "Usage" in shown
+        cut |= {" ".join(words): line for line in shown.splitlines() if "\N{HORIZONTAL ELLIPSIS}" in line}
+    assert cut == {}
+
+
+def test_a_picture_that_cannot_be_written_is_said_before_the_demo_begins(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begun: list[object] = []
+    monkeypatch.setattr(
+        "parallax.demo.run_demo", lambda *given, **_: begun.append(given) or given[3].write("<svg/>") * 0
+    )
+    ended = CliRunner().invoke(app, ["demo", "--picture", str(tmp_path / "nope" / "x.svg")])
+    assert (ended.exit_code, begun) == (2, [])
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"parallax: --picture: {tmp_path}/nope/x.svg: ")
+    assert CliRunner().invoke(app, ["demo", "--picture", str(tmp_path / "x.svg")]).exit_code == 0
+    assert (tmp_path / "x.svg").read_text() == "<svg/>"
+
+
+@pytest.mark.parametrize("name", ["", "."])
+def test_no_name_of_a_settings_file_is_said_so(name: str) -> None:
+    ended = CliRunner().invoke(app, ["check", "-c", name])
+    said = "parallax: -c: an empty name, or this folder; give the file with the settings\n"
+    assert (ended.exit_code, ended.stderr) == (2, said)
 
 
 def test_an_unknown_kind_is_told_which_there_are(storage: str) -> None:

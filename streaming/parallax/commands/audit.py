@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from parallax.commands.shared import Config, Format, OutputFormat, one_line_errors
+from parallax.commands.shared import Config, Format, OutputFormat, one_line_errors, used_storage
 
 
 class AuditSource(StrEnum):
@@ -28,7 +28,7 @@ def audit(
     ),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what the audit would read.")] = False,
     max_bytes_per_second: Annotated[
-        int | None, typer.Option(help="From each broker; 0: no limit. Default: audit.max_bytes_per_second.")
+        int | None, typer.Option(help="From each broker; 0: no limit. Default: the setting of this name.")
     ] = None,
     output_format: OutputFormat = Format.text,
     output: Annotated[Path | None, typer.Option(help="Write the report to a file.")] = None,
@@ -47,4 +47,7 @@ def audit(
         file=output,
         config=config,
     )
-    raise typer.Exit(run_audit(load(config), flags))
+    settings = load(config)
+    if source is AuditSource.tables and not dry_run:
+        used_storage(config, None)
+    raise typer.Exit(run_audit(settings, flags))

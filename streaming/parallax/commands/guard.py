@@ -8,7 +8,16 @@ from typing import Annotated
 
 import typer
 
-from parallax.commands.shared import Config, Format, JobConfig, JobData, OutputFormat, one_line_errors, say, storage_of
+from parallax.commands.shared import (
+    Config,
+    Format,
+    JobConfig,
+    JobData,
+    OutputFormat,
+    one_line_errors,
+    say,
+    used_storage,
+)
 from parallax.output import as_json
 
 app = typer.Typer(help="Show, place or release the guard's holds on topics.")
@@ -23,11 +32,11 @@ def guard_status(config: JobConfig = None, data: JobData = None, output: OutputF
     from parallax.guard.holds import Record, open_holds, stranded
     from parallax.guard.table import GuardTable
 
-    storage = storage_of(config, data)
+    storage = used_storage(config, data)
     settings = None if config is None else load(config)
     kafka = None if settings is None else settings.kafka
     is_off = settings is not None and settings.guard.mode == "off"
-    record = Record() if is_off and not GuardTable.is_there(storage) else read_record(storage)[0]
+    record = read_record(storage)[0] if GuardTable.is_there(storage) else Record()
     holds = open_holds(record)
     if output is Format.json:
         refused = [
@@ -35,7 +44,9 @@ def guard_status(config: JobConfig = None, data: JobData = None, output: OutputF
         ]
         typer.echo(as_json({"holds": [document(hold, kafka) for hold in holds], "refused": refused}))
         return
-    none = "nothing is held: the guard is off (guard.mode: off)" if is_off else "nothing is held"
+    none = f"nothing is held, by what is on record in {storage}"
+    if is_off:
+        none = f"{none}; the guard is off (guard.mode: off)"
     typer.echo("\n".join(in_words(hold, kafka) for hold in holds) or none)
     mode = "act" if settings is None else settings.guard.mode
     for said in filter(None, (stranded(hold.topic, mode) for hold in holds)):
@@ -64,18 +75,18 @@ def guard_release(
     output: OutputFormat = Format.text,
 ) -> None:
     """Put the settings of a topic back now. The guard does not hold it again for the same absence."""
-    from parallax.config import ConfigError, load
+    from parallax.config import ConfigError
     from parallax.guard.command import read_record
     from parallax.guard.holds import open_holds
     from parallax.guard.table import GuardTable
 
     if (topic is None) != everything:
         raise ConfigError("guard release: give either a topic or --all")
+    storage = used_storage(config, None)
     topics = [topic] if topic is not None else []
     if everything:
-        storage = load(config).storage.path
         if not GuardTable.is_there(storage):
-            # This is the first command for removing Parallax, and most storages have never had a guard.
+            # This is the first command for removing Parallax, and most jobs have never had a guard.
             typer.echo(
                 "[]" if output is Format.json else f"nothing is held: no guard has ever held anything in {storage}"
             )
@@ -115,4 +126,7 @@ def _guard_asked(config: Path, topics: list[str], *, hold: bool, output: Format)
     if output is Format.json:
         typer.echo(as_json([document(one, settings.kafka) for one in holds]))
         return
-    typer.echo("\n".join(in_words(one, settings.kafka) for one in holds) or "nothing is held")
+    typer.echo(
+        "\n".join(in_words(one, settings.kafka) for one in holds)
+        or f"nothing is held, by what is on record in {settings.storage.path}"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 from parallax.commands.shared import Format, OutputFormat, one_line_errors
 from parallax.output import as_json
 from parallax.shell import Shell
+from parallax.stores import is_remote
 
 if TYPE_CHECKING:
     from parallax.config import AlertingSettings
@@ -36,26 +38,62 @@ def init(
 ) -> None:
     """Write a configuration, alert rules, dashboards and the runbook into a folder.
 
-    If one of the files exists, nothing is written.
+    If one of the files exists, nothing is written. For a bucket, the key of all hashes is written too (hash_key).
     """
     import yaml
 
     from parallax.config import ConfigError, load, validate
+    from parallax.replica.options import protocol_of
     from parallax.shipped import CONFIG, Choices, configuration, write_out
 
-    choices = Choices(servers, tuple(topic or ()), storage or str((folder / "data").absolute()))
+    kept = str(folder / "data") if storage is None else storage
+    choices = Choices(servers, tuple(topic or ()), _absolute(kept), _hash_key_file(folder, kept))
     try:
         document = yaml.safe_load(configuration(choices))
     except (yaml.YAMLError, UnicodeError):
         raise ConfigError("DIR and options of init: a character of them cannot stand in a file of settings") from None
-    validate(document, where=CONFIG)
+    protocol_of(validate(document, where=CONFIG).kafka)
     written = write_out(folder, choices)
     if output is Format.json:
         typer.echo(as_json({"config": written[0], "files": written}))
         return
     for file in written:
         typer.echo(str(file))
-    typer.echo(_next(written, load(written[0]).alerting), err=True)
+    settings = load(written[0])
+    typer.echo(_next(written, settings.alerting), err=True)
+    if choices.hash_key_file is not None:
+        typer.echo(
+            f"\nKeep {choices.hash_key_file}, and let none but the job's user read it: it is the key of all hashes in "
+            f"{settings.storage.path}.\nWithout it these tables cannot be used any more.",
+            err=True,
+        )
+
+
+def _absolute(storage: str) -> str:
+    """A storage path that means the same in every working directory; a URI stays as it is.
+
+    Raises:
+        ConfigError: it is empty, or begins with the home of a user who does not exist.
+    """
+    from parallax.config import ConfigError
+
+    if not storage.strip():
+        raise ConfigError("--storage: is empty; write a folder or s3a://bucket/prefix, or leave it out")
+    if is_remote(storage) or storage.startswith("file:"):
+        return storage
+    try:
+        return os.path.abspath(Path(storage).expanduser())  # noqa: PTH100 - without ..; links stay links
+    except RuntimeError as error:
+        raise ConfigError(f"--storage: {error}; write the whole path") from None
+
+
+def _hash_key_file(folder: Path, storage: str) -> str | None:
+    """The file for the key of all hashes; None where the storage keeps the key, or the environment gives it."""
+    from parallax.config import variable_of
+    from parallax.shipped import HASH_KEY
+
+    given = any(variable_of(("read", name)) for name in ("hash_key", "hash_key_file"))
+    return None if given or not is_remote(storage) else str((folder / HASH_KEY).absolute())
 
 
 def _next(written: Sequence[Path], alerting: AlertingSettings) -> str:

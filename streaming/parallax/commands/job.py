@@ -19,30 +19,45 @@ from parallax.commands.shared import (
     JobConfig,
     JobData,
     OutputFormat,
+    mendable_errors,
     one_line_errors,
     say,
-    storage_of,
+    used_storage,
 )
+from parallax.errors import is_passing, one_line
 from parallax.jars import DEFAULT_KAFKA_VERSION
-from parallax.output import as_json, waiting
+from parallax.output import as_json, error_line, waiting
 from parallax.shell import Shell
 
 if TYPE_CHECKING:
     from parallax.views.pause import Paused
 
 
+INTERRUPTED = 1
+"""Exit code of a job that may be started again: nothing that a person gave it is wrong."""
+
+
 @one_line_errors
 def run(
     config: Config,
 ) -> None:
-    """Run the always-on job until SIGTERM or SIGINT."""
+    """Run the always-on job until SIGTERM or SIGINT.
+
+    Exit code 1: what it needs does not answer, is full, or is taken by another job: start it again.
+    """
     from parallax.config import load
     from parallax.job import run_until_signal
     from parallax.logs import configure_logging, said
 
     settings = load(config)
     configure_logging()
-    run_until_signal(settings, said, Shell.of(settings.kafka, config.absolute()))
+    try:
+        run_until_signal(settings, said, Shell.of(settings.kafka, config.absolute()))
+    except mendable_errors() as error:
+        if not is_passing(error):
+            raise
+        say(error_line(one_line(error), "text"))
+        raise typer.Exit(INTERRUPTED) from None
 
 
 @one_line_errors
@@ -57,9 +72,10 @@ def pause(
     from parallax.people import user
     from parallax.views.pause import pause as begin
 
+    storage = used_storage(config, data)
     if config is not None and broker:
         _check_brokers(config, broker)
-    _print_paused(begin(storage_of(config, data), broker or (), reason, user()), output)
+    _print_paused(begin(storage, broker or (), reason, user()), output)
 
 
 def _check_brokers(config: Path, brokers: Sequence[int]) -> None:
@@ -101,7 +117,7 @@ def resume(
     """Resume reading, from all brokers or from some."""
     from parallax.views.pause import resume as end
 
-    _print_paused(end(storage_of(config, data), broker or ()), output)
+    _print_paused(end(used_storage(config, data), broker or ()), output)
 
 
 def _print_paused(standing: Paused, output: Format) -> None:

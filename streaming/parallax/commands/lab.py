@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 from parallax.commands.shared import Format, OutputFormat, one_line_errors, say, storage_of
 from parallax.jars import DEFAULT_KAFKA_VERSION
 from parallax.output import as_json
+from parallax.output import output as report_to
 
 if TYPE_CHECKING:
     from parallax.lab.commands import LabStatus
@@ -55,7 +57,9 @@ def demo(
     if guard and repair:
         raise ConfigError("--repair: what a guard has held does not diverge; give one of --guard and --repair")
     switches = {"stay": stay, "guard": guard, "repair": repair}
-    raise typer.Exit(run_demo(kafka_version, producer.value, data, picture, **switches, output=output.value))
+    with nullcontext() if picture is None else report_to(picture, "--picture") as to:
+        code = run_demo(kafka_version, producer.value, data, to, **switches, output=output.value)
+    raise typer.Exit(code)
 
 
 LabName = Annotated[str, typer.Option("--name", help="Which lab; several may run at the same time.")]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from parallax.commands.shared import Config, Format, OutputFormat, one_line_errors
+from parallax.commands.shared import Config, Format, OutputFormat, one_line_errors, used_storage
 from parallax.output import as_json
 from parallax.shell import Shell
 
@@ -22,6 +22,7 @@ def lead(
     from parallax.config import load
     from parallax.repair.lead import document, exit_code, in_words, look
 
+    used_storage(config, None)
     settings = load(config)
     found = look(settings, topic, partition or ())
     if output is Format.json:
@@ -47,6 +48,7 @@ def roll(
     from parallax.repair.roll import document, in_words
     from parallax.repair.roll import roll as asked
 
+    used_storage(config, None)
     found = asked(load(config), broker, outage_s)
     typer.echo(as_json(document(found)) if output is Format.json else in_words(found))
     if found.exit_code:

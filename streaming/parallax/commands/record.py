@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from parallax.commands.shared import BrokerIds, Config, Format, OutputFormat, one_line_errors, say
+from parallax.commands.shared import LARGEST_OFFSET, BrokerIds, Config, Format, OutputFormat, one_line_errors, say
 from parallax.errors import one_line
 from parallax.model import IsolationLevel, TopicPartition
 from parallax.moments import time_text
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from parallax.replica.types import PartitionMetadata, TopicMetadata
 
 NOT_KNOWN = 3
-LARGEST_OFFSET = 2**63 - 1
 _MOST_SHOWN = 2000
 """Characters of a key, value or header for people; programs get all of it."""
 

@@ -12,7 +12,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parallax.commands.shared import Config, Format, JobConfig, JobData, OutputFormat, one_line_errors, say, storage_of
+from parallax.commands.shared import (
+    LARGEST_BROKER,
+    LARGEST_OFFSET,
+    LARGEST_PARTITION,
+    Config,
+    Format,
+    JobConfig,
+    JobData,
+    OutputFormat,
+    one_line_errors,
+    say,
+    used_storage,
+)
 from parallax.output import as_json
 from parallax.shell import Shell
 
@@ -44,16 +56,20 @@ def plan(
         str | None, typer.Argument(metavar="[FINDING]", help="A finding, by its id or the beginning of it.")
     ] = None,
     topic: Annotated[str | None, typer.Option(help="Or a partition: its topic.")] = None,
-    partition: Annotated[int | None, typer.Option(min=0, help="And its number.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, max=LARGEST_PARTITION, help="And its number.")] = None,
     outcome: Annotated[
         list[Outcome] | None,
         typer.Option(help="How a transaction ended, where nothing but its owner can say; may be repeated."),
     ] = None,
     offset: Annotated[
-        list[int] | None, typer.Option(min=0, help="And where that transaction starts; once for each.")
+        list[int] | None,
+        typer.Option(min=0, max=LARGEST_OFFSET, help="And where that transaction starts; once for each."),
     ] = None,
     right: Annotated[
-        int | None, typer.Option(help="The broker whose replica is right, where nothing proves it and you know.")
+        int | None,
+        typer.Option(
+            min=0, max=LARGEST_BROKER, help="The broker whose replica is right, where nothing proves it and you know."
+        ),
     ] = None,
     lead: Annotated[
         bool, typer.Option("--lead", help="Only let a right replica lead, and put wrong ones last; nothing is copied.")
@@ -79,7 +95,7 @@ def plan(
     if not len(said) == len(outcome or ()) == len(offset or ()):
         raise ConfigError("repair plan: give one --offset with each --outcome: which transaction ended so")
     settings = load(config)
-    place = place_of(settings.storage.path, finding) if finding else TopicPartition(topic or "", partition or 0)
+    place = place_of(used_storage(config, None), finding) if finding else TopicPartition(topic or "", partition or 0)
     if lead and said:
         raise ConfigError("repair plan: --lead ends no transaction; leave out --outcome and --offset")
     made = made_of(settings, place, said, say, Said(automation_paused, right), is_to_lead=lead)
@@ -171,7 +187,9 @@ def resume(repair: RepairId, config: Config, output: OutputFormat = Format.text)
     from parallax.config import load
     from parallax.repair.command import resume as go_on
 
-    _end(go_on(load(config), repair, say), output)
+    settings = load(config)
+    used_storage(config, None)
+    _end(go_on(settings, repair, say), output)
 
 
 @app.command()
@@ -181,7 +199,9 @@ def undo(repair: RepairId, config: Config, output: OutputFormat = Format.text) -
     from parallax.config import load
     from parallax.repair.command import undo as give_up
 
-    _end(give_up(load(config), repair, say), output, "closed")
+    settings = load(config)
+    used_storage(config, None)
+    _end(give_up(settings, repair, say), output, "closed")
 
 
 @app.command()
@@ -190,11 +210,12 @@ def status(config: JobConfig = None, data: JobData = None, output: OutputFormat 
     """Show every repair that is on record, and how far it is."""
     from parallax.repair.command import read_record
 
-    repairs = list(read_record(storage_of(config, data)).repairs.values())
+    storage = used_storage(config, data)
+    repairs = list(read_record(storage).repairs.values())
     if output is Format.json:
         typer.echo(as_json([_document(one) for one in repairs]))
         return
-    typer.echo("\n".join(map(_line, repairs)) or "nothing was repaired from here")
+    typer.echo("\n".join(map(_line, repairs)) or f"nothing was repaired, by what is on record in {storage}")
 
 
 def _end(repair: Repair, output: Format, phase: str = "over") -> None:

@@ -44,8 +44,11 @@ JobConfig = Annotated[Path | None, typer.Option("-c", "--config", help="The job'
 JobData = Annotated[str | None, typer.Option("--data", help="The job's storage.path, instead of its settings file.")]
 
 
+LARGEST_BROKER = LARGEST_PARTITION = 2**31 - 1
+LARGEST_OFFSET = 2**63 - 1
+"""As Kafka's protocol writes them, in 32 bits and in 64."""
 BrokerIds = Annotated[
-    list[int] | None, typer.Option("--broker", min=0, max=2**31 - 1, help="Id of a broker; may be repeated.")
+    list[int] | None, typer.Option("--broker", min=0, max=LARGEST_BROKER, help="Id of a broker; may be repeated.")
 ]
 
 
@@ -64,7 +67,7 @@ def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except _mendable_errors() as error:
+        except mendable_errors() as error:
             say(error_line(one_line(error), _wanted_format(kwargs)))
             raise typer.Exit(USAGE_ERROR) from None
 
@@ -78,7 +81,8 @@ def _wanted_format(options: Mapping[str, object]) -> str:
     return given.value if context is None else format_of(cast("typer.Context", context), given)
 
 
-def _mendable_errors() -> tuple[type[Exception], ...]:
+def mendable_errors() -> tuple[type[Exception], ...]:
+    """The errors that a person can mend, or wait for. Their texts are a line that says what to do."""
     from parallax.alerting.server import MetricsServerError
     from parallax.config import ConfigError
     from parallax.errors import SetupError
@@ -131,6 +135,39 @@ def storage_of(config: Path | None, data: str | None) -> str:
         raise ConfigError(f"--data: {error}; give the storage.path of a job that has run") from None
 
 
+def used_storage(config: Path | None, data: str | None) -> str:
+    """The storage path that a command's options name, if a job has ever used it.
+
+    Every command asks for it that reads or changes what a job has recorded.
+
+    Raises:
+        ConfigError: no job has ever used that storage, or it cannot be read; or as `storage_of`.
+    """
+    from parallax.config import ConfigError
+    from parallax.views.used import is_used
+
+    storage = storage_of(config, data)
+    if not is_used(storage):
+        raise ConfigError(
+            f"storage.path: {storage}: no job has ever used this storage, so there is nothing to say of it (the path "
+            f"is from {_origin(config)}); give -c or --data of a job that has run"
+        )
+    return storage
+
+
+def _origin(config: Path | None) -> str:
+    """Where a command has a storage path from: an option, a variable of the environment, or a file."""
+    from parallax.config import load, variable_of
+
+    if config is None:
+        return "the option --data"
+    if (variable := variable_of(("storage", "path"))) is not None:
+        return f"the environment variable {variable}"
+    if "path" in load(config).storage.model_fields_set:
+        return str(config)
+    return f"no setting: it is the default, in the working directory; {config} sets none"
+
+
 def is_written(context: typer.Context, parameter: str) -> bool:
     """Whether a parameter was given on the command line."""
     source = context.get_parameter_source(parameter)
@@ -164,10 +201,10 @@ class Target:
         before = context.parent.params if context.parent is not None else {}
         return cls(config or before.get("config"), before.get("data") if data is None else data)
 
-    @property
+    @cached_property
     def storage(self) -> str:
-        """The job's storage path; raises as `storage_of`."""
-        return storage_of(self.config, self.data)
+        """The job's storage path; raises as `used_storage`."""
+        return used_storage(self.config, self.data)
 
     @cached_property
     def settings(self) -> Settings | None:
@@ -200,6 +237,9 @@ class Target:
 
 
 __all__ = [
+    "LARGEST_BROKER",
+    "LARGEST_OFFSET",
+    "LARGEST_PARTITION",
     "BrokerIds",
     "Config",
     "Format",
@@ -209,7 +249,9 @@ __all__ = [
     "Target",
     "format_of",
     "is_written",
+    "mendable_errors",
     "one_line_errors",
     "say",
     "storage_of",
+    "used_storage",
 ]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from parallax.commands.shared import Format, JobConfig, JobData, OutputFormat, one_line_errors, say, storage_of
+from parallax.commands.shared import Format, JobConfig, JobData, OutputFormat, one_line_errors, say, used_storage
 from parallax.output import as_json
 
 app = typer.Typer(help="A job's storage, and the cluster that it belongs to.")
@@ -23,7 +23,7 @@ def bind(
     """Bind a job's storage to another cluster: from its next start, the job accepts only that one."""
     from parallax.job import moved
 
-    path = storage_of(config, data)
+    path = used_storage(config, data)
     before = moved(path, cluster, say)
     if output is Format.json:
         typer.echo(as_json({"storage": path, "cluster_id": cluster, "before": before}))

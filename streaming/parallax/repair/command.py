@@ -79,12 +79,18 @@ def plan(
         ConfigError: the settings name another cluster than that of the storage, or several.
         ReplicaError: no broker answers, or there is no such partition.
         FindingsTableError: the findings cannot be read.
+        RepairCommandError: the broker that a person calls right holds no replica of the partition.
     """
     with _lookout(settings, place, say) as (lookout, _):
         shell = Shell.of(settings.kafka)
         if is_to_lead:
             return make(lookout.look(Wanted(places=True)), said, shell, more, is_to_lead=True)
         seen = lookout.look()
+        if more.right is not None and more.right not in seen.assigned:
+            raise RepairCommandError(
+                f"--right: broker {more.right} holds no replica of {place.name}; these do: "
+                f"{', '.join(map(str, sorted(seen.assigned)))}"
+            )
         made = make(seen, said, shell, more)
         if not wants_copies(seen, made):
             return made

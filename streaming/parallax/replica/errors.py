@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
+from parallax.errors import PassingError
 from parallax.model import MissingRight, ReadEvent
 
 
@@ -72,7 +73,7 @@ def _rebuild(kind: type[ReplicaError], state: dict[str, Any]) -> ReplicaError:
     return error
 
 
-class Unreachable(ReplicaError):
+class Unreachable(ReplicaError, PassingError):
     """The broker refused or closed the connection, or answered nonsense."""
 
     event = ReadEvent.UNREACHABLE
@@ -85,6 +86,8 @@ class OtherCluster(Unreachable):
         cluster_id: the id of the cluster that answers; empty if it gives none.
     """
 
+    passes = False
+
     def __init__(self, problem: str, *, cluster_id: str = "", **place: Any) -> None:
         super().__init__(problem, **place)
         self.cluster_id = cluster_id
@@ -92,6 +95,8 @@ class OtherCluster(Unreachable):
 
 class NotABroker(Unreachable):
     """A KRaft controller answers, which does not serve clients."""
+
+    passes = False
 
 
 class ReadingPaused(Unreachable):

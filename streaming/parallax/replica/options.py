@@ -133,6 +133,18 @@ def parse(kafka: Mapping[str, str]) -> Options:
     )
 
 
+def protocol_of(kafka: Mapping[str, str]) -> str:
+    """The security protocol that options amount to; who logs in may be missing yet.
+
+    Args:
+        kafka: option name to value.
+
+    Raises:
+        BadOption: an option is unknown, or the addresses name no protocol, or several.
+    """
+    return _protocol(_canonical(kafka))
+
+
 def files_of(kafka: Mapping[str, str]) -> dict[str, str]:
     """By option, the file that it names; every machine that connects to a broker needs these files.
 

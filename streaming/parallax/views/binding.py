@@ -25,6 +25,8 @@ from parallax.views.control import FOLDER, create_document, read_document, refus
 _FILE = "cluster.json"
 _KEY = "cluster_id"
 _LONGEST = 255
+_WRITTEN = re.compile(r"[A-Za-z0-9._=-]{1,64}")
+"""An id as people write it; Kafka makes one of 22 of these letters, and hosts of clusters make theirs alike."""
 _ID_FILE = "storage.json"
 _ID_KEY = "storage_id"
 _ID = re.compile("[0-9a-f]{16}")
@@ -49,6 +51,25 @@ def bound_to(storage: str) -> str | None:
         ) from error
 
 
+def is_bound(storage: str) -> bool:
+    """Whether a storage was ever bound to a cluster, even if that binding is damaged.
+
+    Args:
+        storage: ``storage.path``.
+
+    Raises:
+        ConfigError: the storage cannot be read.
+    """
+    try:
+        return read_document(storage, _FILE) is not None
+    except (ValueError, RecursionError):
+        return True
+    except refusals() as error:
+        raise ConfigError(
+            f"storage.path: {storage}: {one_line(error)}; check the path, its rights and the credentials"
+        ) from error
+
+
 def bind(storage: str, cluster_id: str) -> None:
     """Record that a storage belongs to a cluster, whatever cluster it belonged to before.
 
@@ -56,7 +77,9 @@ def bind(storage: str, cluster_id: str) -> None:
         ConfigError: ``cluster_id`` is no cluster's id, or the storage cannot be written.
     """
     with _one_line_errors(storage):
-        write_document(storage, _FILE, {_KEY: _checked(cluster_id)})
+        if not _WRITTEN.fullmatch(cluster_id):
+            raise ValueError("a cluster's id is 1 to 64 letters, digits, '.', '_', '=' and '-'")
+        write_document(storage, _FILE, {_KEY: cluster_id})
 
 
 def id_of(storage: str) -> str:
@@ -171,4 +194,4 @@ def _of(settings: Settings, cluster_id: str) -> Settings:
     return settings.model_copy(update={"kafka": {**settings.kafka, CLUSTER_ID: cluster_id}})
 
 
-__all__ = ["bind", "bound_to", "id_of", "pinned", "settled", "with_cluster"]
+__all__ = ["bind", "bound_to", "id_of", "is_bound", "pinned", "settled", "with_cluster"]

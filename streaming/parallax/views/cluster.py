@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from parallax.config import Settings, SparkSettings
-from parallax.errors import SetupError, one_line
+from parallax.errors import PassingError, SetupError, one_line
 from parallax.release import VARIABLE, release, said_in
 from parallax.replica.options import files_of
 from parallax.stores import is_remote, rust_path
@@ -44,6 +44,10 @@ def is_cluster(master: str) -> bool:
     return not master.startswith("local") or master.startswith("local-cluster")
 
 
+class MasterAwayError(SetupError, PassingError):
+    """No master of Spark answers at its address."""
+
+
 def check_master(master: str) -> None:
     """Check that the master of the Spark cluster can be reached.
 
@@ -61,7 +65,7 @@ def check_master(master: str) -> None:
                 return
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or one_line(error)
-    raise SetupError(f"spark.master: {master} cannot be connected to ({reason}); start it, or correct its address")
+    raise MasterAwayError(f"spark.master: {master} cannot be connected to ({reason}); start it, or correct its address")
 
 
 def cluster_conf(settings: SparkSettings) -> dict[str, str]:

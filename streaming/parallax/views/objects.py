@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
-from parallax.errors import one_line
+from parallax.errors import PassingError, one_line
 from parallax.stores import rust_path
 
 _AT_A_TIME = 16
@@ -24,7 +24,7 @@ _TIMEOUT = timedelta(seconds=10)
 _RETRY = {"max_retries": 3, "retry_timeout": timedelta(seconds=15)}
 
 
-class StoreError(OSError):
+class StoreError(OSError, PassingError):
     """The object store could not be reached, or refused a request; the text is one line."""
 
 

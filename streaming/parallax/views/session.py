@@ -15,8 +15,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from pyspark.sql import SparkSession
 
 from parallax.config import SparkSettings
 from parallax.conversions import keep_pandas_out
-from parallax.errors import SetupError
+from parallax.errors import PassingError, SetupError
 from parallax.jars import cache_folder, delta_classpath, s3_classpath
 from parallax.java import Java, find_java
 from parallax.source.progress_source import KafkaProgressSource
@@ -157,7 +158,8 @@ def build_session(
         builder = SparkSession.builder.appName(name)
         for option, value in chosen.items():
             builder = builder.config(option, value)
-        spark = builder.getOrCreate()
+        with _interrupts_kept():
+            spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
         # Each query starts it where it is not there, and several that do so at the same time get in each other's way.
         ensure_callback_server_started(SparkContext._gateway)  # noqa: SLF001
@@ -171,7 +173,7 @@ def build_session(
         ) from error
     except Exception as error:
         if _has_ended(error):
-            raise SetupError(
+            raise EndedJvmError(
                 f"Spark's JVM ({jdk.path}) ended while Spark was started; find out what ended it, such as a lack of "
                 "memory (spark.driver_memory), and start again"
             ) from error
@@ -181,6 +183,22 @@ def build_session(
         reason = (said or type(error).__name__).strip().split("\n", 1)[0]
         raise SetupError(f"Spark does not start ({reason}); correct spark.conf") from error
     return spark
+
+
+class EndedJvmError(SetupError, PassingError):
+    """Spark's JVM ended while Spark was started, such as for a lack of memory."""
+
+
+@contextlib.contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Whoever has a handler of SIGINT keeps it: Spark's context puts one in its place that raises an exception."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        is_own = before not in (signal.default_int_handler, None)
+        if is_own and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def _own(settings: SparkSettings, storage: str, jdk: Java) -> dict[str, str]:

@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 from parallax.cli import app
 from parallax.config import load
 from parallax.shipped import PLACES, root
+from parallax.views.hash_key import hash_key
 
 TOP = Path(__file__).parents[3]
 
@@ -119,6 +120,99 @@ def test_what_is_no_topics_name_is_refused_and_nothing_is_written(tmp_path: Path
     (line,) = ended.stderr.splitlines()
     assert "topics.include" in line
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("servers", "said"),
+    [
+        ("FOO://k:9092", "FOO:// names no protocol"),
+        ("PLAINTEXT://a:1,SSL://b:2", "says PLAINTEXT:// and SSL://; write one protocol"),
+    ],
+)
+def test_brokers_that_check_would_refuse_are_refused_and_nothing_is_written(
+    tmp_path: Path, servers: str, said: str
+) -> None:
+    ended = init(str(tmp_path / "new"), "--bootstrap-servers", servers)
+    assert ended.exit_code == 2
+    (line,) = ended.stderr.splitlines()
+    assert said in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_brokers_may_ask_for_a_login_that_is_not_written_yet(tmp_path: Path) -> None:
+    assert init(str(tmp_path), "--bootstrap-servers", "SASL_SSL://k:9093").exit_code == 0
+
+
+@pytest.mark.parametrize("storage", ["", "  "])
+def test_a_storage_that_is_given_and_empty_is_refused(tmp_path: Path, storage: str) -> None:
+    ended = init(str(tmp_path / "new"), "--storage", storage)
+    assert (ended.exit_code, ended.stderr.count("\n")) == (2, 1)
+    assert ended.stderr.startswith("parallax: --storage: is empty")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_storage_is_the_same_folder_wherever_the_job_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/ann")
+    for number, (given, kept) in enumerate(
+        {"~/data": "/home/ann/data", "data/../its": f"{tmp_path}/its", "file:///data": "file:///data"}.items()
+    ):
+        assert init(f"new{number}", "--storage", given).exit_code == 0
+        assert load(f"new{number}/parallax.yaml").storage.path == kept
+    assert "write the whole path" in init("other", "--storage", "~nobody-here/data").stderr
+
+
+def test_a_bucket_gets_a_hash_key_that_its_owner_alone_reads_and_has_to_keep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    keys = []
+    for name in ("one", "two"):
+        ended = init(name, "--storage", "s3a://bucket/prefix")
+        assert ended.exit_code == 0, ended.stderr
+        file = tmp_path / name / "hash_key"
+        assert f"Keep {file}" in ended.stderr
+        settings = load(f"{name}/parallax.yaml")
+        assert (settings.storage.path, settings.read.hash_key_file) == ("s3a://bucket/prefix", str(file))
+        assert file.stat().st_mode & 0o777 == 0o600
+        keys.append(hash_key(settings.storage.path, settings.read))
+        assert keys[-1] not in ended.stdout + ended.stderr + (tmp_path / name / "parallax.yaml").read_text()
+    assert keys[0] != keys[1]
+
+
+def test_a_hash_key_of_the_environment_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARALLAX_READ__HASH_KEY", "0" * 32)
+    assert init(str(tmp_path), "--storage", "s3a://bucket/prefix").exit_code == 0
+    assert not (tmp_path / "hash_key").exists()
+    assert load(tmp_path / "parallax.yaml").read.hash_key is not None
+
+
+def test_who_interrupts_it_finds_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine").write_text("")
+    begun, write = itertools.count(), Path.write_bytes
+
+    def interrupted(path: Path, content: bytes) -> int:
+        if next(begun) == 9:
+            raise KeyboardInterrupt
+        return write(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", interrupted)
+    assert init(str(tmp_path)).exit_code != 0
+    assert next(begun) == 10
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    monkeypatch.undo()
+    assert init(str(tmp_path)).exit_code == 0
+
+
+def test_what_it_writes_says_nothing_of_a_checkout_that_is_false_elsewhere(tmp_path: Path) -> None:
+    init(str(tmp_path))
+    text = " ".join((tmp_path / "docs" / "index.md").read_text().split())
+    assert "In a checkout, the program is `parallax`" not in text
+    written = [*(tmp_path / "docs").rglob("*.md"), tmp_path / "parallax.yaml"]
+    assert [one.name for one in written if "from this checkout" in " ".join(one.read_text().split())] == []
+    assert [one.name for one in written if re.search(r"files of \[?`dashboards", one.read_text())] == []
 
 
 def said_next(tmp_path: Path) -> str:

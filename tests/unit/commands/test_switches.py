@@ -29,6 +29,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     written.write_text(
         f"kafka: {{bootstrap.servers: 'h:1'}}\ntopics: {{include: [orders]}}\nstorage: {{path: {tmp_path / 'data'}}}\n"
     )
+    bind(str(tmp_path / "data"), "one")
     topics = {"orders": TopicMetadata("orders", "id", {0: WHERE})}
     monkeypatch.setattr(ReplicaClient, "metadata", lambda *_, **__: topics)
     monkeypatch.setattr(ReplicaClient, "brokers", lambda *_, **__: {2: ("h", 1), 3: ("h", 2)})

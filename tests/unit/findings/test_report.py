@@ -114,7 +114,7 @@ def test_each_finding_is_said_once_and_no_word_is_broken_at_80_columns(tmp_path:
 
 def test_no_findings_are_said_in_words(tmp_path: Path) -> None:
     FindingsTable(str(tmp_path))
-    assert printed(str(tmp_path), "text") == "No open findings.\n"
+    assert printed(str(tmp_path), "text") == f"No open findings in {tmp_path}.\n"
     assert printed(str(tmp_path), "json") == "[]\n"
 
 

@@ -20,6 +20,7 @@ from parallax.repair.table import RepairTable, read_record
 from parallax.replica.changes import EndMarker
 from parallax.replica.errors import Unauthorized, Unreachable
 from parallax.shell import ANYWHERE
+from parallax.views.binding import bind
 from tests.builders.settings import settings_of
 from tests.unit.repair.commands import config, invoked, standing_in
 from tests.unit.repair.looks import MARKER, PLACE, START, look, mended
@@ -230,6 +231,10 @@ def test_wrong_usage_is_one_line_and_exit_code_2(cluster: Cluster, tmp_path: Pat
             4,
         ): "give one --offset",
         ("plan", *place, "-o", tmp_path / "no" / "file"): "cannot be written",
+        ("plan", *place, "--right", 9): "--right: broker 9 holds no replica of orders-0; these do: ",
+        ("plan", *place, "--right", "-1"): "--right",
+        ("plan", *place, "--right", 10**19): "--right",
+        ("plan", "--topic", "orders", "--partition", 10**19): "--partition",
         ("run", tmp_path / "none"): "cannot be read",
         ("run", broken): "this is no plan",
         ("run", plan, "--step", 7): "the plan has no step 7; it has 1",
@@ -249,7 +254,8 @@ def test_a_plan_goes_through_a_file_to_its_end_and_status_tells_of_it(cluster: C
     )
     assert planned.exit_code == 0, planned.output
     assert "Step 1. Write a COMMIT marker for the transaction of producer 7" in planned.stdout
-    assert invoked("status", "-c", path).stdout == "nothing was repaired from here\n"
+    bind(str(tmp_path / "data"), "one")
+    assert invoked("status", "-c", path).stdout.startswith("nothing was repaired, by what is on record in ")
     ended = invoked("run", plan, "--step", 1, "--yes", "-c", path)
     assert (ended.exit_code, "orders-0: over, 1 of 1 steps done" in ended.stdout) == (0, True), ended.output
     (told,) = json.loads(invoked("status", "-c", path, "--format", "json").stdout)

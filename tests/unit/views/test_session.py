@@ -40,6 +40,20 @@ def test_spark_starts_on_a_machine_whose_own_name_nobody_resolves() -> None:
     assert started("driver_memory='512m'", *unknown).stdout == ""
 
 
+def test_whoever_handles_an_interrupt_does_so_once_spark_runs_too() -> None:
+    program = (
+        "import signal\n"
+        "from parallax.config import SparkSettings\n"
+        "from parallax.views.session import build_session\n"
+        "signal.signal(signal.SIGINT, lambda *_: print('in good order'))\n"
+        "build_session(SparkSettings(driver_memory='512m'))\n"
+        "for _ in range(2):\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "in good order\n" * 2), ended.stderr
+
+
 def test_an_option_of_sparks_that_cannot_be_is_one_line() -> None:
     *_, line = started("conf={'spark.driver.port': 'x'}").stdout.splitlines()
     assert line.startswith("Spark does not start (")

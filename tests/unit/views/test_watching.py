@@ -49,9 +49,9 @@ def test_where_nobody_watches_the_list_of_findings_says_so_and_since_when(tmp_pa
         told = (
             f"No job runs on {tmp_path}, so nobody watches now; the last look on record is of 2026-01-02 03:04:05 UTC."
         )
-        assert said[:2] == ["No open findings.", told]
+        assert said[:2] == [f"No open findings in {tmp_path}.", told]
         assert json.loads(CliRunner().invoke(app, [*command, "--data", str(tmp_path), "--format", "json"]).stdout) == []
     lock = lock_storage(str(tmp_path))
     assert lock is not None
-    assert CliRunner().invoke(app, ["findings", "--data", str(tmp_path)]).stdout == "No open findings.\n"
+    assert CliRunner().invoke(app, ["findings", "--data", str(tmp_path)]).stdout == f"No open findings in {tmp_path}.\n"
     lock.close()

@@ -102,7 +102,7 @@ class Wanted:
         page = query.get("page", "1")
         number = int(page) if page.isascii() and page.isdecimal() and len(page) < 7 else 1
         state = query.get("state", "")
-        return cls(query.get("name", "")[:249], state if state in states else "", max(1, number))
+        return cls(query.get("name", "").strip()[:249], state if state in states else "", max(1, number))
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,6 +243,7 @@ def test_a_table_is_searched_by_name_and_state(job: Job) -> None:
     with job.served() as page:
         assert 'href="/topics/audited"' not in ask(page, "/?state=diverged").text
         assert 'href="/topics/orders"' not in ask(page, "/?name=AUD").text
+        assert 'href="/topics/orders"' in ask(page, "/?name=+orders+").text
         assert "No such topic." in ask(page, "/?name=none").text
         assert 'href="/topics/orders"' in ask(page, "/?state=nonsense&page=-3").text
 
