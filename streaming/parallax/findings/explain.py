@@ -88,10 +88,6 @@ def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANY
     )
 
 
-ASKED_ON = "A running job goes on asking, and records only what changes; its page says when it asked last."
-"""Said where only the findings table was read, which does not know when the replicas were asked last."""
-
-
 def _asked(finding: Finding) -> str:
     said = f"It was {suspected_in_words(finding.first_suspected_at)}. That is what the replicas answered, "
     said += f"{asked_in_words(asked_at(finding))}."
