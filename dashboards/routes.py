@@ -11,7 +11,7 @@ from parallax.alerting.conditions import OUTAGE
 from parallax.alerting.listing import ALARMS
 from parallax.model import Severity
 
-_HEAD = """# Routing for Alertmanager, generated: `python -m dashboards`. Put in your own receivers.
+_HEAD = """# Routing for Alertmanager: put in your own receivers.
 # Checked: a real Alertmanager, with receivers that speak as these services. Not run: against the services, by mail.
 # One message for all that is wrong with a partition; what a job that is away cannot know pages nobody, nor does a
 # finding that somebody has acknowledged.
@@ -23,6 +23,7 @@ _HEAD = """# Routing for Alertmanager, generated: `python -m dashboards`. Put in
 #   slack_configs:
 #   - api_url_file: /etc/alertmanager/slack-url
 #     send_resolved: true
+#     color: '{{ template "parallax.color" . }}'
 #     title: '{{ template "parallax.title" . }}'
 #     text: '{{ template "parallax.text" . }}'
 #   pagerduty_configs:

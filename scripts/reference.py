@@ -237,7 +237,7 @@ def settings_file() -> str:
         "# Parallax: reference configuration. Every setting is here. What is commented out shows its default, or an",
         "# example where there is none. Each can be uncommented as it stands.",
         "# An environment variable overrides a setting: PARALLAX_<SECTION>__<NAME>, e.g. PARALLAX_STORAGE__PATH=/data.",
-        "# An unknown setting is an error. This file is generated from the code (make reference).",
+        "# An unknown setting is an error.",
         "",
         *_comment(f"{Settings.model_fields['kafka'].description} docs/operate/security.md lists the rights.", ""),
         "kafka:",
@@ -321,7 +321,7 @@ def kinds_page() -> str:
     """docs/reference/kinds.md."""
     rows = []
     for kind, row in KINDS.items():
-        what = row.headline.format(broker="2", partition="orders-0")
+        what = f"{row.headline}{row.not_led}".format(broker="2", partition="orders-0")
         by = "`parallax repair`, or by hand" if kind in OPEN_KINDS else "a copy by `parallax repair`, or by hand"
         mend = f"{by}: [runbook](../runbook.md#{row.runbook})"
         rows.append((f"`{kind}`", str(row.rule), str(row.severity), f"{what}.", f"Consumers {row.consumers}.", mend))

@@ -72,6 +72,8 @@ class Kind:
             the accused shows.
         was: the same sentence in the past tense, for a finding that is over. Fields: broker, partition, offset.
         headline: what the accused does wrong, in a few words, without the offset. Fields: broker, partition.
+        led: what to add to it while consumers of the leader meet it.
+        not_led: what to add while they do not. Field: broker.
         consumers: what happens to consumers of the accused; it follows the word "consumers".
         runbook: the anchor of the heading in docs/runbook.md that says what to do.
         clears: which of the other replicas its proof shows to be right.
@@ -94,6 +96,8 @@ class Kind:
     severity: Severity = Severity.CRITICAL
     agreeing: int = 1
     many: str = ""
+    led: str = ""
+    not_led: str = ""
 
 
 KINDS: Mapping[FindingKind, Kind] = {
@@ -117,8 +121,10 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="The last stable offset of {partition} on broker {broker} stands at {lso}, held by a transaction of "
         "producer {producer_id} that has ended {others}.",
         was="A transaction that had ended held back the last stable offset of {partition} on broker {broker}.",
-        headline="Broker {broker} holds a transaction of {partition} open that has ended: read_committed stands still "
-        "where it leads",
+        headline="Broker {broker} holds a transaction of {partition} open that has ended",
+        led=": read_committed stands still",
+        not_led=": read_committed would stand still if it led. Who reads from the leader is not misled: keep broker "
+        "{broker} from leading",
         consumers="in read_committed get nothing beyond that offset",
         runbook="a-missed-end-marker",
         clears=Clears.DIRECT_END,

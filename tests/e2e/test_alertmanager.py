@@ -648,6 +648,36 @@ if INSTALLED:
                 assert said[f"{before}description"] == healed.summary
             assert "is over" not in json.dumps(of("/ticket", "resolved"))
 
+    def test_a_note_that_a_finding_is_acknowledged_has_a_title_and_a_colour_of_its_own_and_one_link(
+        tmp_path: Path,
+    ) -> None:
+        name, page = "ParallaxFindingAcknowledged", "https://monitor.example/findings/f1"
+        said = {"summary": "Acknowledged, and stands: Broker 2 lacks it", "description": "By ann: known."}
+        links = {"page_url": page, "command": "parallax findings explain f1", "runbook_url": "https://docs.example/"}
+        ended = {"resolved_turn": "", "resolved_summary": "Replicas differed", "resolved_description": "It healed."}
+        with (
+            Receiver() as receiver,
+            Alertmanager(tmp_path, receiver.port, is_quick=True, speaks=True) as alertmanager,
+        ):
+
+            def told() -> list[dict[str, Any]]:
+                """Each message to Slack."""
+                return [m.body["attachments"][0] for m in receiver.messages if m.path == "/slack"]
+
+            labels = {**of_finding("lab", alertname=name), "severity": "critical"}
+            note: dict[str, Any] = {"labels": labels, "annotations": {**said, **links}}
+            alertmanager.post(note)
+            until(lambda: len(told()) == 1, "the note", timeout=60)
+            (one,) = told()
+            assert (one["title"], one["color"]) == ("[ACKNOWLEDGED] It stands: Broker 2 lacks it", "warning")
+            assert one["text"].strip() == f"{said['summary']}\nBy ann: known.\nPage: {page}"
+            note["annotations"] |= ended
+            alertmanager.post({**note, "endsAt": datetime.now(UTC).isoformat()})
+            until(lambda: len(told()) == 2, "its end", timeout=60)
+            over = told()[1]
+            assert (over["title"], over["color"]) == ("[RESOLVED] Replicas differed", "good")
+            assert over["text"].strip() == f"Over: Replicas differed\nIt healed.\nWhat it was: {page}"
+
     def test_an_alert_of_another_system_has_no_empty_lines_for_what_it_does_not_say(tmp_path: Path) -> None:
         with (
             Receiver() as receiver,

@@ -77,7 +77,9 @@ def headline(state: FindingState, kind: FindingKind, broker: str, place: str) ->
     adds = ALARMS[state].adds.format(meet="meet" if is_known else "may meet")
     if not broker:
         return f"Replicas of {place} differ ({kind}), and nothing proves which is right{adds}"
-    return f"{KINDS[kind].headline.format(broker=broker, partition=place)}{adds}"
+    one = KINDS[kind]
+    led = one.led if state in (FindingState.EXPOSED, FindingState.SPREAD) else one.not_led
+    return f"{one.headline}{led}".format(broker=broker, partition=place) + adds
 
 
 def over_in_words(place: str, kind: str) -> str:

@@ -299,7 +299,13 @@ def _notes(snapshot: Snapshot) -> Iterator[str]:
     if counts := +(counts - Counter({UnknownReason.BEFORE_FIRST_READING: coming})):
         places = [place for place in unknown_offsets(snapshot) if snapshot.coverage[place].unread]
         when = audit_in_words(places, snapshot.audits_at, snapshot.taken_at)
-        yield f"{_counts(counts)}: offsets that nobody could compare in time; {when}"
+        before = {reason: n for reason, n in counts.items() if reason is UnknownReason.BEFORE_FIRST_READING}
+        late = {reason: n for reason, n in counts.items() if reason not in before}
+        whose = (
+            (before, "written before the job began to read"),
+            (late, "offsets that nobody could compare in time"),
+        )
+        yield f"{'; '.join(f'{_counts(some)}: {why}' for some, why in whose if some)}; {when}"
     if gone := _starts(snapshot, UnknownReason.LOG_START_DIFFERS, apart=False):
         yield (
             f"all logs of {named(gone)} have lost their beginning, though no cleanup policy is known to delete "

@@ -35,7 +35,7 @@ class Explanation:
 
     Attributes:
         happened: what the replicas show, or showed.
-        asked: when it was first suspected, and when the replicas were asked.
+        asked: when it was first suspected, and when the replicas were asked, as the evidence on record says.
         now: what consumers see with the present leader.
         after: what they see once another replica is elected leader.
         right: which replicas the evidence proves right, and of which it proves nothing.
@@ -88,14 +88,10 @@ def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANY
     )
 
 
-ASKED_ON = "A running job goes on asking, and records only what changes; its page says when it asked last."
-"""Said where only the findings table was read, which does not know when the replicas were asked last."""
-
-
 def _asked(finding: Finding) -> str:
     said = f"It was {suspected_in_words(finding.first_suspected_at)}. That is what the replicas answered, "
     said += f"{asked_in_words(asked_at(finding))}."
-    return f"{said} It may not hold where one was moved or copied since. {ASKED_ON}" if finding.stands else said
+    return f"{said} It may not hold where one was moved or copied since." if finding.stands else said
 
 
 _OVER = {

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from parallax.findings.explain import ASKED_ON, Explanation, explain, runbook_of
+from parallax.findings.explain import Explanation, explain, runbook_of
 from parallax.findings.finding import Finding, asked_at, current, evidence_of
 from parallax.findings.in_brief import seen
 from parallax.findings.incident import examples, group_of, tally_of
@@ -239,6 +239,8 @@ def print_explanation(
     known = current(read_events(storage))
     finding = named(known, wanted)
     explained = replace(explain(finding, known.values(), shell), runbook=runbook_of(finding, runbook))
+    if finding.stands:
+        explained = replace(explained, asked=f"{explained.asked} {ASKED_ON}")
     if output == "json":
         facts = on_record(finding)
         beside = {"on_record": list(facts.absences), "repairs": list(facts.repairs), "led": list(facts.led)}
@@ -269,6 +271,8 @@ REPAIRS = "On record about repairs"
 LED = "On record about who may have read it"
 
 
+ASKED_ON = "A running job goes on asking, and records only what changes; its page says when it asked last."
+"""Said where only the findings table was read, which does not know when the replicas were asked last."""
 OVER = "It is over. Each line says what the replicas showed when they were asked for it."
 """Stands above the events of a finding that is over: all but the last were written before it ended."""
 MAY_LEAD = "Who may lead"

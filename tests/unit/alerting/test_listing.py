@@ -16,6 +16,17 @@ def test_the_headline_names_broker_and_partition(kind: FindingKind, state: Findi
     assert "orders-0" in said
 
 
+def test_a_freeze_is_said_to_hold_back_consumers_only_where_they_meet_it_and_else_how_it_stays_so() -> None:
+    said = {state: headline(state, FindingKind.READ_COMMITTED_FROZEN, "2", "orders-0") for state in FindingState}
+    for state in (FindingState.EXPOSED, FindingState.SPREAD):
+        assert "read_committed stands still;" in said[state]
+        assert "keep broker" not in said[state]
+    assert said[FindingState.CONFIRMED].endswith(
+        ": read_committed would stand still if it led. Who reads from the leader is not misled: keep broker 2 from "
+        "leading"
+    )
+
+
 @pytest.mark.parametrize("state", FindingState)
 def test_where_nobody_is_accused_it_names_the_kind_and_no_broker(state: FindingState) -> None:
     said = headline(state, FindingKind.VISIBILITY_MISMATCH, "", "orders-0")

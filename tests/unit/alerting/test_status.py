@@ -356,11 +356,12 @@ def test_what_was_not_read_yet_ends_by_itself_and_what_was_read_too_late_by_an_a
     late = f"5 {words(gap)}"
     assert others == [f"{late}: {audited} once all replicas are back and have copied what they lack"]
     healthy.state.update_coverage([replace(new, unread=(UnreadRange(0, 0, 137, reason, 0),))])
+    both = f"137 before first reading: written before the job began to read; {late}: {audited}"
     (said,) = healthy.says().notes
-    assert said.startswith(f"137 before first reading, {late}: {audited} once")
+    assert said.startswith(f"{both} once")
     healthy.state.update_audits_at({new.place: 4e9})
     (said,) = healthy.says().notes
-    assert said == f"137 before first reading, {late}: {audited} at 2096-10-02 07:06:40 UTC"
+    assert said == f"{both} at 2096-10-02 07:06:40 UTC"
 
 
 def test_while_a_replica_is_absent_not_all_agree(healthy: Monitor) -> None:

@@ -41,6 +41,12 @@ def test_it_writes_a_configuration_and_what_belongs_beside_it(tmp_path: Path) ->
     assert sum(file.parts[0] == "grafana" for file in written) == len(list((TOP / "dashboards").glob("*.json")))
 
 
+def test_what_it_writes_sends_nobody_to_programs_that_only_a_checkout_has(tmp_path: Path) -> None:
+    init(str(tmp_path))
+    for name in ("parallax.yaml", "prometheus/parallax-rules.yaml", "alertmanager/alertmanager.yaml"):
+        assert not re.search(r"make \w+\b|python -m dashboards", (tmp_path / name).read_text()), name
+
+
 def test_the_configuration_says_what_was_asked_for_and_is_the_reference_otherwise(tmp_path: Path) -> None:
     data = tmp_path / "its data"
     init(str(tmp_path), "--bootstrap-servers", "a:1,b:2", "--topic", "x", "--topic", "y.z", "--storage", str(data))

@@ -254,6 +254,8 @@ class TestWhatIsAskedFor:
         FindingsTable(str(tmp_path)).append([EVENT])
         print_findings(str(tmp_path), to=(stream := io.StringIO()))
         assert "A running job goes on asking, and records only what changes" in stream.getvalue()
+        print_explanation(str(tmp_path), EVENT.finding_id, to=(stream := io.StringIO()))
+        assert "A running job goes on asking" in " ".join(stream.getvalue().split())
 
     def test_an_explanation_is_text_or_a_document(self, many: str) -> None:
         texts = []

@@ -33,6 +33,13 @@ TURN = "turn"
 """The annotation that says how a finding differs from what the receiver knows."""
 _OUTCOME = "resolved_description"
 """The annotation that says how it ended, once that is known; the rules have one of this name."""
+_ADVICE = frozenset({"record_command", "runbook_url", "kind_runbook_url"})
+"""The annotations that say what to look at and to do: after the end nothing is to be done."""
+
+
+def stands_in_words(by: str) -> str:
+    """What is before the headline of an acknowledged finding."""
+    return f"Acknowledged by {by}, and stands: "
 
 
 def group_of(suffered: Suffered) -> TopicPartition:
@@ -162,7 +169,7 @@ def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, pla
     turn = "" if said is not None else _turn(known, state)
     annotations = {
         TURN: turn,
-        "summary": f"{turn}{summary}" if said is None else f"Acknowledged by {said.by}, and stands: {summary}",
+        "summary": f"{turn}{summary}" if said is None else f"{stands_in_words(said.by)}{summary}",
         "description": finding.summary,
         "kind": str(finding.kind),
         "broker_id": broker,
@@ -243,7 +250,7 @@ def _rank(state: str) -> int:
 
 
 def over(alert: Alert, at: datetime, places: Places, event: Finding | None = None) -> Alert:
-    """The alert about something that is over; it says in the past tense what was wrong, and how it ended.
+    """The alert about something that is over: in the past tense what was wrong, and how it ended; it advises nothing.
 
     Args:
         alert: the alert as it was.
@@ -260,5 +267,5 @@ def over(alert: Alert, at: datetime, places: Places, event: Finding | None = Non
         place, kind = f"{alert.labels['topic']}-{alert.labels['partition']}", alert.annotations.get("kind", "")
         summary = places.named(over_in_words(place, kind))
         how = what_it_was(alert.annotations.get("description", "")) if event is None else event.summary
-    said = {what: text for what, text in alert.annotations.items() if what != TURN}
+    said = {what: text for what, text in alert.annotations.items() if what != TURN and what not in _ADVICE}
     return replace(alert, ends_at=at, annotations={**said, "summary": summary, "description": how})

@@ -9,13 +9,15 @@ from typing import Any
 
 from parallax.addresses import is_address
 from parallax.alerting.places import Places
-from parallax.alerting.webhook.alerts import TURN, Alert, Status, is_of_the_job
+from parallax.alerting.webhook.alerts import TURN, Alert, Status, is_of_the_job, stands_in_words
 from parallax.alerting.webhook.outbox import OTHERS, Message
 from parallax.config import WebhookSettings
 from parallax.counts import agreed, counted
 from parallax.findings.acknowledgement import in_words
 from parallax.model import Severity
 
+_COMMANDS = ("command", "record_command")
+"""The annotations that are commands."""
 MOST_ALERTS = 100
 """Alerts in one message; of those beyond it says how many there are."""
 _SLACK_ALERTS = 10
@@ -104,15 +106,20 @@ _NOT_SO = {Status.FIRING: "not acknowledged", Status.ACKNOWLEDGED: "acknowledged
 """The state of an alert, in a message that is about others."""
 
 
-def _title(message: Message) -> str:
-    """One line for all of it: the first alert, and how many others stand how; what is over is in the past."""
+def _title(message: Message, first_said: str = "") -> str:
+    """One line for all of it: the first alert, and how many others stand how; what is over is in the past.
+
+    Args:
+        message: the message.
+        first_said: what to say of the first alert; its summary if this is empty.
+    """
     first, *others = message.alerts
     noun = _noun(message)
     there = Counter(alert.status for alert in others)
     alike = [f"and {there[first.status]:,} more {agreed(there[first.status], noun, f'{noun}s')}"]
     rest = [f"{counted(there[s], noun)} {words}" for s, words in _NOT_SO.items() if there[s] and s is not first.status]
     more = "; ".join((alike if there[first.status] else []) + rest)
-    summary = first.annotations.get("summary", first.alertname)
+    summary = first_said or first.annotations.get("summary", first.alertname)
     return f"{summary} ({more})" if more else summary
 
 
@@ -126,32 +133,62 @@ def _noun(message: Message) -> str:
 
 
 def _description(alert: Alert, message: Message) -> str:
-    """The text of an alert, with its state if that is not the state of its message."""
-    by, comment = (alert.annotations.get(f"acknowledged_{what}", "") for what in ("by", "comment"))
+    """The text of an alert, with its state if that is not the state of its message; a known one's in few words."""
+    if alert.status is Status.ACKNOWLEDGED:
+        return f"{in_words(*_who(alert))} It stands: {_headline(alert)}"
     stands = {Status.FIRING: f"({_NOT_SO[Status.FIRING]}) " if message.is_in_part else "", Status.RESOLVED: "(over) "}
-    known = f"(acknowledged by {by}, who says: {comment}) "
-    said = alert.annotations.get("description", "").removesuffix(f" {in_words(by, comment)}")
+    said = alert.annotations.get("description", "").removesuffix(f" {in_words(*_who(alert))}")
     if alert is not message.alerts[0]:  # of the first one, the title says it
         said = f"{alert.annotations.get(TURN, '')}{said}"
-    return f"{stands.get(alert.status, known)}{said}"
+    return f"{stands[alert.status]}{said}"
+
+
+def _who(alert: Alert) -> tuple[str, str]:
+    """By whom an alert was acknowledged, and why."""
+    return alert.annotations.get("acknowledged_by", ""), alert.annotations.get("acknowledged_comment", "")
+
+
+def _headline(alert: Alert) -> str:
+    """What is wrong, in a few words, whoever knows of it."""
+    return alert.annotations.get("summary", alert.alertname).removeprefix(stands_in_words(_who(alert)[0]))
 
 
 def _links(alert: Alert) -> dict[str, str]:
-    """The addresses that an alert names, by what is there; a runbook that is only a path leads nowhere."""
+    """The addresses that an alert names, by what is there; a runbook that is only a path leads nowhere.
+
+    Where nobody has to act, it is only the page.
+    """
     named = {"Page": "page_url", "Runbook": "runbook_url", "Kind of finding": "kind_runbook_url"}
+    if alert.status is not Status.FIRING:
+        named = {"Page": "page_url"}
     found = {text: alert.annotations.get(name, "") for text, name in named.items()}
     return {text: address for text, address in found.items() if is_address(address)}
+
+
+def _leads(alert: Alert) -> list[str]:
+    """Where to go from an alert in Slack; where nobody has to act, the one place that says what it is, or was."""
+    links = [f"<{_escaped(address).replace('|', '%7C')}|{text}>" for text, address in _links(alert).items()]
+    commands = [_code(alert.annotations[name]) for name in _COMMANDS if alert.annotations.get(name)]
+    if alert.status is Status.FIRING:
+        return commands + links
+    lead = (links + commands)[:1]
+    is_over = alert.status is Status.RESOLVED and not alert.is_of_the_job
+    return [f"What it was: {one}" for one in lead] if is_over else lead
 
 
 def _slack(message: Message, settings: WebhookSettings, places: Places) -> Sequence[Body]:
     """https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks: text with Slack's own escapes."""
     del settings
-    lines = [f"*{message.status.upper()}* {_escaped(_title(message))}"]
+    first, lines = message.alerts[0], []
+    if first.status is Status.ACKNOWLEDGED:  # all of it in one line, whose first word says what has happened
+        said = _description(first, message).removeprefix("Acknowledged ")
+        lines.append(" · ".join((f"*{message.status.upper()}* {_escaped(_title(message, said))}", *_leads(first))))
+    else:
+        lines.append(f"*{message.status.upper()}* {_escaped(_title(message))}")
     for alert in message.alerts[:_SLACK_ALERTS]:
-        commands = (alert.annotations.get(name) for name in ("command", "record_command"))
-        to = [_code(command) for command in commands if command]
-        to += [f"<{_escaped(address).replace('|', '%7C')}|{text}>" for text, address in _links(alert).items()]
-        lines.append("\n   ".join(filter(None, (f"• {_escaped(_description(alert, message))}", " · ".join(to)))))
+        if alert is not first or alert.status is not Status.ACKNOWLEDGED:
+            said = f"• {_escaped(_description(alert, message))}"
+            lines.append("\n   ".join(filter(None, (said, " · ".join(_leads(alert))))))
     if (left := len(message.alerts) - _SLACK_ALERTS) > 0:
         lines.append(f"and {counted(left, _more(message))}: {_code(places.shell.parallax('findings', 'list'))}")
     return [{"text": "\n".join(lines)}]

@@ -108,11 +108,10 @@ def test_slack_is_told_in_text_that_it_cannot_misread() -> None:
     assert "Broker 2 shows a &lt;deleted&gt; record &amp; more." in firing
     assert "`parallax findings explain a -c CONFIG`" in firing
     over = as_posted(message(over=(finding("a"),)), SLACK)["text"]
-    record = "parallax show-record --topic orders --partition 0 --offset 17 -c CONFIG"
     assert over.splitlines() == [
         "*RESOLVED* Replicas of orders-0 differed (deleted_record_resurrected), and that is over (cluster lab)",
         "• (over) Broker 2 showed it. Healed: gone.",
-        f"   `parallax findings explain a -c CONFIG` · `{record}`",
+        "   What it was: `parallax findings explain a -c CONFIG`",
     ]
 
 
@@ -177,16 +176,16 @@ def test_an_acknowledged_finding_is_over_for_no_receiver_and_each_says_by_whom_a
         == "Acknowledged by ann, and stands: Broker 2 still shows deleted records of orders-0 (cluster lab)"
     )
     text = as_posted(told, SLACK)["text"]
-    assert text.startswith(
-        "*ACKNOWLEDGED* Acknowledged by ann, and stands: Broker 2 still shows deleted records of orders-0 (cluster lab)"
+    assert text == (
+        "*ACKNOWLEDGED* by ann: known &amp; wanted. It stands: Broker 2 still shows deleted records of orders-0 "
+        "(cluster lab) · `parallax findings explain a -c CONFIG`"
     )
-    assert "(acknowledged by ann, who says: known &amp; wanted) Broker 2 shows" in text
-    assert text.count("known &amp; wanted") == 1
-    assert "RESOLVED" not in text
     event = as_posted(told, PAGERDUTY)
     assert event["event_action"] == "acknowledge"
     assert event["dedup_key"] == as_posted(message(finding("a")), PAGERDUTY)["dedup_key"]
-    assert "acknowledged by ann, who says: known & wanted" in event["payload"]["custom_details"]["a"]
+    assert event["payload"]["custom_details"]["a"].startswith(
+        "Acknowledged by ann: known & wanted. It stands: Broker 2"
+    )
 
 
 def test_beside_one_that_asks_for_somebody_an_acknowledged_finding_is_named_as_that() -> None:
@@ -196,7 +195,7 @@ def test_beside_one_that_asks_for_somebody_an_acknowledged_finding_is_named_as_t
     assert text.startswith(
         "*FIRING* Broker 2 still shows deleted records of orders-0 (cluster lab) (1 finding acknowledged)"
     )
-    assert "• (acknowledged by ann" in text
+    assert "• Acknowledged by ann: known &amp; wanted. It stands: Broker 2" in text
 
 
 def test_an_acknowledgement_of_some_findings_says_which_and_is_no_event_for_pagerduty() -> None:
@@ -214,8 +213,8 @@ def test_an_acknowledgement_of_some_findings_says_which_and_is_no_event_for_page
     in_part = told(1100.0, known(replace(many[0], broker=3)), *many[1:])
     text = as_posted(in_part, SLACK)["text"]
     assert text.startswith(
-        "*ACKNOWLEDGED* Acknowledged by ann, and stands: Broker 3 still shows deleted records of orders-0 (cluster lab)"
-        " (4 findings not acknowledged)\n• (acknowledged by ann, who says: known &amp; wanted) "
+        "*ACKNOWLEDGED* by ann: known &amp; wanted. It stands: Broker 3 still shows deleted records of orders-0 "
+        "(cluster lab) (4 findings not acknowledged) · `parallax findings explain a -c CONFIG`\n• (not acknowledged) "
     )
     assert text.count("• (not acknowledged) ") == 4
     assert bodies(in_part, PAGERDUTY, LAB) == (), "somebody is called for the others already"
@@ -223,8 +222,8 @@ def test_an_acknowledgement_of_some_findings_says_which_and_is_no_event_for_page
     left = told(1200.0, known(replace(many[0], broker=3)))
     assert as_posted(left, PAGERDUTY)["event_action"] == "acknowledge"
     title, *lines = as_posted(left, SLACK)["text"].split("\n•")
-    assert title.endswith("Broker 3 still shows deleted records of orders-0 (cluster lab) (4 findings over)")
-    assert [line.strip().startswith("(over) ") for line in lines] == [False, True, True, True, True]
+    assert "Broker 3 still shows deleted records of orders-0 (cluster lab) (4 findings over) · " in title
+    assert [line.strip().startswith("(over) ") for line in lines] == [True, True, True, True]
 
 
 def test_what_becomes_worse_is_another_incident_at_pagerduty_and_all_end_together() -> None:
@@ -285,6 +284,21 @@ def test_messages_link_to_the_page_and_to_the_runbook() -> None:
     event = as_posted(told, PAGERDUTY, LINKED)
     assert event["links"][:2] == [{"href": page, "text": "Page"}, {"href": runbook, "text": "Runbook"}]
     assert event["client_url"] == "https://monitor.example/parallax/"
+
+
+def test_what_is_acknowledged_or_over_leads_only_to_what_says_what_it_is_or_was() -> None:
+    page = "https://monitor.example/parallax/findings/a"
+    known_one, over = message(known(finding("a")), places=LINKED), message(over=(finding("a"),), places=LINKED)
+    for told, before in ((known_one, ""), (over, "What it was: ")):
+        text = as_posted(told, SLACK, LINKED)["text"]
+        assert text.endswith(f"{before}<{page}|Page>")
+        assert (text.count("http"), text.count("`")) == (1, 0)
+        event = as_posted(told, PAGERDUTY, LINKED)
+        assert event["links"] == [{"href": page, "text": "Page"}]
+        assert "show-record" not in str(event)
+    (alert,) = as_posted(over, ALERTMANAGER, LINKED)["alerts"]
+    assert alert["generatorURL"] == alert["annotations"]["page_url"] == page
+    assert not {"record_command", "runbook_url", "kind_runbook_url"} & alert["annotations"].keys()
 
 
 def test_what_is_no_address_is_no_link() -> None:
