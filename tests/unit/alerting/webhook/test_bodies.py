@@ -183,7 +183,9 @@ def test_an_acknowledged_finding_is_over_for_no_receiver_and_each_says_by_whom_a
     event = as_posted(told, PAGERDUTY)
     assert event["event_action"] == "acknowledge"
     assert event["dedup_key"] == as_posted(message(finding("a")), PAGERDUTY)["dedup_key"]
-    assert event["payload"]["custom_details"]["a"].startswith("Acknowledged by ann: known & wanted. It stands: Broker 2")
+    assert event["payload"]["custom_details"]["a"].startswith(
+        "Acknowledged by ann: known & wanted. It stands: Broker 2"
+    )
 
 
 def test_beside_one_that_asks_for_somebody_an_acknowledged_finding_is_named_as_that() -> None:
