@@ -84,8 +84,8 @@ def on_record(
     holds = [hold for hold in holds_on_record(events) if hold.topic == place.topic]
     said += [_of_past(one, now_ms) for one in history(looks, clock, holds)]
     said += [
-        f"Broker {one.broker} copied records at {time_text(one.at_ms)} that may have been cleaned before, and no audit "
-        "that had a verdict has compared it since."
+        f"Broker {one.broker} copied records at {time_text(one.at_ms)} that may have been cleaned before. That holds "
+        "until an audit that begins later leaves nothing of the partition unknown."
         for one in load(storage) or ()
         if one.place == place
     ]
