@@ -20,7 +20,7 @@ _UNKNOWN = f'reason!~"{"|".join(["copying", *NO_OUTAGE])}"'
 _PASSED = 'reason="passed"'
 _OF_AN_OUTAGE = f'reason!~"{"|".join(NO_OUTAGE)}"'
 
-_HEAD = """# Alert rules for Parallax. Another version of it brings its own: what you change here belongs into a file beside it.
+_HEAD = """# Alert rules for Parallax.
 # severity: critical pages, warning opens a ticket, info is for the record.
 """
 
