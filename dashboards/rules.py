@@ -20,7 +20,7 @@ _UNKNOWN = f'reason!~"{"|".join(["copying", *NO_OUTAGE])}"'
 _PASSED = 'reason="passed"'
 _OF_AN_OUTAGE = f'reason!~"{"|".join(NO_OUTAGE)}"'
 
-_HEAD = """# Alert rules for Parallax. Another version brings its own: what you change belongs into a file beside this one.
+_HEAD = """# Alert rules for Parallax.
 # Checked: promtool, and a real Prometheus. Not run: by the Prometheus operator.
 # severity: critical pages, warning opens a ticket, info is for the record.
 """

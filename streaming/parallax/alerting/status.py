@@ -299,7 +299,8 @@ def _notes(snapshot: Snapshot) -> Iterator[str]:
     if counts := +(counts - Counter({UnknownReason.BEFORE_FIRST_READING: coming})):
         places = [place for place in unknown_offsets(snapshot) if snapshot.coverage[place].unread]
         when = audit_in_words(places, snapshot.audits_at, snapshot.taken_at)
-        before = {reason: n for reason, n in counts.items() if reason == UnknownReason.BEFORE_FIRST_READING}
+        first = UnknownReason.BEFORE_FIRST_READING
+        before = {first: counts[first]} if first in counts else {}
         late = {reason: n for reason, n in counts.items() if reason not in before}
         whose = (
             (before, "written before the job began to read"),
