@@ -45,16 +45,17 @@ def from_brokers(
 def from_tables(
     plans: Iterable[PartitionPlan], last_ticks: Look, read_at: int, agreed: Mapping[TopicPartition, Agreed]
 ) -> dict[TopicPartition, PartitionInput]:
-    """By partition, what a comparison of the tables must know apart from the rows.
+    """By partition, what an audit of the tables compares in addition to the recorded rows.
 
-    All replicas have been recorded up to the plans' ends, so all absences below can be judged. The last rows of
-    progress are taken in after the rows of the views, because they hold the last stable offsets.
+    All replicas have been recorded up to the plans' ends, so each absence below them can be judged. The comparison gets
+    the last rows of progress after the rows of the views, because these hold the last stable offsets.
 
     Args:
         plans: the plans of the partitions; their replicas have been recorded up to ``ends``.
         last_ticks: rows of progress of about the last minute, of any partition.
         read_at: the time at which all recorded rows count as read, ms since 1970 UTC.
-        agreed: by partition, a range in which all replicas agreed, whose rows are not read.
+        agreed: by partition, the offsets in which all replicas agreed by their sums (`parallax.compare.blocks`). Their
+            rows are not read.
     """
     rows = by_place(last_ticks)
     made = {}

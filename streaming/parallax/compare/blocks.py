@@ -65,15 +65,20 @@ class Recorded:
         return goes_on and bool(self.ranges["whole"].all())
 
     def ends(self, grain: Grain) -> Array:
-        """The offset up to which each part and the ones before it are all that was recorded."""
+        """For each entry of ``digests.parts``, the offset below which it and the entries before it hold everything."""
         parts = self.digests.parts
         ends: Array = np.minimum((parts["block"] + 1) << grain.block, self.ranges["end"][parts["range"]])
         return ends
 
     def opens(self, before: Opens, end: int, grain: Grain) -> Opens | None:
-        """The transactions that go on at a cut, from those that go on where the ranges begin.
+        """The transactions that are open at an offset.
 
-        None if one of them is shown otherwise than in the part before.
+        None if the reader showed one of them as committed in one block and as aborted in the next.
+
+        Args:
+            before: the transactions that are open where the recorded offsets begin.
+            end: the offset; the sums of the rows below it are known.
+            grain: the size of the blocks of offsets by which the rows were added up.
         """
         moves = self.digests.moves
         moves = moves[moves["part"] < np.count_nonzero(self.ends(grain) <= end)]
@@ -89,15 +94,17 @@ class Recorded:
 def agreed(
     readers: Mapping[Reader, Recorded], before: Mapping[int, Opens] | None = None, grain: Grain | None = None
 ) -> Agreed | None:
-    """Compare the readers' sums up to the last cut at which they are equal.
+    """Find the highest offset below which all readers of a partition have shown the same rows, by their sums.
 
     Args:
-        readers: by broker and view, both views of each replica.
-        before: by view, the transactions that go on where all ranges begin; none without it.
-        grain: of the parts.
+        readers: by broker and view, what was recorded of one reader; both views of each replica are needed.
+        before: by view, the transactions that are open where the recorded offsets begin; None: no transaction is open
+            there.
+        grain: the size of the blocks of offsets by which the rows were added up; None: the usual size.
 
     Returns:
-        What has agreed; None where nothing has, or it is not known whether it has.
+        The offsets that agreed, and the transactions that are open behind them. None if no offset agreed, or if sums
+        are missing, so that nobody can tell.
     """
     grain = grain or Grain()
     if not readers or not all(one.is_whole for one in readers.values()):

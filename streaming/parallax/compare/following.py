@@ -34,12 +34,16 @@ class Place:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """The place from the mapping that `to_json` made."""
+        """Make the point in a table's history from what `to_json` returned.
+
+        Args:
+            document: the JSON object, as a mapping.
+        """
         return cls(document["version"], document.get("files"), document.get("mark", ""))
 
     @property
     def followed(self) -> Followed:
-        """The place in the form that the tables' upkeep needs: it keeps the files from there on."""
+        """This point for the tables' upkeep, which keeps all files that were appended after it."""
         return Followed(self.version, is_standing=self.files is not None)
 
     @property
@@ -48,7 +52,7 @@ class Place:
         return self.files == 0 or (self.files is None and self.version < 0)
 
     def to_json(self) -> dict[str, Any]:
-        """The place as a JSON object, such as ``{"version": 7, "mark": "f30c52b9a1d64e87"}``."""
+        """This point as a JSON object, such as ``{"version": 7, "mark": "f30c52b9a1d64e87"}``."""
         place = {"version": self.version, "files": self.files, "mark": self.mark or None}
         return {name: value for name, value in place.items() if value is not None}
 
@@ -59,7 +63,7 @@ class Part:
 
     Attributes:
         table: name of the table.
-        place: the place in the table's log right after these files.
+        place: the point in the table's history right after these files.
         at_ms: when they were appended, milliseconds since 1970 UTC.
         files: the data files themselves.
     """
@@ -76,10 +80,10 @@ class Part:
 
 
 class Log(Protocol):
-    """The interface to a table's log; `parallax.views.commits.TableLog` implements it."""
+    """What the comparison asks of a Delta table's transaction log; `parallax.views.commits.TableLog` answers."""
 
     def is_whole(self) -> bool:
-        """Whether the log still holds the table's first commit."""
+        """Whether the transaction log still holds the table's first commit."""
 
     def appended(self, version: int) -> Appended | None:
         """The files that the commit of a version added; None if there is no such commit yet."""

@@ -99,10 +99,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The state of a comparison at one of Spark's offsets: which segments hold it.
+    """The names of the files (*segments*) that hold the comparison's state at one of Spark's offsets.
 
     Attributes:
-        buckets: how many buckets there are.
+        buckets: how many buckets there are; a bucket is a share of the partitions, by a hash of topic and number.
         segments: for each bucket the segment with its states; a bucket without one holds no partition yet.
         number: how many micro-batches have led to it. Of two manifests, the one with the lower number is older.
     """
@@ -112,11 +112,16 @@ class Manifest:
     number: int = 0
 
     def with_segments(self, new: Mapping[int, Segment]) -> Manifest:
-        """The manifest of the next micro-batch, with the new segments of the buckets that it compared."""
+        """The manifest after one more micro-batch.
+
+        Args:
+            new: by bucket, the new file (segment) with the states of the partitions that the micro-batch compared. A
+                bucket that is not in it keeps its segment.
+        """
         return Manifest(self.buckets, {**self.segments, **new}, self.number + 1)
 
     def files(self) -> set[str]:
-        """The names of all files that the manifest needs."""
+        """The names of all files that hold the state which the manifest describes."""
         return {name for segment in self.segments.values() for name in (segment.name, *segment.files)}
 
     def to_json(self) -> str:

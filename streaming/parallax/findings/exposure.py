@@ -136,11 +136,13 @@ def came(committed: int, span: Span, wrong: Collection[Reign]) -> Came:
 
 
 def led_in_words(finding: Finding, found: Collection[Reign]) -> list[str]:
-    """When replicas led that show what a finding is about, and which offsets consumers read there; in sentences.
+    """Sentences that say when wrong replicas of a finding led, and which offsets consumers got from them.
+
+    It is empty if nothing on record says who led.
 
     Args:
         finding: its last event.
-        found: when which broker led, by what is on record around the finding.
+        found: which broker led when, by the recorded progress around the time of the finding.
     """
     if not found:
         return []

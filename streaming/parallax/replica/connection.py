@@ -53,7 +53,7 @@ class ProtocolError(ConnectionError):
 
 
 class WrongProtocol(ConnectionError):  # noqa: N818 - as the errors of this package are named
-    """The broker's answer proves that only one side speaks TLS: the broker, or the options."""
+    """The broker's answer proves that it expects TLS and Parallax's settings use none, or the other way round."""
 
 
 class Deadline:
