@@ -27,7 +27,7 @@ MAX_KEYS = 16
 
 
 def broker_of(state: PartitionState, slot: int) -> int:
-    """The id of the broker with a slot of the state.
+    """The id of a broker, by its *slot*.
 
     The slot is the index of the broker's row in ``state.brokers``, and the number of its bit in masks.
     """
@@ -39,7 +39,7 @@ def named(state: PartitionState, mask: int, value: str) -> dict[str, str]:
 
     Args:
         state: for the brokers' ids.
-        mask: of slots.
+        mask: the brokers; the bit with the number of a broker's row in ``state.brokers`` is set for each.
         value: for every broker.
 
     Returns:

@@ -83,7 +83,7 @@ def _is_remembered(state: PartitionState, agreed: Agreed) -> bool:
 
 
 def take_in(state: PartitionState, agreed: Agreed) -> None:
-    """Note in the state that all replicas have shown the same rows in a range; call it only if the range `fits`.
+    """Bring the state to where the rows of agreed offsets would bring it; call it only if they `fits`.
 
     Args:
         state: written to.

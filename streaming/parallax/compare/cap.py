@@ -54,7 +54,7 @@ def close_ranges(state: PartitionState) -> None:
 
 
 def lose_markers(state: PartitionState, offsets: Array) -> None:
-    """Note that the state lacks some end markers between the lowest and the highest of these offsets.
+    """Record in the state that it lacks some end markers between the lowest and the highest of these offsets.
 
     Then the first marker that it holds after a record may not have ended the record's transaction.
     """

@@ -96,7 +96,9 @@ def followed(storage: str) -> dict[str, Followed]:
 
 
 def compared(session: Any, settings: Settings, checkpoint: str) -> Any:
-    """The streaming DataFrame that runs the comparison: `RESULT_DDL` rows, one for each bucket that was compared.
+    """The streaming DataFrame that runs the comparison; it yields one row for each bucket (share of the partitions).
+
+    The rows have the columns of `RESULT_DDL`.
 
     Args:
         session: the Spark session.

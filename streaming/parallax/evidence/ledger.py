@@ -127,9 +127,9 @@ class Ledger:
         self.head = offset - 1 if self.head is None else min(self.head, offset - 1)
 
     def look(self, look: Look, *, leads: bool) -> None:
-        """Take in all evidence that a look at one replica gives.
+        """Add all evidence that a look at one replica gives.
 
-        From a look at a part, only the facts and the log start are taken.
+        If the look asked for only a part of the log, only its facts and its log start are added.
 
         Args:
             look: the look.

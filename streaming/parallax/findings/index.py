@@ -68,7 +68,7 @@ class ReplicaIndex:
                 self.read_to, self.epoch = read_to, epoch
 
     def weigh(self, size: int, offsets: int) -> None:
-        """Remember how many bytes a read of the log took, to estimate what later reads cost.
+        """Keep how many bytes a read of the log took, to estimate what later reads cost.
 
         Args:
             size: bytes that were read.

@@ -74,7 +74,7 @@ class Ledger:
         self._leant_on: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
     def add(self, event: Finding, now: datetime | None = None) -> list[Claim]:
-        """Take in an event of the findings table; returns the claims that must be judged because of it.
+        """Add an event of the findings table; returns the claims that must be judged because of it.
 
         - Suspects that were dismissed because of this finding, if it may no longer explain them.
         - Suspects about other replicas that show what this finding proved wrong, if it is over.

@@ -116,7 +116,7 @@ class Guard:
     _let_go_ms: int | None = None
 
     def take_in(self, events: Iterable[Event]) -> None:
-        """Take in events of holds that are on record, including the guard's own."""
+        """Bring `record` up to date by events of holds that are on record, including the guard's own."""
         for event in events:
             self.record.take_in([event])
             if event.kind in (EventKind.INTENDED, EventKind.RELEASING):
@@ -125,11 +125,11 @@ class Guard:
                 self._let_go_ms = max(self._let_go_ms or 0, event.at_ms)
 
     def asked(self, alter: Alter, now_ms: int) -> None:
-        """Note that the cluster is being asked for a change of settings."""
+        """Call it before the cluster is asked for a change of settings, so that the answer is awaited."""
         self._asked[alter.hold_id] = _Asked(now_ms)
 
     def answered(self, alter: Alter, refusal: str = "") -> None:
-        """Take in the cluster's answer to a change of settings; without an answer, do not call it.
+        """Call it with the cluster's answer to a change of settings; without an answer, do not call it.
 
         Args:
             alter: the change.

@@ -77,7 +77,7 @@ class Outages:
     def see(
         self, absent: Iterable[Absence], late: Iterable[Late], now_ms: int, *, is_recalled: bool = False
     ) -> list[Change]:
-        """Take in which replicas are absent, and which are late, at a moment.
+        """Update the outages by which replicas are absent, and which are late, at a moment.
 
         Args:
             absent: all absent replicas, of any brokers.
@@ -135,7 +135,10 @@ class Outages:
             self._told.discard(broker)
 
     def audited(self, verdicts: Mapping[TopicPartition, Result]) -> None:
-        """Take in the results of an audit; call it before `see` learns which replicas are no longer late."""
+        """Keep the results of an audit for the words about an outage's end.
+
+        Call it before `see` learns which replicas are no longer late.
+        """
         for broker, one in self._known.items():
             mine = {place: result for place, result in verdicts.items() if place in one.late}
             if one.ended_ms is None and mine:

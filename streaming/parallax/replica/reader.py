@@ -74,7 +74,10 @@ class Pacing(Protocol):
         """Wait until the next Fetch may be sent; a reader calls it before each."""
 
     def received(self, size: int) -> None:
-        """Note how many bytes of records an answer had; a reader calls it after each."""
+        """Count the bytes of records that an answer had, to keep to the pace.
+
+        A reader calls it after each answer.
+        """
 
 
 @dataclass(frozen=True, slots=True)

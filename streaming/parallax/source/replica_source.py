@@ -168,7 +168,7 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(ranges)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Remember where the replicas end now: the query reads up to there, and then stops."""
+        """Make the query stop where the replicas end now, once it has read up to there."""
         ranges = self._plan().plan({}, limited=False) or {}
         self._until = {reader: span.end for reader, span in ranges.items()}
 

@@ -99,7 +99,7 @@ class Shared:
         return progress.position if any(progress is one for one in self.served) else _NONE
 
     def reached(self, mark: Mark) -> None:
-        """Note how far the log has been read, for the levels that get the rows."""
+        """Set how far the log has been read, for the isolation levels that get the rows."""
         for progress in self.served:
             progress.reached(mark)
 

@@ -47,7 +47,7 @@ class Progress:
         return self.piece.span.start < self.piece.span.end
 
     def reached(self, mark: Mark) -> None:
-        """Note how far the piece has been read, and what the replica said with that answer."""
+        """Set how far the offsets have been read, and what the replica said with that answer."""
         self.came_from = self.position
         # What lies below a position that moved without a batch is of no epoch that is known.
         self.epoch = mark.epoch if mark.position > self.position else self.epoch

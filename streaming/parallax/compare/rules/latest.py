@@ -173,7 +173,7 @@ def ripe(candidates: Array, positions: Array, members: int | Array) -> Array:
 
     Args:
         candidates: rows of `CANDIDATE`.
-        positions: next offset to read of each replica, indexed by slot.
+        positions: by slot (row in the state's table of brokers), the next offset to read of a replica.
         members: bit mask of the replica set, or one mask for each row.
     """
     done = candidates["horizon"] != UNKNOWN
@@ -190,7 +190,8 @@ class Verdict:
 
     Attributes:
         row: index of the absence among the candidates.
-        slot: slot of the accused replica; `NOBODY` if nothing proves which side is wrong.
+        slot: the accused replica, by its slot (row in the state's table of brokers); `NOBODY` if nothing proves which
+            side is wrong.
     """
 
     row: int

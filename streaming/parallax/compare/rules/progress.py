@@ -55,7 +55,7 @@ class Frozen:
     """A replica whose last stable offset has stood still for longer than the grace period.
 
     Attributes:
-        slot: slot of the accused replica.
+        slot: the accused replica, by its slot (row in the state's table of brokers).
         last_stable_offset: the offset that does not move.
         ahead: the highest last stable offset of the others. If none is ahead, the highest that any replica had before.
         seconds: for how long it has not moved.
@@ -85,7 +85,7 @@ def observe(
         brokers: rows of `BROKER`; written to.
         rows: of progress.
         listed: the open transactions named in ``rows``.
-        slots: for each row, the slot of its replica: an index into ``brokers``.
+        slots: for each row, the index of its replica in ``brokers``.
         grace_ms: for how many milliseconds a last stable offset may trail.
         ended: up to which offset all transactions were seen to have ended.
 
