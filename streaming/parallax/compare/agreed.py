@@ -1,4 +1,4 @@
-"""Takes a range of offsets whose sums agree into a state, with the same result as taking in its rows one by one.
+"""Brings a state past offsets in which all replicas' sums are equal, as if their rows had been compared.
 
 The rows themselves are taken in instead in two cases. Rows below the range still wait to be judged. Or the state and
 the sums disagree about which transactions are open.
@@ -35,7 +35,7 @@ def goes_on(state: PartitionState) -> Opens | None:
 
 
 def fits(state: PartitionState, agreed: Agreed) -> bool:
-    """Whether a range that has agreed may replace its rows.
+    """Whether a state may pass offsets that agreed by their sums, without the rows.
 
     Args:
         state: before the step. `goes_on` says of it what goes on where the range begins.

@@ -26,7 +26,7 @@ Opens = Mapping[int, Open]
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """A range in which all replicas have shown the same at both isolation levels.
+    """Offsets in which all replicas have shown the same rows, at both isolation levels.
 
     Attributes:
         start: its first offset.
@@ -48,9 +48,9 @@ class Recorded:
     """What was recorded of one reader of a partition, added up.
 
     Attributes:
-        ranges: `parallax.views.blocks.RANGE`, in order.
+        ranges: rows of `parallax.views.blocks.RANGE`: the offsets that were read in one go, in order.
         topic_ids: of the ranges.
-        digests: of their rows; ``range`` of a part is the index of its range.
+        digests: the sums of the rows; the column ``range`` of ``digests.parts`` is an index into ``ranges``.
     """
 
     ranges: Array
@@ -59,7 +59,7 @@ class Recorded:
 
     @property
     def is_whole(self) -> bool:
-        """Whether there are ranges, each goes on where the one before ends, and nothing is missing."""
+        """Whether the recorded offsets have no gap, and the sums of all of their rows are known."""
         starts, ends = self.ranges["start"], self.ranges["end"]
         goes_on = bool((starts[1:] == ends[:-1]).all()) and len(set(self.topic_ids)) == 1
         return goes_on and bool(self.ranges["whole"].all())

@@ -75,7 +75,7 @@ class Part:
 
     @property
     def rows(self) -> int:
-        """The number of rows in all files of the part."""
+        """The number of rows in all of these files."""
         return sum(file.rows for file in self.files)
 
 
@@ -100,7 +100,7 @@ class Log(Protocol):
 
 
 class Follower:
-    """Finds what was appended to one table. It keeps what it has read of the log until `forget` is called.
+    """Finds what was appended to one table. It keeps the commits that it has read until `forget` is called.
 
     Args:
         table: name of the table.
@@ -114,7 +114,7 @@ class Follower:
         self._checked: tuple[int, str] | None = None
 
     def beginning(self) -> Place:
-        """The place where a new follower starts: before the table's first commit.
+        """The point in the table's history where a new follower starts: before the table's first commit.
 
         If old commits were removed from the log, it is the place before the first file that the table holds.
         """
@@ -124,7 +124,10 @@ class Follower:
         return Place(self._stood[0], 0, self._log.mark_of(self._stood[0]))
 
     def forget(self, place: Place) -> None:
-        """Free the memory of the commits before a place; they are not asked for again."""
+        """Free the memory of the commits before a point in the table's history.
+
+        They are not asked for again.
+        """
         if place.version in self._commits:
             self._checked = place.version, self._commits[place.version].mark
         self._commits = {version: commit for version, commit in self._commits.items() if version > place.version}
@@ -132,7 +135,9 @@ class Follower:
             self._stood = None
 
     def appended(self, place: Place) -> Iterator[Part]:
-        """Yield the parts that were appended after a place, in order; the log is read as they are asked for.
+        """Yield what was appended after a point in the table's history, in order.
+
+        The table's log is read as it is asked for.
 
         Raises:
             LogGoneError: the commits that follow the place were removed from the table's log.
@@ -148,7 +153,7 @@ class Follower:
             version += 1
 
     def between(self, start: Place, end: Place) -> Iterator[Part]:
-        """Yield the parts that were appended after the place ``start``, up to and including the place ``end``.
+        """Yield what was appended to the table after the point ``start``, up to and including the point ``end``.
 
         Raises:
             LogGoneError: see `appended`; also where the log ends before ``end``.
@@ -190,7 +195,7 @@ class Follower:
 
 
 def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
-    """Choose which parts of all tables a micro-batch reads, in the order of their time.
+    """Choose which appended files of all tables a micro-batch reads, in the order of their time.
 
     Args:
         tables: for each table its parts, in order.

@@ -23,7 +23,7 @@ def is_judged(candidates: Array) -> Array:
     """Mask of the rows whose value is judged, and that are kept only until their outcome is judged too.
 
     Args:
-        candidates: rows of `CANDIDATE`.
+        candidates: absences to be judged, rows of `CANDIDATE`.
     """
     mask: Array = candidates["flags"] & FOR_OUTCOME != 0
     return mask

@@ -169,7 +169,7 @@ class UnreadRange:
 
     @property
     def count(self) -> int:
-        """How many offsets of the range count as unknown for its reason; offsets counted as ``unjudged`` do not."""
+        """How many of these offsets count as unknown for the reason; offsets counted as ``unjudged`` do not."""
         return self.end - self.start - self.unjudged
 
 

@@ -34,7 +34,7 @@ class Limits:
         worth: rows are withheld once this many bytes of a state wait for a replica that does not move.
         few: if no more rows than this are left, all are compared in one step once all replicas have passed the first.
         at_a_time: about how many rows are read from the views for one step.
-        grain: how close the marks of the sums lie.
+        grain: at which offsets the sums of rows are kept.
     """
 
     worth: int = 1 << 19

@@ -103,10 +103,10 @@ class Indexes:
 
 
 def learnt(scan: KeyScan, keys: Collection[Key], start: int, end: int) -> dict[Key, Known]:
-    """Return by key where it is in a log, from a scan of the offsets from ``start`` to below ``end``.
+    """Return by key where its records are in a log that was read from ``start`` to below ``end``.
 
     Args:
-        scan: what was found.
+        scan: what was found of the keys in these offsets.
         keys: the keys that were looked for.
         start: the first offset that was read.
         end: the offset after the last one that was read.

@@ -72,7 +72,7 @@ class Readers:
 
 
 def readers(client: Coordinators, storage: str, finding: Finding) -> Readers:
-    """Ask all coordinators how far groups have come in the partition of a finding. Changes nothing.
+    """Ask all coordinators how far consumer groups have read the partition of a finding. Changes nothing.
 
     Args:
         client: asks the cluster.

@@ -26,7 +26,7 @@ SHORT_MS = 10_000
 
 
 class Step(StrEnum):
-    """The steps of an outage that the job's log reports, in this order.
+    """The points in an outage that the job reports by lines in its log, in this order.
 
     A broker may go away and be back several times in one outage.
     """
@@ -38,7 +38,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A step of an outage that the job reports by a line in its log.
+    """A point in an outage that the job's log reports, such as its beginning or end.
 
     Attributes:
         since_ms: since when the broker was away, or since when the outage lasted if the step is `Step.OVER`;

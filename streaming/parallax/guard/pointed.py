@@ -267,7 +267,7 @@ class PointedReads:
 
 
 class PointedThread:
-    """Makes the pointed reads in a thread of its own until it is stopped; after a failure it tries again.
+    """Reads, in a thread of its own, the parts of logs that absent replicas lack; after a failure it tries again.
 
     Args:
         settings: the job's settings.

@@ -317,12 +317,12 @@ class Digests:
 
     @classmethod
     def none(cls) -> Digests:
-        """The digests of no rows."""
+        """The sums of no rows."""
         return cls(np.empty(0, PART), np.empty(0, MOVE))
 
     @classmethod
     def concat(cls, several: list[Digests]) -> Digests:
-        """Several digests as one, with all their parts in the given order."""
+        """Join several sums of rows into one, in the given order."""
         if not several:
             return cls.none()
         moves = [one.moves.copy() for one in several]
@@ -378,7 +378,7 @@ class Digester:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A transaction that is still open where a part of a reader's rows ends.
+    """A transaction that is still open where some of a reader's rows (those of one block) end.
 
     Attributes:
         start: offset of its first record that the reader showed.
@@ -394,7 +394,7 @@ class Open:
 
 
 def carried(before: Mapping[int, Open], moves: Array) -> tuple[dict[int, Open], int]:
-    """The transactions that are open at the end of one part of a reader's rows.
+    """The transactions that are open where some of a reader's rows (those of one block) end.
 
     Args:
         before: by producer id, the transactions that are open where the part begins.

@@ -237,11 +237,14 @@ def _by_consumer(ranges: Iterable[Reader]) -> dict[tuple[int, int], list[Reader]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a reader's range that one Spark task reads.
+    """The offsets of one reader that one Spark task reads: its range, or a part of it.
+
+    A reader's *range* is the offsets that it reads in a micro-batch.
 
     Attributes:
         reader: the reader.
-        span: the offsets that the task reads. If a range is divided, its first piece carries the event to report.
+        span: the offsets that the task reads. If several tasks share a range, the first of its pieces carries the event
+            to report.
         last: whether the piece ends the range, and so ends with a position row.
         epoch: leader epoch of the last batch that is recorded of the reader; -1 where it is not known.
     """
@@ -253,7 +256,7 @@ class Piece:
 
     @property
     def follows_epoch(self) -> int:
-        """Leader epoch of the batch right below the piece's range.
+        """Leader epoch of the batch right below the reader's range.
 
         -1 if it is not known, or if the range begins elsewhere than where that batch ends.
         """

@@ -59,11 +59,11 @@ def _buffers() -> Buffers:
 
 
 def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[Any]:
-    """Read pieces of logs, those of different partitions at the same time; position rows come last.
+    """Read what a Spark task has to read, from several logs at the same time; position rows come last.
 
     Args:
         options: how to read, and what of each record to keep.
-        pieces: the pieces of ranges to read, all of one broker.
+        pieces: the offsets to read (`parallax.source.planning.Piece`), all of one broker.
 
     Yields:
         ``pyarrow.RecordBatch`` of the source's schema.

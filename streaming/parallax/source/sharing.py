@@ -115,7 +115,7 @@ def shared(read: Iterable[Progress]) -> list[Shared]:
     """The logs that one Fetch can read for both isolation levels.
 
     Args:
-        read: the progress of all pieces of a task.
+        read: how far each reader of a Spark task has been read.
     """
     levels: dict[Any, list[Progress]] = {}
     for progress in read:

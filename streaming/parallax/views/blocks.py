@@ -218,7 +218,7 @@ class AddingUp:
         """The sums of all rows of the file.
 
         Args:
-            pieces: the pieces that the Spark task had to read, one for each partition, all of one isolation level.
+            pieces: what the Spark task had to read, one entry for each partition, all of one isolation level.
         """
         told: dict[TopicPartition, list[Mapping[str, Any]]] = {}
         columns = ["topic", "partition", "offset", "leader_epoch", "position"]

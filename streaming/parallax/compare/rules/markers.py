@@ -34,7 +34,7 @@ def take_in_markers(
     row for each distinct marker.
 
     Args:
-        markers: rows of `MARKER`.
+        markers: known end markers, rows of `MARKER`.
         offsets: of the markers shown.
         producers: their producer ids.
         types: COMMIT or ABORT (`RowKind`).
@@ -149,7 +149,7 @@ def add_ended(intervals: Array, markers: Array, offsets: Array, producers: Array
 
     Args:
         intervals: the transactions so far, rows of `INTERVAL`.
-        markers: rows of `MARKER`.
+        markers: known end markers, rows of `MARKER`.
         offsets: of transactional records.
         producers: their producer ids.
         slots: the replica that showed each, as a slot (row in the state's table of brokers).
@@ -226,7 +226,7 @@ def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array
     It has ended the transaction all the same.
 
     Args:
-        markers: rows of `MARKER`.
+        markers: known end markers, rows of `MARKER`.
         slots: for each of the rows, the slot of the replica that showed it, in order.
         offsets: of these rows, in order for each slot.
 
@@ -254,7 +254,7 @@ def end_at_own(intervals: Array, markers: Array, positions: Array) -> Array:
 
     Args:
         intervals: transactions, rows of `INTERVAL`.
-        markers: rows of `MARKER`.
+        markers: known end markers, rows of `MARKER`.
         positions: by slot (row in the state's table of brokers), a replica's next offset in read_uncommitted.
     """
     made = intervals
@@ -281,7 +281,7 @@ def find_missed(intervals: Array, markers: Array, positions: Array, members: int
 
     Args:
         intervals: transactions, rows of `INTERVAL`.
-        markers: rows of `MARKER`.
+        markers: known end markers, rows of `MARKER`.
         positions: by slot (row in the state's table of brokers), a replica's next offset in read_uncommitted.
         members: bit mask of the replica set.
     """

@@ -82,7 +82,7 @@ def observe(
     """Find the frozen replicas: follow each replica's last stable offset through the ticks, in the order of time.
 
     Args:
-        brokers: rows of `BROKER`; written to.
+        brokers: the state's table of brokers (rows of `BROKER`); written to.
         rows: of progress.
         listed: the open transactions named in ``rows``.
         slots: for each row, the index of its replica in ``brokers``.
