@@ -227,7 +227,7 @@ class MonitorState:
                     self._cover(coverage, broker)
 
     def settle(self, settled: Callable[[Coverage], Coverage]) -> None:
-        """Remove ranges that an audit has compared from the unknown offsets of all partitions.
+        """Remove the offsets that an audit has compared from the unknown ones of all partitions.
 
         Otherwise those of an idle partition would stay, since its coverage does not come again.
 

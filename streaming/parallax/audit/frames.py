@@ -182,7 +182,7 @@ def compared(opening: Any, chunks: Any | None, comparer: Comparer) -> Any:
     Args:
         opening: a row for each partition with what is known before its rows; its column ``at`` is `STATE`, so that it
             comes first.
-        chunks: packed rows; None if there are none.
+        chunks: packed rows (`parallax.audit.packing`); None if there are none.
         comparer: compares the chunks.
     """
     rows = opening if chunks is None else opening.union(chunks)

@@ -22,7 +22,7 @@ _NUMBERS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end
 def from_brokers(
     plans: Iterable[PartitionPlan], looks: Sequence[Look], read_at: int, *, begin: bool
 ) -> dict[TopicPartition, PartitionInput]:
-    """By partition, what a comparison of the brokers must know apart from the rows.
+    """By partition, what an audit of the brokers compares in addition to the rows that it reads.
 
     Args:
         plans: the plans of the partitions that are read.
@@ -91,7 +91,7 @@ def _start(one: PartitionPlan, broker: int) -> int:
 
 
 def known_before(one: PartitionPlan, at: int) -> bytes:
-    """Pack what is known of a partition before its rows come, for the comparison.
+    """Pack what an audit knows of a partition before its rows come: its replicas and its cleanup policy.
 
     It is one row of progress. It names the partition's replicas, and from which offset on the log was never compacted.
     The comparison takes it as a look at the cleanup policy from when the log ended at that offset, and needs no later

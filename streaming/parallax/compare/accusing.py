@@ -35,7 +35,7 @@ def broker_of(state: PartitionState, slot: int) -> int:
 
 
 def named(state: PartitionState, mask: int, value: str) -> dict[str, str]:
-    """A mapping that gives each broker of a bit mask the same value.
+    """Evidence that gives the same value to each broker that a bit mask names.
 
     Args:
         state: for the brokers' ids.

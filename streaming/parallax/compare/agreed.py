@@ -21,7 +21,7 @@ _REPORTED = ["over_by", "next_start"]
 
 
 def goes_on(state: PartitionState) -> Opens | None:
-    """The transactions that go on where the rows of a state end.
+    """The transactions that are open where the rows of a state end.
 
     None if these are not the same on all replicas.
     """
@@ -38,8 +38,10 @@ def fits(state: PartitionState, agreed: Agreed) -> bool:
     """Whether a state may pass offsets that agreed by their sums, without the rows.
 
     Args:
-        state: before the step. `goes_on` says of it what goes on where the range begins.
-        agreed: the range. All readers have come to its beginning, and nothing but rows was read behind it.
+        state: the state before these offsets. Its open transactions (`goes_on`) are those that are open where the
+            offsets begin.
+        agreed: the offsets that agreed. All readers have come to where they begin, and nothing but rows was read behind
+            that.
     """
     return _is_of_all(state, agreed) and _is_clean(state, agreed) and not _is_remembered(state, agreed)
 
@@ -83,7 +85,9 @@ def _is_remembered(state: PartitionState, agreed: Agreed) -> bool:
 
 
 def take_in(state: PartitionState, agreed: Agreed) -> None:
-    """Bring the state to where the rows of agreed offsets would bring it; call it only if they `fits`.
+    """Bring the state to where the rows of agreed offsets would bring it.
+
+    Call it only if `fits` says that this is possible.
 
     Args:
         state: written to.

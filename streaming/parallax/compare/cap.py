@@ -70,7 +70,10 @@ def may_lack_marker(state: PartitionState, offsets: Array) -> Array:
 
 
 def may_lack_marker_between(state: PartitionState, starts: Array, ends: Array) -> Array:
-    """Mask of the ranges in which the state may lack an end marker that a replica showed."""
+    """For each pair of offsets, whether the state may lack an end marker between them.
+
+    A replica may have shown the marker all the same.
+    """
     first, end = state.partition["unmarked"][0]
     mask: Array = (starts < end) & (first < ends)
     return mask

@@ -222,7 +222,7 @@ def _state_at(store: Store, offset: Mapping[str, Any]) -> Manifest:
 
 
 def compared(options: Options, share: Share) -> Any:
-    """Read, compare and write what one Spark task is given; returns a record batch of `RESULT_DDL`.
+    """Read, compare and write what one Spark task is given; returns a record batch with the results (`RESULT_DDL`).
 
     Raises:
         OSError: a file or a state cannot be read, or a segment cannot be written.

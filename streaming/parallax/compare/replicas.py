@@ -284,7 +284,7 @@ def raise_floor(state: PartitionState, view: int, offset: int) -> None:
 
 
 def unmark(state: PartitionState, start: int, end: int) -> None:
-    """Record offsets between which the state may lack end markers, so that none found there counts as the first.
+    """Record offsets between which the state may lack end markers: the first one found there may not be the first.
 
     Either nobody was shown them, or the cap kept them out.
     """

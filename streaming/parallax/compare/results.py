@@ -52,7 +52,7 @@ def from_json(text: str) -> tuple[list[Suspect], Coverage]:
 
 
 def told_by(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Suspect], list[Coverage]]:
-    """The suspects and the coverages that Spark tasks report.
+    """The suspects and the coverages, from the rows that Spark tasks yield.
 
     Args:
         rows: mappings with the columns ``results`` (a list of texts that `to_json` wrote) and ``quiet`` (bytes that

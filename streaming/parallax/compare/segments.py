@@ -220,7 +220,7 @@ class States:
         }
 
     def packed(self, places: Sequence[TopicPartition]) -> tuple[Blobs, Blobs, Array]:
-        """The packed states of many partitions, for the step that takes them together.
+        """The packed states of many partitions, to compare those that are quiet together.
 
         Returns:
             The heads, the unmatched tables, and a mask of the partitions whose unmatched tables are here. Those of the

@@ -1,4 +1,4 @@
-"""One step of the comparison. In: a partition's state and a micro-batch. Out: state, suspects and coverage.
+"""Compares one micro-batch of a partition. In: its state and the rows. Out: new state, suspects and coverage.
 
 A pure function: no clock, no Spark, no input or output. docs/contribute/theory.md says why its verdicts are right.
 """
@@ -47,7 +47,7 @@ from parallax.model import UNKNOWN, UnknownReason
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The result of one step of the comparison.
+    """What the comparison of one partition and one micro-batch gives: the new state, suspects and coverage.
 
     Attributes:
         state: the partition's state, for the next step.

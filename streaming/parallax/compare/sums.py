@@ -73,6 +73,8 @@ def marks_of(state: PartitionState) -> dict[Reader, Array]:
 def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) -> None:
     """Put the marks of all readers back into the state.
 
+    A mark holds the sums of a reader's rows below an offset.
+
     Marks at the end of a block go into a table of their own (``state.sums``), because they no longer change. All others
     go into ``state.recent_sums``.
     """
@@ -85,7 +87,7 @@ def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) ->
 
 
 def digested(rows: ViewRows, grain: Grain) -> Digests:
-    """Sums of one reader's rows by block, in the form of `parallax.replica.digests`.
+    """Sums of one reader's rows by block of offsets, in the form of `parallax.replica.digests`.
 
     Args:
         rows: in offset order, without position rows.
@@ -135,7 +137,7 @@ def recorded(parts: Array, ends: Array, ranges: Array) -> Array:
 
 
 def totals(rows: ViewRows) -> Array:
-    """The sums of one reader's rows, as one row of `SUM`; the rows are in offset order."""
+    """The sums of one reader's rows, all together (one row of `SUM`); the rows are in offset order."""
     return _summed(np.concatenate([np.zeros(1, SUM), _parts(rows, digested(rows, Grain()))]), np.zeros(1, SUM))[-1:]
 
 

@@ -94,7 +94,7 @@ class Gathering:
 
 @dataclass(slots=True)
 class Told:
-    """What a Spark task reports to the driver.
+    """What a Spark task hands to the driver: suspects and coverages.
 
     Attributes:
         results: by bucket, a text for each partition that was compared by itself (`parallax.compare.results.to_json`).

@@ -46,7 +46,7 @@ class Limits:
 def begun(
     before: PartitionState, after: PartitionState, settings: CompareSettings, until: int, limits: Limits
 ) -> PartitionState:
-    """The state after a step, which from now on withholds rows if many wait for a replica that does not move.
+    """A compared state, which from now on withholds rows if many wait for a replica that does not move.
 
     They are withheld from the first offset that nobody has shown.
 

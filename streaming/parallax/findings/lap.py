@@ -61,7 +61,7 @@ class Lap:
     found: dict[Key, Known] = field(default_factory=dict)
 
     def want(self, keys: Iterable[Key], start: int, end: int) -> None:
-        """Let the scan look for more keys, and adapt its range to the log.
+        """Let the scan look for more keys, up to the present end of the log.
 
         Args:
             keys: the keys to look for; one that is looked for already does not join again.
@@ -77,7 +77,7 @@ class Lap:
     def took(
         self, reached: int, offsets: Mapping[Key, Collection[int]], floors: Mapping[Key, int], epoch: int
     ) -> dict[Key, Known]:
-        """Move the scan on to the offset that a reading has reached, with the records that it found on the way.
+        """Move the scan on to the offset up to which the log was read, with the keys' records that were found.
 
         Args:
             reached: that offset: above the position, at most ``end``.

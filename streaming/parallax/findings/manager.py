@@ -188,7 +188,9 @@ class FindingsManager:
         self._prober.close()
 
     def offer(self, suspects: Iterable[Suspect | Mapping[str, Any]]) -> None:
-        """Take suspects in, as the comparison raises them or as rows of their table; returns immediately.
+        """Hand over suspects to be probed, as the comparison raises them or as rows of their table.
+
+        It returns immediately.
 
         Call it after they are committed to the suspects table: only that lets them survive the process. A known suspect
         is ignored, unless it has been raised again since the replicas were asked for its verdict.

@@ -101,7 +101,7 @@ class _Asked:
 
 @dataclass(slots=True)
 class Guard:
-    """Decides the next step for each topic; give it all recorded events by `take_in` first.
+    """Decides what the guard does next for each topic; give it all recorded events by `take_in` first.
 
     Attributes:
         rules: its settings.
@@ -146,7 +146,7 @@ class Guard:
         return found | {t for t, wanted in self.record.asked.items() if wanted}
 
     def tick(self, now_ms: int, seen: Mapping[str, TopicSeen], absences: Collection[Absence]) -> list[Action]:
-        """The next step for each topic that was looked at.
+        """What to do next for each topic that was looked at: at most one change or event for each.
 
         Args:
             now_ms: milliseconds since 1970 UTC.

@@ -64,7 +64,7 @@ class Reading(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The tombstones, end markers and horizons that one Fetch has shown.
+    """Which tombstones, end markers and horizons one Fetch has shown, as offsets and times.
 
     Attributes:
         up_to: the offset below which everything was read.

@@ -61,7 +61,7 @@ class Pauses:
         self.spans: dict[int, Span] = {}
 
     def see(self, look: Paused) -> None:
-        """Update since when cleaning is paused, by a look at one broker and topic.
+        """Update since when which brokers do not clean a topic, by a look at its settings.
 
         If another topic has taken the name, the earlier times are forgotten.
         """

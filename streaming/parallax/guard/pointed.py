@@ -112,7 +112,7 @@ class PointedReads:
         return sum(self._paces.read_bytes().values())
 
     def round(self, absences: Sequence[Absence]) -> list[Reading]:
-        """Read a little of what absent replicas lack.
+        """Read some of the offsets that absent replicas lack, from the logs of the other replicas.
 
         Returns:
             For each replica that was read, all that has been read of it by now.

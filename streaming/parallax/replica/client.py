@@ -476,7 +476,7 @@ class ReplicaClient:
     def committed(
         self, broker: int, ids: Sequence[str], place: TopicPartition, *, timeout_ms: float | None = None
     ) -> dict[str, int | ReplicaError]:
-        """By group that has committed anything of a partition, the offset of the record that it reads next.
+        """By consumer group that has committed an offset of a partition, that offset: of the record it reads next.
 
         Args:
             broker: which coordinates the groups.

@@ -308,7 +308,7 @@ def _connect(address: Address, options: Options, deadline: Deadline) -> socket.s
 
 
 def wrong_protocol(failure: Exception, address: Address, options: Options, deadline: Deadline) -> WrongProtocol | None:
-    """Find out whether a connection failed because only one side, the broker or the options, speaks TLS.
+    """Find out whether a connection failed because the broker expects TLS and the settings do not, or vice versa.
 
     The broker is asked once more, the other way. That takes time that other brokers may need, so call this only when
     all have failed.

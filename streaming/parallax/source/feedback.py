@@ -1,4 +1,4 @@
-"""The files by which a job's driver reports to its sources: recorded positions, paused brokers and awaited partitions.
+"""The files by which a job's driver tells its sources positions, paused brokers, and whose progress is asked for.
 
 A replica cannot be read twice with the same outcome. So the next read begins where the tables end, and not where the
 last plan ended. The sink writes each reader's recorded position after its commit. Spark's planning process reads the

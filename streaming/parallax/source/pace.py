@@ -150,7 +150,7 @@ class Pace:
             self._meter.add(Metered(offsets=offsets))
 
     def finished(self) -> None:
-        """Count a range that has been read to its end, or has failed."""
+        """Count one reader as done: its offsets were read to their end, or reading failed."""
         if self._meter is not None:
             self._meter.add(Metered(ranges=1))
 

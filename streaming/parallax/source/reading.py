@@ -1,4 +1,4 @@
-"""What one Spark task of ``kafka-replica`` does: it reads its ranges of one broker's logs, and reports how far it came.
+"""What one Spark task of ``kafka-replica`` does: it reads offsets of one broker's logs, and says how far it came.
 
 If reading fails in the middle of a range, the range ends early. A position row says why, and the sink decides where to
 go on. Without a sink to take that row, the task fails instead.

@@ -43,7 +43,7 @@ class Shared:
 
     @classmethod
     def of(cls, uncommitted: Progress, committed: Progress) -> Self | None:
-        """What reads both isolation levels of a log by one Fetch; None if they cannot share one.
+        """Let both isolation levels of a log be read by one Fetch; None if they cannot share one.
 
         They cannot if their ranges have no offset in common, or belong to different topic ids. They cannot either if
         both begin at one offset, and know different leader epochs below it.
@@ -65,7 +65,7 @@ class Shared:
 
     @property
     def end(self) -> int:
-        """The offset before which the shared reading stops: the end of the range of read_committed."""
+        """The offset before which the shared reading stops: where read_committed is to stop."""
         return self.of_level(IsolationLevel.READ_COMMITTED).piece.span.end
 
     @property

@@ -119,7 +119,11 @@ class ByPlace:
         return table[order], np.searchsorted(place[order], np.arange(len(self._numbers) + 1)), to
 
     def of(self, place: TopicPartition) -> tuple[Array, list[str], Digests]:
-        """The sums of one partition: its ranges, their topic ids, and the digests of their rows."""
+        """The sums of one partition.
+
+        Returns:
+            The offsets that were read in one go (rows of `RANGE`), their topic ids, and the sums of their rows.
+        """
         n = self._numbers.get(place)
         if n is None:
             return self._ranges[:0], [], Digests(self._parts[:0], self._moves[:0])

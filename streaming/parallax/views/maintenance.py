@@ -1,4 +1,4 @@
-"""Upkeep of the tables: few large files instead of many small ones, old rows dropped, a short log.
+"""Upkeep of the tables: few large files instead of many small ones, old rows dropped, a short transaction log.
 
 Nothing here conflicts with the queries that append, or breaks the one that reads the tables as a stream:
 
