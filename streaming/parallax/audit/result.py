@@ -185,9 +185,9 @@ class Compared:
 
 
 def merged(before: Compared, after: Compared) -> Compared:
-    """The joint result of two rounds that compared one partition.
+    """The joint result of two comparisons of one partition, one after the other.
 
-    What the first round says of a reader stays if the second has nothing new to say of it.
+    What the first comparison says of a reader stays if the second has nothing new to say of the reader.
     """
     known = {(s.broker, s.view): s for s in before.stopped}
     stopped = []

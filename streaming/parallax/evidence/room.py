@@ -51,7 +51,7 @@ class Room:
         return high > self.end or bool(self.spans(low, high))
 
     def spans(self, low: int, high: int) -> list[Span]:
-        """The spans of room between two offsets, ascending; the two do not count."""
+        """The spans of room between two offsets, ascending; the two offsets themselves do not count."""
         at = max(0, bisect_right(self._firsts, low + 1) - 1)
         found = []
         for start, end in self.gaps[at:]:

@@ -127,7 +127,7 @@ class Together:
 
 
 def together(some: Iterable[Claim], right: int | None = None) -> Together | None:
-    """Join the claims of findings for which a replica can be copied into one claim; None if there are none.
+    """Join the claims for which a replica can be copied into one; None if there are none.
 
     Args:
         some: claims of findings.

@@ -152,7 +152,8 @@ def accuse(
     """The accusation of a frozen replica, with the transaction that freezes it; None for no accusation, or not yet.
 
     While the transaction cannot be named, but may be soon, the accusation waits. If a transaction freezes all replicas,
-    one of them is accused. Nobody is if a replica missed the transaction's end marker, for that is a suspect already.
+    one of them is accused. But if some replica missed the transaction's end marker, nobody is accused here, because
+    there is a suspect about that already.
 
     The transaction's start is taken from the replica's read_uncommitted rows where they show it. So this divergence has
     the same cause as that of the missed marker.
