@@ -334,7 +334,7 @@ class MonitorState:
             self._audits = replace(self._audits, runs=_counted(self._audits.runs, "failure"))
 
     def snapshot(self) -> Snapshot:
-        """Everything known at this moment, without partitions on which nothing was reported for ten minutes."""
+        """Everything known at this moment, without partitions of which no progress has come for ten minutes."""
         now = self._clock()
         with self._lock:
             self._forget(now)

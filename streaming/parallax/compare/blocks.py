@@ -1,11 +1,12 @@
 """Up to which offset all replicas have shown the same rows, by the sums that came with the rows. Pure.
 
-Readers are compared at *cuts*: offsets up to which the sums of all of them are known (`parallax.compare.sums`). Cuts
-are the ends of the blocks that all have passed, and the offsets at which ranges of all of them end.
+Readers are compared at *cuts*: offsets up to which the sums of all readers are known (`parallax.compare.sums`). Cuts
+are the ends of the blocks that all readers have passed. Offsets up to which all readers were read in one go are cuts
+too.
 
-A range has *agreed* up to a cut under two conditions. The sums of all replicas are equal at both isolation levels. No
-replica shows a row that is judged by itself: a listed transaction, an emptied marker, or a record shown otherwise than
-its own end marker.
+The offsets up to a cut have *agreed* under two conditions. The sums of all replicas are equal at both isolation levels.
+No replica shows a row that is judged by itself: a listed transaction, an emptied marker, or a record shown otherwise
+than its own end marker.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Agreed:
         end: the offset behind its last one.
         brokers: whose replicas.
         opens: by view, the transactions that go on at the end.
-        rows: how many rows the range replaces, of all readers together.
+        rows: how many rows need not be read, of all readers together.
     """
 
     start: int
@@ -49,7 +50,7 @@ class Recorded:
 
     Attributes:
         ranges: rows of `parallax.views.blocks.RANGE`: the offsets that were read in one go, in order.
-        topic_ids: of the ranges.
+        topic_ids: for each of ``ranges``, Kafka's id of its topic.
         digests: the sums of the rows; the column ``range`` of ``digests.parts`` is an index into ``ranges``.
     """
 

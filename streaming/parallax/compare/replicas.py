@@ -163,7 +163,7 @@ def left_behind(state: PartitionState, view: int, position: int, at: int) -> Non
 
 
 def note_replaced(state: PartitionState, offset: int, at: int) -> None:
-    """Make the offsets unknown that lie below the one from which on a replica's log was replaced.
+    """Make all offsets unknown below the offset from which on another log replaced a replica's log.
 
     Its cleaner may have removed records there because of records that were truncated. Readers never go back there.
 

@@ -85,8 +85,8 @@ def step(
         observations: rows of the views, and of progress.
         settings: grace period, and cap of the state.
         now_ms: milliseconds since 1970 UTC; only a date for what is raised or left behind, no verdict depends on it.
-        agreed: a range whose rows were compared by their sums alone (`parallax.compare.agreed`); the observations lack
-            these rows. None if there is no such range.
+        agreed: offsets whose rows were compared by their sums alone (`parallax.compare.agreed`); the observations lack
+            these rows. None if there are no such offsets.
         compacted: whether the topic is compacted, so that a record may be absent because a later one has its key. None
             takes that from the cleanup policy in the progress rows.
         from_log_start: whether readers begin at the log start (``startingOffsets=earliest``); otherwise they begin at

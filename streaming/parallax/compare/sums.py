@@ -55,7 +55,8 @@ def marks_of(state: PartitionState) -> dict[Reader, Array]:
 
     A mark holds the sums of a reader's rows below an offset.
 
-    A reader has marks if rows of it are withheld, or if it was read into the range where rows of others are.
+    A reader has marks if rows of it are withheld. It has some too if it was read up to offsets where rows of other
+    readers are withheld.
     """
     table = np.concatenate([state.sums, state.recent_sums])
     table = table[np.lexsort((table["end"], table["view"], table["slot"]))]

@@ -45,7 +45,7 @@ class Room:
         return place not in ledger.unlike and lineage.of(place) is Belongs.YES  # type: ignore[arg-type]
 
     def between(self, low: int, high: int) -> bool:
-        """Whether there is room between two offsets; the two do not count."""
+        """Whether there is room between two offsets; the two offsets themselves do not count."""
         if high - low <= 1:
             return False
         return high > self.end or bool(self.spans(low, high))

@@ -42,7 +42,10 @@ class ReplicaIndex:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def known(self, keys: Iterable[Key]) -> dict[Key, Known]:
-        """Return what is known of the keys' offsets in the log; keys of which nothing is known are left out."""
+        """Return what is known of the keys' offsets in the log.
+
+        Keys of which nothing is known are left out.
+        """
         with self._lock:
             found = {key: self._keys[key] for key in keys if key in self._keys}
             for key in found:

@@ -220,7 +220,7 @@ class ReplicaClient:
         return changes.may_repair_of(answer)
 
     def reassign(self, place: TopicPartition, replicas: Sequence[int], *, timeout_ms: float | None = None) -> None:
-        """Begin a reassignment: have some brokers, and no others, hold a partition.
+        """Begin a reassignment: have exactly the given brokers hold a partition.
 
         Args:
             place: the partition.

@@ -46,7 +46,7 @@ class Pauses:
         self._draw = SystemRandom()
 
     def failed(self, who: Hashable) -> None:
-        """Begin a pause for the one that failed.
+        """Begin a pause in which what failed (``who``) is not asked again.
 
         It is twice as long as the last one, up to the longest.
         """

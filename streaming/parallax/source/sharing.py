@@ -94,7 +94,7 @@ class Shared:
         self.apart = not self.joined
 
     def first(self, level: IsolationLevel) -> int:
-        """The first offset whose rows an isolation level takes; an offset beyond all others if it takes none."""
+        """The first offset whose rows an isolation level takes; an offset beyond every log if it takes none."""
         progress = self.of_level(level)
         return progress.position if any(progress is one for one in self.served) else _NONE
 

@@ -147,7 +147,7 @@ def _index(hi: Array, lo: Array) -> tuple[Array, Array, Array]:
 
 
 def have_key_among(hi: Array, lo: Array, other_hi: Array, other_lo: Array) -> Array:
-    """Mask of the rows whose key is among the other keys; quick where the others are few.
+    """Mask of the rows whose key is among the given other keys; quick if these are few.
 
     Args:
         hi: high halves of the rows' key hashes.

@@ -74,7 +74,9 @@ def doubted_deletions(rows: Array, members: int | Array) -> Array:
 
 
 def early_absences(pending: Array, members: int, markers: Array, *, strict_from: int) -> Array:
-    """Mask of the tombstones to judge before absent replicas have passed them: some of the others lack them.
+    """Mask of the tombstones to judge before absent replicas have passed them.
+
+    Each of these tombstones is lacked by some replica that is still read.
 
     Only tombstones that were surely committed count. A replica that still shows an older value is wrong, whatever the
     absent replicas may show. All other absences wait for the absent replicas.
