@@ -228,7 +228,7 @@ def at(marks: Array, cuts: Array) -> Array:
 def common_cuts(marks: Iterable[Array], start: int, grain: Grain) -> Array:
     """The offsets above ``start`` at which the sums of all given readers are known, ascending.
 
-    There the readers can be compared.
+    At these offsets the readers can be compared.
 
     Args:
         marks: the marks of each reader: the sums of its rows below some offsets.

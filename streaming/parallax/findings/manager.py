@@ -65,7 +65,7 @@ _NEWS_EVERY_S = 5.0
 
 
 class Asks(Protocol):
-    """What the manager needs of `Prober`; tests use another class."""
+    """What the manager needs to ask brokers about claims; `Prober` does it, and tests use another class."""
 
     @property
     def read_bytes(self) -> Mapping[int, int]:
@@ -82,7 +82,7 @@ class Asks(Protocol):
 
 
 class Store(Protocol):
-    """What the manager needs of `FindingsTable`; an audit uses another class."""
+    """What the manager needs to keep events of findings; `FindingsTable` does it, and an audit uses another class."""
 
     @property
     def skipped(self) -> int:

@@ -317,7 +317,7 @@ class Digests:
 
     @classmethod
     def none(cls) -> Digests:
-        """The sums of no rows."""
+        """The sums to begin with, before any row."""
         return cls(np.empty(0, PART), np.empty(0, MOVE))
 
     @classmethod

@@ -54,7 +54,10 @@ def fetch_committed(groups: Sequence[str], place: TopicPartition) -> Request:
 
 
 def committed_of(broker: int, place: TopicPartition, response: Any) -> dict[str, int | ReplicaError]:
-    """By consumer group that has committed anything of a partition, the offset; or why it is not known."""
+    """By consumer group, the offset that it has committed of a partition, or why that is not known.
+
+    Groups that have committed nothing of the partition are left out.
+    """
     found: dict[str, int | ReplicaError] = {}
     for group in response.groups:
         if group.error_code:

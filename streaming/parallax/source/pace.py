@@ -55,7 +55,7 @@ class Metered:
     Attributes:
         read_bytes: bytes of records in Fetch responses, as they came (compressed).
         offsets: how many offsets have been passed, by all readers together.
-        ranges: how many readers have come to the end of their range, or have failed.
+        ranges: how many times a reader has come to the end of what it was to read, or has failed.
     """
 
     read_bytes: int = 0

@@ -115,8 +115,8 @@ class Planner:
         """Decide what the next micro-batch reads.
 
         Args:
-            previous: the ranges of the micro-batch before; empty for the first. With a feedback file, it is enough to
-                give the ranges that had anything to read.
+            previous: what each reader read in the micro-batch before (its range); empty for the first. With a feedback
+                file, it is enough to give the ranges that had anything to read.
             limited: whether the ranges keep to ``maxBytesPerTrigger``.
 
         Returns:

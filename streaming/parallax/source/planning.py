@@ -120,7 +120,7 @@ def stopped(settled: Range, event: ReadEvent, detail: str) -> Range:
     """What is planned for a reader that cannot go on: nothing to read, and an event if its state was another before.
 
     Args:
-        settled: the reader's range before, with nothing to read.
+        settled: the reader's range (what it is to read) so far, with nothing to read.
         event: why it cannot go on.
         detail: the reason in words.
     """

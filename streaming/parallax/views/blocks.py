@@ -61,7 +61,7 @@ class Blocks:
 
     @classmethod
     def none(cls) -> Blocks:
-        """The sums of no rows."""
+        """The sums to begin with, before any row."""
         return cls((), (), np.empty(0, RANGE), Digests.none())
 
     @classmethod
