@@ -412,7 +412,7 @@ class Proven(Held):
         self.proofs, self._tally, self.beside = [], None, frozenset()
 
     def doubt(self) -> None:
-        """Count all members as perhaps missing in the incident's last event, so that they are recorded again.
+        """Have probes ask about all members again, because the incident's last event may not count them.
 
         Another process may have written the incident's last event, so that it may count others.
         """

@@ -125,11 +125,11 @@ class Guard:
                 self._let_go_ms = max(self._let_go_ms or 0, event.at_ms)
 
     def asked(self, alter: Alter, now_ms: int) -> None:
-        """Call it before the cluster is asked for a change of settings, so that the answer is awaited."""
+        """Call it when the cluster is asked for a change of settings, so that `tick` knows since when it waits."""
         self._asked[alter.hold_id] = _Asked(now_ms)
 
     def answered(self, alter: Alter, refusal: str = "") -> None:
-        """Call it with the cluster's answer to a change of settings; without an answer, do not call it.
+        """Call it with the cluster's answer to a change of settings; if no answer came, do not call it.
 
         Args:
             alter: the change.
