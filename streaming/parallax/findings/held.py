@@ -412,7 +412,7 @@ class Proven(Held):
         self.proofs, self._tally, self.beside = [], None, frozenset()
 
     def doubt(self) -> None:
-        """Have probes ask about all members again, because the incident's last event may not count them.
+        """Mark all members as perhaps not counted by the incident's last event (`State.UNREAD`).
 
         Another process may have written the incident's last event, so that it may count others.
         """

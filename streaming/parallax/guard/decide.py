@@ -125,7 +125,10 @@ class Guard:
                 self._let_go_ms = max(self._let_go_ms or 0, event.at_ms)
 
     def asked(self, alter: Alter, now_ms: int) -> None:
-        """Call it when the cluster is asked for a change of settings, so that `tick` knows since when it waits."""
+        """Call it when the cluster is asked for a change of settings.
+
+        Then `tick` knows since when the change is awaited.
+        """
         self._asked[alter.hold_id] = _Asked(now_ms)
 
     def answered(self, alter: Alter, refusal: str = "") -> None:
