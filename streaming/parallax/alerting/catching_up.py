@@ -33,12 +33,12 @@ class CatchingUp:
         self._done: set[TopicPartition] = set()
 
     def observe(self, replica: Replica, brokers: Collection[int] | None) -> None:
-        """Take in a report on a replica.
+        """Count a replica as watched, by a row of progress that names it, so that `look` waits for it.
 
-        If the replica is new to its partition, everything in it has still to be read.
+        If the replica is new to its partition, everything in its log has still to be read.
 
         Args:
-            replica: the replica that was reported on.
+            replica: the replica that the row of progress is about.
             brokers: ids of the brokers that hold the partition; None if that is not known.
         """
         place = TopicPartition(*replica[:2])

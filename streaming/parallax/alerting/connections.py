@@ -65,7 +65,7 @@ class BoundedProtocol(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take in a new client. If there are too many, one that has sent no request is disconnected."""
+        """Count a new client. If there are too many, one that has sent no request is disconnected."""
         super().connection_made(transport)
         if len(self.connections) > MAX_CONNECTIONS:
             others = (one for one in self.connections if one is not self)
@@ -74,7 +74,7 @@ class BoundedProtocol(H11Protocol):
         self._look_again = self.loop.call_later(LOOK_S, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Note that the client has disconnected."""
+        """Stop counting a client that has disconnected."""
         if self._look_again is not None:
             self._look_again.cancel()
         super().connection_lost(exc)

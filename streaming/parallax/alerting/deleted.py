@@ -25,7 +25,10 @@ class Deleted:
         self._told: dict[str, float] = {}
 
     def take_in(self, rows: Iterable[Mapping[str, Any]], now: float) -> None:
-        """Take in the rows of progress of one tick; a replica that answers shows that its topic exists."""
+        """Learn which topics exist from the progress of one tick.
+
+        A replica that answers shows that its topic exists.
+        """
         denied: dict[str, dict[Replica, str]] = {}
         answered = set()
         for row in rows:

@@ -32,18 +32,18 @@ class Series(StrEnum):
 
 @dataclass
 class Lasting:
-    """Remembers since when each of many partitions, or other keys, has had something to report."""
+    """Remembers since when each of many partitions, or other things that are counted, has something to report."""
 
     _since: dict[Hashable, float] = field(default_factory=dict)
     _until: dict[Hashable, float] = field(default_factory=dict)
 
     def shown(self, now: float, present: Collection[Hashable], at_once: Collection[Hashable] = ()) -> set[Hashable]:
-        """The keys to show now: those with something to report for five minutes, or shown within the last hour.
+        """What to show now: what has had something to report for five minutes, or was shown within the last hour.
 
         Args:
             now: seconds on any running clock.
             present: the keys with something to report now.
-            at_once: the keys to show without having to wait.
+            at_once: the keys to show without having to wait for five minutes.
         """
         self._since = {key: self._since.get(key, now) for key in present}
         lasting = {key for key, since in self._since.items() if now - since >= LASTING_S}

@@ -22,7 +22,9 @@ class InitialReading:
         self._topic_ids: dict[str, str] = {}
 
     def observe(self, replica: Replica, row: Mapping[str, Any]) -> bool:
-        """Take in a row of progress. The first answer of a replica says where its log ended.
+        """Learn from a row of progress where a replica's log ended at the start.
+
+        Its first answer says so, and `read` goes by that.
 
         Returns:
             Whether the row shows that the topic was created again, so that what was read before was another log.

@@ -20,7 +20,7 @@ class Lags:
         self._ends: dict[View, list[tuple[float, int]]] = {}
 
     def shown(self, view: View, end: int, position: int | None, now: float) -> None:
-        """Take in up to which offset a replica shows records now.
+        """Keep up to which offset a replica shows records now, and when, so that its lag can be computed.
 
         Args:
             view: the replica, and how it is read.
@@ -38,7 +38,7 @@ class Lags:
         self._ends[view] = ends
 
     def read(self, view: View, position: int) -> None:
-        """Take in how far a replica has been read: the next offset to read."""
+        """Lower a replica's lag: it has been read up to ``position``, the next offset to read."""
         if view in self._ends:
             self._ends[view] = [one for one in self._ends[view] if one[1] > position]
             if not self._ends[view]:

@@ -167,7 +167,7 @@ class Listing:
         """Findings that stand and are not listed."""
 
     def observe(self, standing: Sequence[Finding], now: float, ended: Iterable[Finding] = ()) -> None:
-        """Take in all findings that are not over at a moment; unacknowledged ones come first.
+        """Choose the findings to list, from all that are not over at a moment; unacknowledged ones come first.
 
         A finding that is listed stays in the list until it is over, since alerts take it for over when it leaves.
 

@@ -78,7 +78,7 @@ class Refusals:
         return {place: counted[place] for place in self._seen}
 
     def take_in(self, rows: Iterable[Mapping[str, Any]], now: float) -> list[Change]:
-        """Take in the rows of one tick, with the refusals in them.
+        """Learn from the rows of one tick which rights are missing; returns what has changed.
 
         A replica that does not answer says nothing of rights, so its last answer still counts.
 
@@ -103,7 +103,7 @@ class Refusals:
         return [*self._began(errors, now), *self._ended(now)]
 
     def refused(self, replicas: Iterable[Replica], right: MissingRight, error: str, now: float) -> list[Change]:
-        """Take in a refusal that another part of the job met: a reader, or the check at the start.
+        """Count a right as missing because a reader, or the check at the start, was refused.
 
         Args:
             replicas: the replicas that may not be read; with partition and broker `NOBODY`, a topic whose partitions

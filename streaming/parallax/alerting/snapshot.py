@@ -118,9 +118,9 @@ class Snapshot:
     """Everything that a job knows about itself at one moment; the mappings are copies.
 
     Attributes:
-        assigned: by partition, ids of the brokers that hold it by the last report, and are to be read. A partition on
-            which nothing was reported is missing.
-        preferred: by partition, the broker that comes first in its assignment, by the last report: an election of
+        assigned: by partition, ids of the brokers that hold it by the last progress, and are to be read. A partition
+            without any progress is missing.
+        preferred: by partition, the broker that comes first in its assignment, by the last progress: an election of
             preferred leaders makes it the leader if it is in sync.
         left_out_brokers: ids of brokers that hold partitions but are not to be read (``topics.brokers``).
         nothing_since: since when there has been nothing to watch, seconds since 1970 UTC. None if there is something,
@@ -193,7 +193,7 @@ class Snapshot:
         return replace(self, **rest, absences=self.absences.of(places))
 
     def holds(self, replica: Replica) -> bool:
-        """Whether a replica belongs to its partition by the last report, and is to be read."""
+        """Whether a replica belongs to its partition by the last progress, and is to be read."""
         topic, partition, broker = replica
         return broker in self.assigned.get(TopicPartition(topic, partition), (broker,))
 

@@ -25,7 +25,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A part of the start of the job.
+    """One of the things that the job does when it starts, and how far that is.
 
     Attributes:
         has_begun: whether some of it has been done. If that cannot be seen, the step counts as begun when the steps

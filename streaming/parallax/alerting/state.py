@@ -122,12 +122,12 @@ class MonitorState:
         self._hanging: tuple[Hanging, ...] = ()
 
     def update_mismatches(self, mismatches: Mapping[str, str]) -> None:
-        """Take in the addresses (``host:port``) at which another cluster answers, with that cluster's id."""
+        """Set the addresses (``host:port``) at which another cluster answers, each with that cluster's id."""
         with self._lock:
             self._mismatches = dict(mismatches)
 
     def update_hanging(self, hanging: Sequence[Hanging]) -> None:
-        """Take in which transactions hang: they are open, and nothing will end them."""
+        """Set which transactions hang, for metrics and page: they are open, and nothing will end them."""
         with self._lock:
             self._hanging = tuple(hanging)
 
@@ -152,12 +152,12 @@ class MonitorState:
         return stands
 
     def update_paused(self, paused: Paused) -> None:
-        """Take in which brokers an operator has paused."""
+        """Set which brokers an operator has paused, for metrics and page."""
         with self._lock:
             self._paused = dict(paused)
 
     def update_progress(self, rows: Sequence[Mapping[str, Any]]) -> list[Change]:
-        """Take in rows of the table ``replica_progress``; call it once their micro-batch is committed.
+        """Bring the replicas' state up to date by rows of ``replica_progress``; call it once they are committed.
 
         Returns:
             Which rights went missing, or are there again, by these rows.
@@ -190,7 +190,7 @@ class MonitorState:
             return self._refusals.take_in(rows, self._clock())
 
     def update_refusals(self, replicas: Iterable[Replica], right: MissingRight, error: str) -> list[Change]:
-        """Take in that another part of the job was refused replicas (`Refusals.refused`).
+        """Count a right as missing that another part of the job met (`Refusals.refused`).
 
         Returns:
             The rights that are newly known to be missing.
@@ -199,7 +199,7 @@ class MonitorState:
             return self._refusals.refused(replicas, right, error, self._clock())
 
     def update_positions(self, isolation: IsolationLevel, positions: Mapping[Replica, int]) -> None:
-        """Take in how far a view has been recorded: by replica, the next offset to read."""
+        """Set how far replicas have been recorded at one isolation level: by replica, the next offset to read."""
         with self._lock:
             self._has_positions |= bool(positions)
             self._is_all_compared &= not positions
@@ -209,7 +209,7 @@ class MonitorState:
                 self._touch(replica)
 
     def update_coverage(self, coverages: Iterable[Coverage]) -> None:
-        """Take in how far the comparison has come; call it once its micro-batch is committed.
+        """Set how far the comparison has come; call it once its micro-batch is committed.
 
         The offsets and positions in the coverages count only if nothing fresher comes by `update_progress` and
         `update_positions`.
@@ -227,7 +227,7 @@ class MonitorState:
                     self._cover(coverage, broker)
 
     def settle(self, settled: Callable[[Coverage], Coverage]) -> None:
-        """Remove ranges that an audit has compared from the unknown offsets of all partitions.
+        """Remove the offsets that an audit has compared from the unknown ones of all partitions.
 
         Otherwise those of an idle partition would stay, since its coverage does not come again.
 
@@ -238,7 +238,7 @@ class MonitorState:
             self._coverage = {place: settled(coverage) for place, coverage in self._coverage.items()}
 
     def update_query(self, report: QueryReport) -> None:
-        """Take in what the supervisor saw of a query."""
+        """Set what the supervisor saw of a streaming query, for metrics and page."""
         state = QueryState(
             report.up,
             report.restarts,
@@ -251,7 +251,7 @@ class MonitorState:
             self._queries[report.name] = state
 
     def update_findings(self, status: FindingsStatus) -> None:
-        """Take in what the findings manager has committed; the manager may call it for each change."""
+        """Set which findings there are, once they are committed; the manager may call it for each change."""
         with self._lock:
             self._findings = status
             if status.error is None:
@@ -260,7 +260,7 @@ class MonitorState:
                 self._listing.observe(status.standing, self._clock(), status.ended)
 
     def update_lease(self, epoch: int, renewed_at: Callable[[], float | None]) -> None:
-        """Note the state of this job's lease on the storage.
+        """Set the state of this job's lease on the storage, for metrics and page.
 
         Args:
             epoch: the lease's number.
@@ -270,12 +270,12 @@ class MonitorState:
             self._lease = epoch, renewed_at
 
     def update_storage_id(self, storage_id: str) -> None:
-        """Note the id of the job's storage (`parallax.views.binding.id_of`)."""
+        """Set the id of the job's storage (`parallax.views.binding.id_of`), which metrics and page name."""
         with self._lock:
             self._storage_id = storage_id
 
     def update_storage_full(self, is_full: bool) -> None:
-        """Note whether a disk that the job writes to is full."""
+        """Set whether a disk that the job writes to is full, for metrics and page."""
         with self._lock:
             self._storage_full = is_full
 
@@ -293,22 +293,22 @@ class MonitorState:
                 self._maintained_at = self._clock()
 
     def update_absences(self, absences: Absences) -> None:
-        """Take in which replicas are absent or late, with the bounds of the absent ones."""
+        """Set which replicas are absent or late, with the bounds of the absent ones."""
         with self._lock:
             self._absences = absences
 
     def update_audits_at(self, audits_at: Mapping[TopicPartition, float] | None) -> None:
-        """Take in when the job will audit partitions that were read or copied too late (`Snapshot.audits_at`)."""
+        """Set when the job will audit partitions that were read or copied too late (`Snapshot.audits_at`)."""
         with self._lock:
             self._audits_at = audits_at
 
     def update_guard(self, status: GuardStatus) -> None:
-        """Take in what the guard is doing."""
+        """Set what the guard is doing, for metrics and page."""
         with self._lock:
             self._guard = status
 
     def update_audit(self, report: AuditReport) -> None:
-        """Take in the result of an audit."""
+        """Count an audit and its result, for metrics and page."""
         with self._lock:
             known = self._audits
             read = dict(known.read_bytes)
@@ -321,7 +321,7 @@ class MonitorState:
             )
 
     def spot_checked(self, counts: Mapping[str, int]) -> None:
-        """Take in the results of a spot check: by result, how many records were found so."""
+        """Count the results of a spot check: by result, how many records were found so."""
         with self._lock:
             spots = dict(self._audits.spots)
             for result, count in counts.items():
@@ -334,7 +334,7 @@ class MonitorState:
             self._audits = replace(self._audits, runs=_counted(self._audits.runs, "failure"))
 
     def snapshot(self) -> Snapshot:
-        """Everything known at this moment, without partitions on which nothing was reported for ten minutes."""
+        """Everything known at this moment, without partitions of which no progress has come for ten minutes."""
         now = self._clock()
         with self._lock:
             self._forget(now)

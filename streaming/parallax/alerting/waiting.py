@@ -22,9 +22,9 @@ class Waiting:
         self._reported_at: dict[TopicPartition, float] = {}
 
     def reported(self, place: TopicPartition, now: float) -> None:
-        """Take in a report on a replica of a partition.
+        """Begin to count how long a partition waits to be compared, by a row of progress of one of its replicas.
 
-        A partition of which nothing has been compared waits since its first report.
+        A partition of which nothing has been compared waits since its first such row.
         """
         if place not in self._reported_at:
             for view in IsolationLevel:
@@ -32,7 +32,10 @@ class Waiting:
         self._reported_at[place] = now
 
     def covered(self, coverage: Coverage, now: float) -> None:
-        """Take in how far a partition has been compared."""
+        """Set at which offset a partition waits to be compared.
+
+        If that is a new offset, the wait begins now.
+        """
         self._reported_at.setdefault(coverage.place, now)
         for view, offset in zip(IsolationLevel, coverage.waits_from, strict=True):
             key = coverage.place, view
@@ -53,7 +56,7 @@ class Waiting:
         self._since = {key: (offset, now if is_held_up(key[0]) else at) for key, (offset, at) in self._since.items()}
 
     def seconds(self) -> dict[tuple[TopicPartition, IsolationLevel], float]:
-        """By partition and view, for how many seconds it had waited at its last report.
+        """By partition and view, for how many seconds it had waited when progress of it last came.
 
         Nothing reports on a deleted topic, so its partitions do not seem to wait longer and longer.
         """

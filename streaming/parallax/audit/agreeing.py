@@ -1,4 +1,4 @@
-"""Finds the ranges that an audit of the tables need not read, because all replicas showed the same.
+"""Finds the offsets that an audit of the tables need not read, because all replicas showed the same there.
 
 The views record what each reader's rows add up to, block by block. Replicas whose sums are equal showed the same. Of a
 partition whose sums cannot be read or compared, the audit reads all rows.
@@ -37,7 +37,7 @@ def recorded_blocks(storage: str) -> Views:
 
 
 def agreeing(blocks: Views, plans: Iterable[PartitionPlan]) -> dict[TopicPartition, Agreed]:
-    """By partition, the range in which the recorded sums of all replicas are equal.
+    """By partition, the offsets in which the recorded sums of all replicas' rows are equal.
 
     A partition without such a range is left out.
 

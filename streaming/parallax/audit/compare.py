@@ -79,7 +79,8 @@ class PartitionInput:
         ends: by view, the offset up to which the partition is compared.
         doubted: whether a record that one replica lacks may be lost rather than cleaned (`PartitionPlan.doubted`).
         left_out: ids of the brokers that ``topics.brokers`` leaves out of the comparison.
-        agreed: a range of offsets in which all replicas agreed. No rows come from this range, nor from below it.
+        agreed: the offsets in which all replicas agreed by their sums. No rows of these offsets come, nor any below
+            them.
     """
 
     opening: tuple[bytes, ...]

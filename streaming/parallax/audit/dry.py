@@ -143,7 +143,7 @@ def _row(share: BrokerShare) -> list[str]:
 
 
 def write(found: DryRun, output: str, to: TextIO) -> None:
-    """Write what would be read.
+    """Write to a stream what an audit would read from each broker, and how long that takes.
 
     Args:
         found: what would be read.

@@ -56,12 +56,12 @@ def broker_chunks(
     meter: str | None,
     slots: int | None,
 ) -> Any:
-    """Read replicas in some ranges of offsets; returns packed rows as a DataFrame.
+    """Read the given offsets of replicas; returns packed rows as a DataFrame (`parallax.audit.packing`).
 
     Args:
         session: the Spark session of the audit (`session_of`).
         settings: how brokers are reached.
-        ranges: what each reader reads; not empty.
+        ranges: by reader, the offsets to read; not empty.
         hash_key: 32 hexadecimal digits.
         max_bytes_per_second: limit per broker; None without one.
         meter: folder of the meter; None where tasks cannot write there.
@@ -131,7 +131,8 @@ def table_chunks(
 def progress_chunks(session: Any, storage: str, places: Iterable[TopicPartition]) -> Any:
     """Read all recorded rows of progress of some partitions; returns packed rows as a DataFrame.
 
-    Their ``at`` is 0, so that the comparison gets them before all rows of the views.
+    Rows are packed as by `parallax.audit.packing`. Their column ``at`` is 0, so that the comparison gets them before
+    all rows of the views.
 
     Args:
         session: the Spark session of the audit (`session_of`).
@@ -176,11 +177,12 @@ def openings(session: Any, places: Iterable[TopicPartition]) -> Any:
 
 
 def compared(opening: Any, chunks: Any | None, comparer: Comparer) -> Any:
-    """Compare all partitions of a round; returns a DataFrame of `RESULT_DDL`, computed once.
+    """Compare some partitions; returns a DataFrame with their results (columns: `RESULT_DDL`), computed once.
 
     Args:
-        opening: a row for each partition, whose ``at`` is `STATE`.
-        chunks: packed rows; None if there are none.
+        opening: a row for each partition with what is known before its rows; its column ``at`` is `STATE`, so that it
+            comes first.
+        chunks: packed rows (`parallax.audit.packing`); None if there are none.
         comparer: compares the chunks.
     """
     rows = opening if chunks is None else opening.union(chunks)

@@ -22,7 +22,7 @@ _NUMBERS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end
 def from_brokers(
     plans: Iterable[PartitionPlan], looks: Sequence[Look], read_at: int, *, begin: bool
 ) -> dict[TopicPartition, PartitionInput]:
-    """By partition, what a comparison of the brokers must know apart from the rows.
+    """By partition, what an audit of the brokers compares in addition to the rows that it reads.
 
     Args:
         plans: the plans of the partitions that are read.
@@ -45,16 +45,17 @@ def from_brokers(
 def from_tables(
     plans: Iterable[PartitionPlan], last_ticks: Look, read_at: int, agreed: Mapping[TopicPartition, Agreed]
 ) -> dict[TopicPartition, PartitionInput]:
-    """By partition, what a comparison of the tables must know apart from the rows.
+    """By partition, what an audit of the tables compares in addition to the recorded rows.
 
-    All replicas have been recorded up to the plans' ends, so all absences below can be judged. The last rows of
-    progress are taken in after the rows of the views, because they hold the last stable offsets.
+    All replicas have been recorded up to the plans' ends, so each absence below them can be judged. The comparison gets
+    the last rows of progress after the rows of the views, because these hold the last stable offsets.
 
     Args:
         plans: the plans of the partitions; their replicas have been recorded up to ``ends``.
         last_ticks: rows of progress of about the last minute, of any partition.
         read_at: the time at which all recorded rows count as read, ms since 1970 UTC.
-        agreed: by partition, a range in which all replicas agreed, whose rows are not read.
+        agreed: by partition, the offsets in which all replicas agreed by their sums (`parallax.compare.blocks`). Their
+            rows are not read.
     """
     rows = by_place(last_ticks)
     made = {}
@@ -90,7 +91,7 @@ def _start(one: PartitionPlan, broker: int) -> int:
 
 
 def known_before(one: PartitionPlan, at: int) -> bytes:
-    """Pack what is known of a partition before its rows come, for the comparison.
+    """Pack what an audit knows of a partition before its rows come: its replicas and its cleanup policy.
 
     It is one row of progress. It names the partition's replicas, and from which offset on the log was never compacted.
     The comparison takes it as a look at the cleanup policy from when the log ended at that offset, and needs no later

@@ -66,7 +66,10 @@ class Ended:
     compared_up_to: tuple[int, int]
 
     def covers(self, span: UnreadRange) -> bool:
-        """Whether the audit has compared the whole of an unread range, and began after the range was noticed."""
+        """Whether the audit has compared all of the offsets that were not read in time.
+
+        It must have begun after these were noticed.
+        """
         return (
             self.started_at > span.since
             and self.compared_from <= span.start
@@ -118,7 +121,7 @@ class Ledger:
             return sorted(self._ended)
 
     def settled(self, coverage: Coverage) -> Coverage:
-        """The coverage of a partition, without the unknown ranges that an audit has compared since."""
+        """The coverage of a partition, without the unknown offsets that an audit has compared since."""
         with self._lock:
             ended = self._ended.get(coverage.place)
         return coverage if ended is None else coverage.settled(ended.covers)

@@ -59,9 +59,10 @@ def unpack(topic: str, partition: int, packed: bytes) -> Observations:
 
 
 def pack_readers(batches: Iterable[Any]) -> Iterator[Any]:
-    """Pack rows of the views by reader, for ``mapInArrow``; each blob comes with its first offset.
+    """Pack rows of the views into one row of bytes for each reader, for Spark's ``mapInArrow``.
 
-    A reader's rows come in offset order. So sorting its blobs by ``at`` gives them back in that order.
+    The rows that it yields have the columns of `PACKED_AT_DDL`. The column ``at`` holds the lowest offset that is
+    packed. A reader's rows come in offset order, so sorting by ``at`` gives them back in that order.
     """
     for batch in batches:
         if not batch.num_rows:
@@ -83,7 +84,11 @@ def pack_readers(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def pack_progress(batches: Iterable[Any]) -> Iterator[Any]:
-    """Pack rows of progress by partition, for ``mapInArrow``; ``at`` is always 0."""
+    """Pack rows of progress into one row of bytes for each partition, for Spark's ``mapInArrow``.
+
+    The rows that it yields have the columns of `PACKED_AT_DDL`. Rows of progress have no offset, so their column ``at``
+    is 0.
+    """
     for batch in batches:
         made = [(one.topic, one.partition, pack(one)) for one in progress_observations(batch).each()]
         if made:

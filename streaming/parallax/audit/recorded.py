@@ -1,4 +1,4 @@
-"""Plans an audit of the tables: how far each replica was recorded, and its last report."""
+"""Plans an audit of the tables: how far each replica was recorded, and what it answered last."""
 
 from __future__ import annotations
 

@@ -97,13 +97,13 @@ class Compared:
         broken: why the recorded rows cannot be put in one order; empty if they can.
         overflow: whether more suspects were raised than one audit looks into.
         rows: how many rows were compared.
-        missing_head: how many offsets others hold below the beginning of one log, though no cleanup policy deletes
-            records, and no suspect reports it.
-        retained_unlike: how many offsets others hold below the beginning of one log of a compacted topic, whose policy
-            deletes records as well.
+        missing_head: one replica's log begins above those of the others: by how many offsets. It is counted only if the
+            cleanup policy does not delete records by age or size, and no suspect reports it.
+        retained_unlike: the same of a compacted topic whose cleanup policy also deletes records by age or size, so that
+            logs may begin at different offsets.
         undecided: how many offsets belong to transactions that are open on all replicas, and are not held by all.
-        unlike: the highest thousand offsets that some replicas hold and others do not, in a topic that is not compacted
-            now, and of which nobody knows whether it ever was.
+        unlike: offsets that some replicas hold and others do not, at most the highest thousand. The topic is not
+            compacted now. Nobody knows whether it ever was, so this may be normal.
         unread: ranges that are in the tables but were not read in time; only in an audit of the tables.
     """
 
@@ -185,9 +185,9 @@ class Compared:
 
 
 def merged(before: Compared, after: Compared) -> Compared:
-    """The joint result of two rounds that compared one partition.
+    """The joint result of two comparisons of one partition, one after the other.
 
-    What the first round says of a reader stays if the second has nothing new to say of it.
+    What the first comparison says of a reader stays if the second has nothing new to say of the reader.
     """
     known = {(s.broker, s.view): s for s in before.stopped}
     stopped = []

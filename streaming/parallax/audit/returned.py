@@ -36,7 +36,7 @@ class Returned:
         self._tries: Counter[int] = Counter()
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Take in the comparison's coverages, which say which brokers answer for each partition."""
+        """Learn from the comparison's coverages which brokers answer, so that one that is back is noticed."""
         for coverage in coverages:
             answering = tuple(broker.broker for broker in coverage.brokers if broker.reachable)
             before = self._answering.get(coverage.place, ())
@@ -53,7 +53,7 @@ class Returned:
                     self._due.pop(broker, None)
 
     def asked(self, brokers: Iterable[int], unanswered: Mapping[int, Sequence[TopicPartition]]) -> None:
-        """Note that brokers had a spot check, and which of their partitions did not answer."""
+        """Count brokers as spot-checked, except for those of their partitions that did not answer."""
         for broker in brokers:
             self._asked[broker] = self._clock()
             if places := unanswered.get(broker):

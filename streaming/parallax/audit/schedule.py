@@ -116,7 +116,7 @@ class AuditSchedule:
             self._thread.join(timeout_s)
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Take in the comparison's coverages, and queue the audits and spot checks that follow from them.
+        """Queue the audits and spot checks that the comparison's coverages call for.
 
         - A deferred range was passed: an audit of the tables follows.
         - Offsets were not read in time: an audit of the brokers follows.

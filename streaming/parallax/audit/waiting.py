@@ -38,7 +38,7 @@ class CaughtUp:
         self._deferring: set[TopicPartition] = set()
 
     def observe(self, coverages: Iterable[Coverage]) -> list[TopicPartition]:
-        """Take in the newest coverages; returns the partitions whose deferred ranges all replicas have passed."""
+        """Return the partitions whose deferred ranges all replicas have passed, by the newest coverages."""
         due = []
         for coverage in coverages:
             place = coverage.place
@@ -124,7 +124,7 @@ class AuditQueue:
         return [place for _, place in sorted(ripe)[:MAX_TOGETHER]]
 
     def begin(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Take in that an audit of some partitions begins; returns those of them that waited in this queue."""
+        """Take partitions out of the queue because their audit begins; returns those that waited in it."""
         for place, one in self._known.items():
             one.begun = one.event if place in places else UNKNOWN
         return [place for place in places if place in self._known and self._known[place].due is not None]
@@ -138,7 +138,7 @@ class AuditQueue:
         return {place: max(one.due, one.not_before) for place, one in self._known.items() if one.due is not None}
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """Take in that partitions were audited, and set when each may be audited again.
+        """Set when each of the partitions that were audited may be audited again.
 
         - A partition that had a verdict is left alone for ``rest_s``.
         - One that had none is audited again after a pause, which doubles each time up to an hour (`AGAIN_S`).
@@ -177,7 +177,7 @@ class Unread(AuditQueue):
     """Queues the audits of partitions in which some offsets were not read in time."""
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Take in the comparison's coverages, and queue the partitions where offsets were not read in time.
+        """Queue the partitions where offsets were not read in time, by the comparison's coverages.
 
         A partition is not queued while one of its replicas cannot be reached, since no audit could have a verdict.
         """
@@ -208,7 +208,7 @@ class Copied(AuditQueue):
         self._copied: dict[TopicPartition, int] = {}
 
     def observe(self, copied: Mapping[TopicPartition, int]) -> None:
-        """Take in all partitions with late copies that can be audited now; any other leaves the queue.
+        """Queue the partitions with late copies that can be audited now; any other leaves the queue.
 
         Args:
             copied: by partition, when its newest late copy was seen, in ms since 1970 UTC.
@@ -222,7 +222,7 @@ class Copied(AuditQueue):
             self._wait(place, at_ms)
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """Take in that partitions were audited; those that still have late copies wait for another audit.
+        """End the waiting of partitions that were audited; those that still have late copies wait again.
 
         Returns:
             The partitions that still exist and had no verdict.
@@ -250,7 +250,7 @@ class Doubted(AuditQueue):
             one.due = self._clock() if one.due is None else one.due
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """Take in that partitions were audited; those without a verdict wait for another audit.
+        """End the waiting of partitions that were audited; those without a verdict wait again.
 
         Returns:
             The partitions that still exist and had no verdict.

@@ -27,7 +27,7 @@ MAX_KEYS = 16
 
 
 def broker_of(state: PartitionState, slot: int) -> int:
-    """The id of the broker with a slot of the state.
+    """The id of a broker, by its *slot*.
 
     The slot is the index of the broker's row in ``state.brokers``, and the number of its bit in masks.
     """
@@ -35,11 +35,11 @@ def broker_of(state: PartitionState, slot: int) -> int:
 
 
 def named(state: PartitionState, mask: int, value: str) -> dict[str, str]:
-    """A mapping that gives each broker of a bit mask the same value.
+    """Evidence that gives the same value to each broker that a bit mask names.
 
     Args:
         state: for the brokers' ids.
-        mask: of slots.
+        mask: the brokers; the bit with the number of a broker's row in ``state.brokers`` is set for each.
         value: for every broker.
 
     Returns:

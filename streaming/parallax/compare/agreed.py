@@ -1,4 +1,4 @@
-"""Takes a range of offsets whose sums agree into a state, with the same result as taking in its rows one by one.
+"""Brings a state past offsets in which all replicas' sums are equal, as if their rows had been compared.
 
 The rows themselves are taken in instead in two cases. Rows below the range still wait to be judged. Or the state and
 the sums disagree about which transactions are open.
@@ -21,7 +21,7 @@ _REPORTED = ["over_by", "next_start"]
 
 
 def goes_on(state: PartitionState) -> Opens | None:
-    """The transactions that go on where the rows of a state end.
+    """The transactions that are open where the rows of a state end.
 
     None if these are not the same on all replicas.
     """
@@ -35,11 +35,13 @@ def goes_on(state: PartitionState) -> Opens | None:
 
 
 def fits(state: PartitionState, agreed: Agreed) -> bool:
-    """Whether a range that has agreed may replace its rows.
+    """Whether a state may pass offsets that agreed by their sums, without the rows.
 
     Args:
-        state: before the step. `goes_on` says of it what goes on where the range begins.
-        agreed: the range. All readers have come to its beginning, and nothing but rows was read behind it.
+        state: the state before these offsets. Its open transactions (`goes_on`) are those that are open where the
+            offsets begin.
+        agreed: the offsets that agreed. All readers have come to where they begin, and nothing but rows was read behind
+            that.
     """
     return _is_of_all(state, agreed) and _is_clean(state, agreed) and not _is_remembered(state, agreed)
 
@@ -83,7 +85,9 @@ def _is_remembered(state: PartitionState, agreed: Agreed) -> bool:
 
 
 def take_in(state: PartitionState, agreed: Agreed) -> None:
-    """Note in the state that all replicas have shown the same rows in a range; call it only if the range `fits`.
+    """Bring the state to where the rows of agreed offsets would bring it.
+
+    Call it only if `fits` says that this is possible.
 
     Args:
         state: written to.

@@ -1,4 +1,4 @@
-"""Lets a partition begin again whose step has failed, so that the error holds up no other partition. Pure.
+"""Lets a partition begin again if comparing it raised an error, so that no other partition is held up. Pure.
 
 Only how far the partition had been compared is kept. Everything below is unknown until an audit has compared it. If
 even the old state cannot be read, rows are not compared until every replica has reported its position again.
@@ -35,7 +35,7 @@ _LONGEST = 300
 def begin_anew(
     known: PartitionState | None, observations: Observations, now_ms: int, grace_ms: int, error: Exception
 ) -> StepResult:
-    """The new state and coverage of a partition whose step has failed.
+    """The new state and coverage of a partition whose comparison raised an error.
 
     No suspect is raised. Suspects that were raised before remain, and are not raised again.
 

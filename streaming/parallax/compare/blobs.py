@@ -1,4 +1,4 @@
-"""Many pieces of bytes in one array: the form of states while they stay packed.
+"""Many byte strings in one array: the form of states while they stay packed.
 
 It is apart from the kernels that take states in, so a process that only plans does not load those.
 """
@@ -14,7 +14,7 @@ from parallax.compare.observations import Array
 
 
 class Blobs(NamedTuple):
-    """Many pieces of bytes in one array.
+    """Many byte strings (*pieces*), such as the packed states of partitions, one after another in one array.
 
     Attributes:
         data: uint8[n].
@@ -28,13 +28,13 @@ class Blobs(NamedTuple):
 
     @classmethod
     def of(cls, pieces: Sequence[bytes]) -> Self:
-        """Make an array of pieces from Python's bytes."""
+        """Put several byte strings into one array, in their order."""
         size = np.array([len(piece) for piece in pieces], np.int64)
         return cls(np.frombuffer(b"".join(pieces), np.uint8), np.cumsum(size) - size, size)
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        """Join several arrays of pieces."""
+        """Join several of these arrays into one that has all of their byte strings, in order."""
         if len(parts) == 1:
             return parts[0]
         shifts = np.cumsum([0, *(len(part.data) for part in parts)])
@@ -42,5 +42,5 @@ class Blobs(NamedTuple):
         return cls(*(np.concatenate(one) for one in ([p.data for p in parts], start, [p.size for p in parts])))
 
     def piece(self, n: int) -> bytes:
-        """The bytes of one piece, by its index."""
+        """One of the byte strings, by its index."""
         return bytes(self.data[self.start[n] : self.start[n] + self.size[n]])

@@ -1,11 +1,12 @@
 """Up to which offset all replicas have shown the same rows, by the sums that came with the rows. Pure.
 
-Readers are compared at *cuts*: offsets up to which the sums of all of them are known (`parallax.compare.sums`). Cuts
-are the ends of the blocks that all have passed, and the offsets at which ranges of all of them end.
+Readers are compared at *cuts*: offsets up to which the sums of all readers are known (`parallax.compare.sums`). Cuts
+are the ends of the blocks that all readers have passed. Offsets up to which all readers were read in one go are cuts
+too.
 
-A range has *agreed* up to a cut under two conditions. The sums of all replicas are equal at both isolation levels. No
-replica shows a row that is judged by itself: a listed transaction, an emptied marker, or a record shown otherwise than
-its own end marker.
+The offsets up to a cut have *agreed* under two conditions. The sums of all replicas are equal at both isolation levels.
+No replica shows a row that is judged by itself: a listed transaction, an emptied marker, or a record shown otherwise
+than its own end marker.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ Opens = Mapping[int, Open]
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """A range in which all replicas have shown the same at both isolation levels.
+    """Offsets in which all replicas have shown the same rows, at both isolation levels.
 
     Attributes:
         start: its first offset.
         end: the offset behind its last one.
         brokers: whose replicas.
         opens: by view, the transactions that go on at the end.
-        rows: how many rows the range replaces, of all readers together.
+        rows: how many rows need not be read, of all readers together.
     """
 
     start: int
@@ -48,9 +49,9 @@ class Recorded:
     """What was recorded of one reader of a partition, added up.
 
     Attributes:
-        ranges: `parallax.views.blocks.RANGE`, in order.
-        topic_ids: of the ranges.
-        digests: of their rows; ``range`` of a part is the index of its range.
+        ranges: rows of `parallax.views.blocks.RANGE`: the offsets that were read in one go, in order.
+        topic_ids: for each of ``ranges``, Kafka's id of its topic.
+        digests: the sums of the rows; the column ``range`` of ``digests.parts`` is an index into ``ranges``.
     """
 
     ranges: Array
@@ -59,21 +60,26 @@ class Recorded:
 
     @property
     def is_whole(self) -> bool:
-        """Whether there are ranges, each goes on where the one before ends, and nothing is missing."""
+        """Whether the recorded offsets have no gap, and the sums of all of their rows are known."""
         starts, ends = self.ranges["start"], self.ranges["end"]
         goes_on = bool((starts[1:] == ends[:-1]).all()) and len(set(self.topic_ids)) == 1
         return goes_on and bool(self.ranges["whole"].all())
 
     def ends(self, grain: Grain) -> Array:
-        """The offset up to which each part and the ones before it are all that was recorded."""
+        """For each entry of ``digests.parts``, the offset below which it and the entries before it hold everything."""
         parts = self.digests.parts
         ends: Array = np.minimum((parts["block"] + 1) << grain.block, self.ranges["end"][parts["range"]])
         return ends
 
     def opens(self, before: Opens, end: int, grain: Grain) -> Opens | None:
-        """The transactions that go on at a cut, from those that go on where the ranges begin.
+        """The transactions that are open at an offset.
 
-        None if one of them is shown otherwise than in the part before.
+        None if the reader showed one of them as committed in one block and as aborted in the next.
+
+        Args:
+            before: the transactions that are open where the recorded offsets begin.
+            end: the offset; the sums of the rows below it are known.
+            grain: the size of the blocks of offsets by which the rows were added up.
         """
         moves = self.digests.moves
         moves = moves[moves["part"] < np.count_nonzero(self.ends(grain) <= end)]
@@ -89,15 +95,17 @@ class Recorded:
 def agreed(
     readers: Mapping[Reader, Recorded], before: Mapping[int, Opens] | None = None, grain: Grain | None = None
 ) -> Agreed | None:
-    """Compare the readers' sums up to the last cut at which they are equal.
+    """Find the highest offset below which all readers of a partition have shown the same rows, by their sums.
 
     Args:
-        readers: by broker and view, both views of each replica.
-        before: by view, the transactions that go on where all ranges begin; none without it.
-        grain: of the parts.
+        readers: by broker and view, what was recorded of one reader; both views of each replica are needed.
+        before: by view, the transactions that are open where the recorded offsets begin; None: no transaction is open
+            there.
+        grain: the size of the blocks of offsets by which the rows were added up; None: the usual size.
 
     Returns:
-        What has agreed; None where nothing has, or it is not known whether it has.
+        The offsets that agreed, and the transactions that are open behind them. None if no offset agreed, or if sums
+        are missing, so that nobody can tell.
     """
     grain = grain or Grain()
     if not readers or not all(one.is_whole for one in readers.values()):

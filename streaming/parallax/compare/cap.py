@@ -54,7 +54,7 @@ def close_ranges(state: PartitionState) -> None:
 
 
 def lose_markers(state: PartitionState, offsets: Array) -> None:
-    """Note that the state lacks some end markers between the lowest and the highest of these offsets.
+    """Record in the state that it lacks some end markers between the lowest and the highest of these offsets.
 
     Then the first marker that it holds after a record may not have ended the record's transaction.
     """
@@ -70,7 +70,10 @@ def may_lack_marker(state: PartitionState, offsets: Array) -> Array:
 
 
 def may_lack_marker_between(state: PartitionState, starts: Array, ends: Array) -> Array:
-    """Mask of the ranges in which the state may lack an end marker that a replica showed."""
+    """For each pair of offsets, whether the state may lack an end marker between them.
+
+    A replica may have shown the marker all the same.
+    """
     first, end = state.partition["unmarked"][0]
     mask: Array = (starts < end) & (first < ends)
     return mask

@@ -31,7 +31,7 @@ def at_hand(state: PartitionState) -> int:
 
 
 def follow_leader(state: PartitionState, leader: int | None, common: int) -> Array:
-    """The tombstones that are judged without the absent replicas from now on, as new `CANDIDATE` rows.
+    """The tombstones that are judged without the absent replicas from now on, as absences (new `CANDIDATE` rows).
 
     They are also marked in ``state.pending``. If no broker leads, or the leader does not answer, there are none, and
     those that were marked before wait for all replicas again.

@@ -1,8 +1,8 @@
 """``format("parallax-comparison")``: a Spark source that compares the rows appended to the tables, within its tasks.
 
-No row enters the JVM, and there is no shuffle. A task takes some buckets of partitions and reads their rows from the
-micro-batch's files with pyarrow. It compares them and writes the buckets' states as new segments
-(`parallax.compare.segments`). Spark sees one row for each bucket.
+No row enters the JVM, and there is no shuffle. Partitions are divided into *buckets*, by a hash of topic and number. A
+task takes some buckets and reads their rows from the micro-batch's files with pyarrow. It compares them and writes the
+buckets' states into new files (*segments*) (`parallax.compare.segments`). Spark sees one row for each bucket.
 
 A micro-batch takes whole commits of all three tables, in the order in which they were made. So no replica runs ahead
 of the others. It takes no more rows than asked for, so a backlog costs time and not memory.
@@ -86,7 +86,10 @@ class ComparisonSource(DataSource):
         return "parallax-comparison"
 
     def schema(self) -> str:
-        """The schema of the rows: one row for each bucket in which something was observed."""
+        """The schema of the rows, one for each bucket in which something was observed.
+
+        A bucket is a share of the partitions.
+        """
         return RESULT_DDL
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
@@ -103,7 +106,7 @@ class Work:
         files: the files to read, each with the name of its table, in the order of their commits.
         since: the mark of Spark's offset where the micro-batch begins (`parallax.compare.segments.offset_mark`).
         until: the mark of Spark's offset where it ends.
-        manifest: names the segments that hold the state at its start.
+        manifest: names the files (segments) that hold the comparison's state at its start.
         until_ms: the time of the last commit in the micro-batch (`parallax.views.order`).
         now_ms: when the micro-batch was planned, milliseconds since 1970 UTC.
     """
@@ -121,7 +124,7 @@ class Share(InputPartition):
 
     Attributes:
         work: the micro-batch.
-        buckets: numbers of the buckets whose partitions the task compares.
+        buckets: numbers of the buckets (shares of the partitions, by a hash) that the task compares.
     """
 
     def __init__(self, work: Work, buckets: frozenset[int]) -> None:
@@ -180,7 +183,7 @@ class ComparisonReader(DataSourceStreamReader):
         return [Share(work, frozenset(everything[n::count])) for n in range(count)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Compare what one Spark task is given; yields one row for each bucket."""
+        """Compare the partitions of one Spark task; yields a row for each bucket (share of the partitions)."""
         if isinstance(partition, Share):
             yield compared(self._options, partition)
 
@@ -219,7 +222,7 @@ def _state_at(store: Store, offset: Mapping[str, Any]) -> Manifest:
 
 
 def compared(options: Options, share: Share) -> Any:
-    """Read, compare and write what one Spark task is given; returns a record batch of `RESULT_DDL`.
+    """Read, compare and write what one Spark task is given; returns a record batch with the results (`RESULT_DDL`).
 
     Raises:
         OSError: a file or a state cannot be read, or a segment cannot be written.

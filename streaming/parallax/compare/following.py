@@ -34,12 +34,16 @@ class Place:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """The place from the mapping that `to_json` made."""
+        """Make the point in a table's history from what `to_json` returned.
+
+        Args:
+            document: the JSON object, as a mapping.
+        """
         return cls(document["version"], document.get("files"), document.get("mark", ""))
 
     @property
     def followed(self) -> Followed:
-        """The place in the form that the tables' upkeep needs: it keeps the files from there on."""
+        """This point for the tables' upkeep, which keeps all files that were appended after it."""
         return Followed(self.version, is_standing=self.files is not None)
 
     @property
@@ -48,7 +52,7 @@ class Place:
         return self.files == 0 or (self.files is None and self.version < 0)
 
     def to_json(self) -> dict[str, Any]:
-        """The place as a JSON object, such as ``{"version": 7, "mark": "f30c52b9a1d64e87"}``."""
+        """This point as a JSON object, such as ``{"version": 7, "mark": "f30c52b9a1d64e87"}``."""
         place = {"version": self.version, "files": self.files, "mark": self.mark or None}
         return {name: value for name, value in place.items() if value is not None}
 
@@ -59,7 +63,7 @@ class Part:
 
     Attributes:
         table: name of the table.
-        place: the place in the table's log right after these files.
+        place: the point in the table's history right after these files.
         at_ms: when they were appended, milliseconds since 1970 UTC.
         files: the data files themselves.
     """
@@ -71,15 +75,15 @@ class Part:
 
     @property
     def rows(self) -> int:
-        """The number of rows in all files of the part."""
+        """The number of rows in all of these files."""
         return sum(file.rows for file in self.files)
 
 
 class Log(Protocol):
-    """The interface to a table's log; `parallax.views.commits.TableLog` implements it."""
+    """What the comparison asks of a Delta table's transaction log; `parallax.views.commits.TableLog` answers."""
 
     def is_whole(self) -> bool:
-        """Whether the log still holds the table's first commit."""
+        """Whether the transaction log still holds the table's first commit."""
 
     def appended(self, version: int) -> Appended | None:
         """The files that the commit of a version added; None if there is no such commit yet."""
@@ -96,7 +100,7 @@ class Log(Protocol):
 
 
 class Follower:
-    """Finds what was appended to one table. It keeps what it has read of the log until `forget` is called.
+    """Finds what was appended to one table. It keeps the commits that it has read until `forget` is called.
 
     Args:
         table: name of the table.
@@ -110,7 +114,7 @@ class Follower:
         self._checked: tuple[int, str] | None = None
 
     def beginning(self) -> Place:
-        """The place where a new follower starts: before the table's first commit.
+        """The point in the table's history where a new follower starts: before the table's first commit.
 
         If old commits were removed from the log, it is the place before the first file that the table holds.
         """
@@ -120,7 +124,10 @@ class Follower:
         return Place(self._stood[0], 0, self._log.mark_of(self._stood[0]))
 
     def forget(self, place: Place) -> None:
-        """Free the memory of the commits before a place; they are not asked for again."""
+        """Free the memory of the commits before a point in the table's history.
+
+        They are not asked for again.
+        """
         if place.version in self._commits:
             self._checked = place.version, self._commits[place.version].mark
         self._commits = {version: commit for version, commit in self._commits.items() if version > place.version}
@@ -128,7 +135,9 @@ class Follower:
             self._stood = None
 
     def appended(self, place: Place) -> Iterator[Part]:
-        """Yield the parts that were appended after a place, in order; the log is read as they are asked for.
+        """Yield what was appended after a point in the table's history, in order.
+
+        The table's log is read as it is asked for.
 
         Raises:
             LogGoneError: the commits that follow the place were removed from the table's log.
@@ -144,7 +153,7 @@ class Follower:
             version += 1
 
     def between(self, start: Place, end: Place) -> Iterator[Part]:
-        """Yield the parts that were appended after the place ``start``, up to and including the place ``end``.
+        """Yield what was appended to the table after the point ``start``, up to and including the point ``end``.
 
         Raises:
             LogGoneError: see `appended`; also where the log ends before ``end``.
@@ -186,7 +195,7 @@ class Follower:
 
 
 def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
-    """Choose which parts of all tables a micro-batch reads, in the order of their time.
+    """Choose which appended files of all tables a micro-batch reads, in the order of their time.
 
     Args:
         tables: for each table its parts, in order.

@@ -52,7 +52,7 @@ class Gathered:
 
     @classmethod
     def concat(cls, parts: Iterable[Self], places: Sequence[TopicPartition]) -> Self:
-        """Join several `Gathered`, in their order.
+        """Join several of these observations into one, in their order.
 
         Args:
             parts: observations of some of the partitions.

@@ -93,7 +93,13 @@ def followed(table: Array, slot: int, before: Opens, digests: Digests, reached: 
 
 
 def behind(table: Array, cut: int, slots: set[int]) -> Array:
-    """The rows of `GOING` at or above the offset ``cut``, of the replicas in these slots."""
+    """The open transactions (rows of `GOING`) at or above the offset ``cut``, of some replicas.
+
+    Args:
+        table: `GOING`: open transactions by replica and offset.
+        cut: the offset.
+        slots: the replicas, as rows in the state's table of brokers.
+    """
     return table[(table["end"] >= cut) & np.isin(table["slot"], sorted(slots))]
 
 

@@ -1,4 +1,4 @@
-"""Steps all quiet partitions of a Spark task together, without unpacking their states one by one.
+"""Compares all quiet partitions of a Spark task together, without unpacking their states one by one.
 
 The tables of all partitions are gathered from the packed bytes into columns. The compiled step
 (`parallax.compare.quiet`) takes in what was observed of quiet partitions, and the result is packed again. The format is

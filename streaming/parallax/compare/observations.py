@@ -269,13 +269,13 @@ class Observations:
         )
 
     def cut(self, moments: Sequence[int], read_at: Array) -> Iterator[Observations]:
-        """Cut the observations into parts, in the order of time.
+        """Divide the observations at some times, in the order of time.
 
         The first part holds what was observed before the first moment, the second what was observed from it on, and so
         forth.
 
         Args:
-            moments: the times to cut at, milliseconds since 1970 UTC, ascending.
+            moments: the times at which to divide them, milliseconds since 1970 UTC, ascending.
             read_at: for each of ``rows``, when it was read, milliseconds since 1970 UTC.
         """
 

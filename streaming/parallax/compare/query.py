@@ -70,7 +70,7 @@ def _lacks_state(checkpoint: Path) -> str | None:
 
 
 def followed(storage: str) -> dict[str, Followed]:
-    """By table name, the place from which the comparison would read each table if it were started now.
+    """By table name, up to where the comparison has read the table, so that upkeep keeps what follows.
 
     That is the end of the last micro-batch that Spark knows to be done. Later ones that were planned may be run again.
 
@@ -78,7 +78,7 @@ def followed(storage: str) -> dict[str, Followed]:
         storage: ``storage.path``.
 
     Returns:
-        The places; empty if no micro-batch is done yet.
+        The points in the tables' histories; empty if no micro-batch is done yet.
 
     Raises:
         FencedError: another job has taken the storage over.
@@ -96,7 +96,9 @@ def followed(storage: str) -> dict[str, Followed]:
 
 
 def compared(session: Any, settings: Settings, checkpoint: str) -> Any:
-    """The streaming DataFrame that runs the comparison: `RESULT_DDL` rows, one for each bucket that was compared.
+    """The streaming DataFrame that runs the comparison; it yields one row for each bucket (share of the partitions).
+
+    The rows have the columns of `RESULT_DDL`.
 
     Args:
         session: the Spark session.

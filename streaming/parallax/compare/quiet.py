@@ -1,4 +1,4 @@
-"""The compiled step for partitions where nothing needs a verdict: all partitions of a Spark task in one call.
+"""Compares, in one compiled call, the partitions of a Spark task in which nothing needs a verdict.
 
 A partition is *quiet* in a micro-batch if its readers go on as before, and its replicas show plain records that agree,
 or only how far they have come. Then a step moves numbers and forgets records that all have shown. It raises no suspect
@@ -164,12 +164,12 @@ class Tables(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Settings of the quiet step that are the same for all partitions.
+    """What is the same for all partitions of one call: how many rows a state may hold, and the grace period.
 
     Attributes:
         grace_ms: see `CompareSettings`.
-        content: rows of `CONTENT` that the cap lets in.
-        pending: rows of `PENDING` that the cap lets in.
+        content: how many records the table of records that not every replica has passed (`CONTENT`) may hold.
+        pending: how many records that wait to be compared (`PENDING`) the state may hold.
         compacted: 1 or 0 if the caller says whether topics are compacted, -1 if progress says it.
     """
 

@@ -66,7 +66,8 @@ def observed(
             are skipped. None for all offsets.
 
     Yields:
-        Observations of partitions that are wanted, piece by piece. Within a partition each reader's rows are in the
+        Observations of partitions that are wanted, for some of the file's rows at a time. Within a partition each
+        reader's rows are in the
         order in which they were recorded.
 
     Raises:

@@ -23,7 +23,7 @@ def is_judged(candidates: Array) -> Array:
     """Mask of the rows whose value is judged, and that are kept only until their outcome is judged too.
 
     Args:
-        candidates: rows of `CANDIDATE`.
+        candidates: absences to be judged, rows of `CANDIDATE`.
     """
     mask: Array = candidates["flags"] & FOR_OUTCOME != 0
     return mask
@@ -39,13 +39,16 @@ def waiting(candidates: Array) -> int:
 
 
 def still(state: PartitionState) -> Array:
-    """The remembered records whose transaction has not ended yet on some replica; its end may prove one wrong."""
+    """The kept records whose transaction has not ended yet on some replica.
+
+    How it ends there may prove a replica wrong.
+    """
     rows = state.candidates[is_judged(state.candidates)]
     return rows[_within(rows, _unended(state))]
 
 
 def passed(state: PartitionState, rows: Array, members: Array) -> Array:
-    """The records to remember (`CANDIDATE`) of those that all read_committed readers have just passed.
+    """The records to keep as `CANDIDATE` rows, of those that all read_committed readers have just passed.
 
     A record that some replicas lack is remembered if the end of its transaction may still prove one of them wrong. One
     that all replicas show is remembered only if a replica has not shown an end marker that lies within its transaction.
@@ -67,7 +70,7 @@ def passed(state: PartitionState, rows: Array, members: Array) -> Array:
 
 
 def judged(state: PartitionState, before: Array, after: Array) -> Array:
-    """The records to remember (`CANDIDATE`) of the absences that a step has judged or explained.
+    """The records to keep as `CANDIDATE` rows, of the absences that have just been judged or explained.
 
     Only those are returned whose outcome has yet to be judged.
 

@@ -28,7 +28,7 @@ _LAST = np.iinfo(np.int64).max
 
 
 def register(state: PartitionState, observations: Observations) -> None:
-    """Give every broker named in the observations a slot (a row) in the state, and take over the newest replica set.
+    """Give every broker named in the observations a *slot*, a row in the state's tables; take over the replica set.
 
     A state has `MAX_BROKERS` slots. When all are taken, a new broker gets the slot of one that has left the replica
     set.
@@ -47,7 +47,7 @@ def register(state: PartitionState, observations: Observations) -> None:
 
 
 def by_replica_set(state: PartitionState, seen: Observations) -> Iterable[Observations]:
-    """Cut a micro-batch by time, where a replica has left the partition and come back within it.
+    """Divide a micro-batch by time, where a replica has left the partition and come back within it.
 
     Otherwise the step would not notice: the newest replica set is the old one, although the replica has a new log. Any
     other change of the set shows in the newest one, so then the micro-batch stays whole.
@@ -147,7 +147,7 @@ def _join(state: PartitionState, slot: int, at: int) -> None:
 
 
 def left_behind(state: PartitionState, view: int, position: int, at: int) -> None:
-    """Note that offsets were judged without a replica, which was read less far than the floor.
+    """Make offsets unknown that were judged without a replica, because it was read less far than the floor.
 
     Nothing is judged below the floor any more. So the offsets from the replica's position up to the floor become
     unknown, although it will still be read over them.
@@ -163,7 +163,7 @@ def left_behind(state: PartitionState, view: int, position: int, at: int) -> Non
 
 
 def note_replaced(state: PartitionState, offset: int, at: int) -> None:
-    """Note that a replica's log was replaced from an offset on; the offsets below become unknown.
+    """Make all offsets unknown below the offset from which on another log replaced a replica's log.
 
     Its cleaner may have removed records there because of records that were truncated. Readers never go back there.
 
@@ -177,7 +177,10 @@ def note_replaced(state: PartitionState, offset: int, at: int) -> None:
 
 
 def slots(state: PartitionState, brokers: Array) -> Array:
-    """For each broker id, its slot in the state; -1 for a broker without one."""
+    """For each broker id, its slot: the index of its row in ``state.brokers``.
+
+    It is -1 for a broker without a row.
+    """
     if not len(state.brokers):
         return np.full(len(brokers), UNKNOWN)
     order = np.argsort(state.brokers["broker"])
@@ -194,7 +197,7 @@ def members(state: PartitionState) -> int:
 
 
 def positions(state: PartitionState, view: int) -> Array:
-    """The next offset to read of each replica, indexed by slot.
+    """The next offset to read of each replica, in the order of the rows of ``state.brokers`` (the slots).
 
     It has `MAX_BROKERS` entries, and -1 where nothing was read.
     """
@@ -219,7 +222,10 @@ def furthest_position(state: PartitionState, view: int) -> int:
 
 
 def read_to(state: PartitionState) -> Array:
-    """The offset up to which each replica was read, withheld rows included: int64 by slot and view."""
+    """The offset up to which each replica was read, withheld rows included.
+
+    It is int64, by slot (row of ``state.brokers``) and view.
+    """
     reached: Array = state.brokers["position"].copy()
     for table in (state.sums, state.recent_sums):
         np.maximum.at(reached, (table["slot"], table["view"]), table["end"])
@@ -244,7 +250,7 @@ def read_at(state: PartitionState) -> int:
 
 
 def skip(state: PartitionState, view: int, start: int, end: int, at: int) -> None:
-    """Record that a range of offsets will get no verdict, without the part that has one; the floor rises to its end.
+    """Make offsets unknown, except those with a verdict; the floor (below it nothing is judged) rises to their end.
 
     Args:
         state: written to.
@@ -259,7 +265,7 @@ def skip(state: PartitionState, view: int, start: int, end: int, at: int) -> Non
 
 
 def give_up(state: PartitionState, view: int, start: int, end: int, at: int) -> None:
-    """Record that a range, and everything below it without a verdict, will get none; the floor rises to its end.
+    """Make offsets, and all below them that have no verdict, unknown; the floor rises to the end of the offsets.
 
     Args:
         state: written to.
@@ -278,7 +284,7 @@ def raise_floor(state: PartitionState, view: int, offset: int) -> None:
 
 
 def unmark(state: PartitionState, start: int, end: int) -> None:
-    """Note a range of offsets where the state may lack end markers.
+    """Record offsets between which the state may lack end markers: the first one found there may not be the first.
 
     Either nobody was shown them, or the cap kept them out.
     """
@@ -287,10 +293,9 @@ def unmark(state: PartitionState, start: int, end: int) -> None:
 
 
 def begin_readers(state: PartitionState, rows: ViewRows) -> None:
-    """Note where readers begin that start at the log end: only higher offsets are compared.
+    """If readers began at the log end, have only offsets compared that lie above where the last of them began.
 
-    Replicas have different log ends. What one shows below another's start cannot be compared. So the highest of the
-    starts counts.
+    Replicas have different log ends, and what one shows below another's start cannot be compared.
     """
     for view in VIEWS:
         for slot in np.flatnonzero(state.brokers["shown"][:, view] == UNKNOWN):
@@ -312,7 +317,7 @@ def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -
     Args:
         state: written to.
         rows: of the views, position rows included.
-        row_slots: for each row, the slot of its replica.
+        row_slots: for each row, the slot of its replica (the index of its broker in ``state.brokers``).
     """
     limit = int(state.partition["withheld"][0])
     is_position = rows.kind == POSITION
@@ -447,7 +452,7 @@ def undecided(state: PartitionState) -> Array:
 
 
 def follow_heads(state: PartitionState, rows: ViewRows, progress: ProgressRows, *, was_known: bool) -> None:
-    """Remember in the state the lowest start of a log with records, as long as nothing but compaction removes records.
+    """Keep in the state the lowest start of a log with records, as long as nothing but compaction removes records.
 
     If a log begins above that offset later, its replica has lost records (`parallax.compare.rules.log_start`).
 

@@ -1,4 +1,4 @@
-"""How a step's results get from a Spark task to the driver.
+"""How a Spark task hands the suspects and the coverages of its partitions to the driver.
 
 They are text, or, for many partitions, columns.
 """
@@ -52,7 +52,7 @@ def from_json(text: str) -> tuple[list[Suspect], Coverage]:
 
 
 def told_by(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Suspect], list[Coverage]]:
-    """The suspects and the coverages that Spark tasks report.
+    """The suspects and the coverages, from the rows that Spark tasks yield.
 
     Args:
         rows: mappings with the columns ``results`` (a list of texts that `to_json` wrote) and ``quiet`` (bytes that
@@ -94,11 +94,11 @@ def to_columns(places: Sequence[TopicPartition], quiet: Quiet, now_ms: int) -> b
 
 
 def pieces(table: Array, bounds: Array) -> Any:
-    """An Arrow array with the bytes of a table, cut into one piece for each partition.
+    """An Arrow array with the bytes of a table, divided into one byte string for each partition.
 
     Args:
         table: the rows of all partitions, one after another.
-        bounds: where each piece begins, in bytes, and where the last one ends.
+        bounds: where each byte string begins, in bytes, and where the last one ends.
     """
     data = np.ascontiguousarray(table).view(np.uint8)
     buffers: list[Any] = [None, *map(pa.py_buffer, (bounds.astype(np.int32), data))]  # type: ignore[arg-type]

@@ -70,7 +70,10 @@ def bucket_of(topic: str, partition: int, buckets: int) -> int:
 
 
 def offset_mark(offset: Mapping[str, Any]) -> str:
-    """The name under which the manifest of one of Spark's offsets is stored."""
+    """The name that one of Spark's offsets has in the checkpoint.
+
+    The list of the state's files at that offset is stored under it.
+    """
     return hashlib.sha256(json.dumps(offset, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -88,7 +91,7 @@ def _checksum(document: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The name of the segment that holds a bucket's states, and the names of the files that belong to it.
+    """The file (segment) that holds the states of a bucket, a share of the partitions; and its further files.
 
     ``files`` are the large states of this bucket. Several buckets may share a segment.
     """
@@ -99,10 +102,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The state of a comparison at one of Spark's offsets: which segments hold it.
+    """The names of the files (*segments*) that hold the comparison's state at one of Spark's offsets.
 
     Attributes:
-        buckets: how many buckets there are.
+        buckets: how many buckets there are; a bucket is a share of the partitions, by a hash of topic and number.
         segments: for each bucket the segment with its states; a bucket without one holds no partition yet.
         number: how many micro-batches have led to it. Of two manifests, the one with the lower number is older.
     """
@@ -112,22 +115,29 @@ class Manifest:
     number: int = 0
 
     def with_segments(self, new: Mapping[int, Segment]) -> Manifest:
-        """The manifest of the next micro-batch, with the new segments of the buckets that it compared."""
+        """The list of the state's files after one more micro-batch.
+
+        Args:
+            new: by bucket, the new file (segment) with the states of the partitions that the micro-batch compared. A
+                bucket that is not in it keeps its segment.
+        """
         return Manifest(self.buckets, {**self.segments, **new}, self.number + 1)
 
     def files(self) -> set[str]:
-        """The names of all files that the manifest needs."""
+        """The names of all files that hold the state."""
         return {name for segment in self.segments.values() for name in (segment.name, *segment.files)}
 
     def to_json(self) -> str:
-        """The manifest as text, with a checksum."""
+        """The list of the state's files as JSON text, with a checksum."""
         segments = {str(bucket): [segment.name, *segment.files] for bucket, segment in self.segments.items()}
         document = {"buckets": self.buckets, "segments": segments, "number": self.number}
         return _compact({**document, _CHECKSUM: _checksum(document)})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The manifest from the text that `to_json` wrote; a text of an earlier version has no checksum to check.
+        """Read the list of the state's files from the text that `to_json` wrote.
+
+        A text of an earlier version has no checksum to check.
 
         Raises:
             ValueError: the text is no manifest, or is damaged.
@@ -145,7 +155,9 @@ class Manifest:
 
 
 class States:
-    """The states of a bucket's partitions. Each is unpacked when it is asked for; unchanged ones stay packed.
+    """The states of the partitions of one bucket (share of all partitions); each is unpacked when asked for.
+
+    Unchanged states stay packed.
 
     Args:
         files: the file system in which large states have files of their own.
@@ -208,7 +220,7 @@ class States:
         }
 
     def packed(self, places: Sequence[TopicPartition]) -> tuple[Blobs, Blobs, Array]:
-        """The packed states of many partitions, for the step that takes them together.
+        """The packed states of many partitions, to compare those that are quiet together.
 
         Returns:
             The heads, the unmatched tables, and a mask of the partitions whose unmatched tables are here. Those of the
@@ -241,7 +253,7 @@ class States:
         self._together.append(pa.Table.from_arrays(columns, schema=_SEGMENT))
 
     def rows(self) -> pa.Table:
-        """All states of the bucket as a table, to be written into a segment."""
+        """All states of the bucket (share of the partitions) as a table, to be written into a file."""
         stays = self._stays.copy()
         stays[[self._at[place] for place in self._changed if place in self._at]] = False
         changed = pa.Table.from_pylist([dict(row) for row in self._changed.values()], _SEGMENT)
@@ -276,7 +288,9 @@ def _blobs(column: Any, at: Array) -> Blobs:
 
 
 class Store:
-    """The segments and manifests of a comparison, in its checkpoint.
+    """Reads and writes the files of a comparison's state, in its checkpoint: segments and manifests.
+
+    *Segments* hold the states of partitions. A *manifest* names the segments of one of Spark's offsets.
 
     Several processes may use it, but only one may write manifests.
 
@@ -290,7 +304,7 @@ class Store:
         self._order: list[str] = []
 
     def prepare(self) -> None:
-        """Make the folder, and remove files that no manifest names. Call it only while no task runs.
+        """Make the folder, and remove files that belong to no state. Call it only while no task runs.
 
         Raises:
             OSError: the folder cannot be made, or a file cannot be removed.
@@ -316,7 +330,7 @@ class Store:
                 self._files.delete_file(file.base_name)
 
     def manifest(self, mark: str) -> Manifest:
-        """Read the manifest of one of Spark's offsets.
+        """Read which files hold the state at one of Spark's offsets.
 
         Raises:
             StateGoneError: there is no such manifest.
@@ -328,7 +342,7 @@ class Store:
             raise StateGoneError("the comparison's state is not there; it is rebuilt from the tables") from error
 
     def newest(self) -> tuple[Manifest, float] | None:
-        """Read the manifest that was written last, even while a comparison runs.
+        """Read which files hold the newest state, even while a comparison runs.
 
         Returns:
             The manifest, and when it was written, seconds since 1970 UTC; None where there is none.
@@ -344,7 +358,7 @@ class Store:
         return max(known, key=lambda one: (one[0].number, one[1]), default=None)
 
     def commit(self, mark: str, manifest: Manifest) -> None:
-        """Write the manifest of one of Spark's offsets, then remove files that only older manifests name.
+        """Record which files hold the state at one of Spark's offsets, then remove those of older states only.
 
         Raises:
             OSError: the manifest cannot be written.
@@ -373,7 +387,9 @@ class Store:
                     self._files.delete_file(name)
 
     def load(self, segments: Mapping[int, Segment | None]) -> dict[int, States]:
-        """Read the states of some buckets, by bucket; a segment that several buckets share is read once.
+        """Read the states of some buckets (shares of the partitions), by bucket.
+
+        A file that several buckets share is read once.
 
         Raises:
             OSError: a segment cannot be read.
@@ -391,7 +407,7 @@ class Store:
         return found
 
     def save(self, buckets: Sequence[States]) -> dict[int, Segment]:
-        """Write the states of some buckets as one new segment; returns that segment for each bucket.
+        """Write the states of some buckets (shares of the partitions) into one new file; returns it for each bucket.
 
         Raises:
             OSError: the segment cannot be written.

@@ -1,4 +1,4 @@
-"""What the comparison of one partition keeps between two micro-batches: packed arrays, in two pieces of bytes.
+"""What the comparison of one partition keeps between two micro-batches: packed arrays, in two byte strings.
 
 It holds nothing that every replica has shown, or has passed with a good reason not to show.
 """

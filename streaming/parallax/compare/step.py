@@ -1,4 +1,4 @@
-"""One step of the comparison. In: a partition's state and a micro-batch. Out: state, suspects and coverage.
+"""Compares one micro-batch of a partition. In: its state and the rows. Out: new state, suspects and coverage.
 
 A pure function: no clock, no Spark, no input or output. docs/contribute/theory.md says why its verdicts are right.
 """
@@ -47,7 +47,7 @@ from parallax.model import UNKNOWN, UnknownReason
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The result of one step of the comparison.
+    """What the comparison of one partition and one micro-batch gives: the new state, suspects and coverage.
 
     Attributes:
         state: the partition's state, for the next step.
@@ -85,8 +85,8 @@ def step(
         observations: rows of the views, and of progress.
         settings: grace period, and cap of the state.
         now_ms: milliseconds since 1970 UTC; only a date for what is raised or left behind, no verdict depends on it.
-        agreed: a range whose rows were compared by their sums alone (`parallax.compare.agreed`); the observations lack
-            these rows. None if there is no such range.
+        agreed: offsets whose rows were compared by their sums alone (`parallax.compare.agreed`); the observations lack
+            these rows. None if there are no such offsets.
         compacted: whether the topic is compacted, so that a record may be absent because a later one has its key. None
             takes that from the cleanup policy in the progress rows.
         from_log_start: whether readers begin at the log start (``startingOffsets=earliest``); otherwise they begin at

@@ -33,7 +33,9 @@ _COUNTS = ("rows", "transactional", "odd", "low", "high", "shape")
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """How close marks lie to each other, as powers of two. Only tests of short histories change the defaults.
+    """At which offsets the sums of a reader's rows are kept (*marks*), as powers of two.
+
+    Only tests of short histories change the defaults.
 
     Attributes:
         block: where all readers have passed, there is a mark every ``2**block`` offsets.
@@ -51,7 +53,10 @@ class Grain:
 def marks_of(state: PartitionState) -> dict[Reader, Array]:
     """The marks of each reader, in offset order.
 
-    A reader has marks if rows of it are withheld, or if it was read into the range where rows of others are.
+    A mark holds the sums of a reader's rows below an offset.
+
+    A reader has marks if rows of it are withheld. It has some too if it was read up to offsets where rows of other
+    readers are withheld.
     """
     table = np.concatenate([state.sums, state.recent_sums])
     table = table[np.lexsort((table["end"], table["view"], table["slot"]))]
@@ -69,6 +74,8 @@ def marks_of(state: PartitionState) -> dict[Reader, Array]:
 def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) -> None:
     """Put the marks of all readers back into the state.
 
+    A mark holds the sums of a reader's rows below an offset.
+
     Marks at the end of a block go into a table of their own (``state.sums``), because they no longer change. All others
     go into ``state.recent_sums``.
     """
@@ -81,7 +88,7 @@ def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) ->
 
 
 def digested(rows: ViewRows, grain: Grain) -> Digests:
-    """Sums of one reader's rows by block, in the form of `parallax.replica.digests`.
+    """Sums of one reader's rows by block of offsets, in the form of `parallax.replica.digests`.
 
     Args:
         rows: in offset order, without position rows.
@@ -92,7 +99,7 @@ def digested(rows: ViewRows, grain: Grain) -> Digests:
 
 
 def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reached: int, grain: Grain) -> Array:
-    """The marks of a reader after it has shown more rows.
+    """The marks of a reader (the sums of its rows below some offsets), after it has shown more rows.
 
     Args:
         marks: the reader's marks so far.
@@ -100,7 +107,7 @@ def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reache
         rows: its rows behind the last mark, in offset order, without position rows.
         digests: the sums of these rows (`digested`).
         reached: the offset up to which the reader was read.
-        grain: how close marks lie.
+        grain: at which offsets marks (sums of the rows below an offset) are kept.
     """
     last = marks[-1:] if len(marks) else np.zeros(1, SUM)
     found = _summed(_parts(rows, digests), last)
@@ -115,12 +122,15 @@ def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reache
 
 
 def recorded(parts: Array, ends: Array, ranges: Array) -> Array:
-    """The marks of a reader by the parts that were recorded with its rows; ``slot`` and ``view`` are not set.
+    """The marks of a reader (the sums of its rows below some offsets), by the sums recorded with the rows.
+
+    The columns ``slot`` and ``view`` are not set.
 
     Args:
-        parts: `parallax.replica.digests.PART`, in order.
-        ends: up to where each of them is known.
-        ranges: `parallax.views.blocks.RANGE` of the parts.
+        parts: rows of `parallax.replica.digests.PART`: the sums of the rows of one block of offsets each, in order.
+        ends: for each of ``parts``, the offset below which it and those before it hold everything.
+        ranges: rows of `parallax.views.blocks.RANGE`: the offsets that were read in one go; ``parts`` name them by
+            index.
     """
     made = np.concatenate([_of_parts(parts), np.zeros(len(ranges), SUM)])
     made["end"] = np.concatenate([ends, ranges["end"]])
@@ -128,7 +138,7 @@ def recorded(parts: Array, ends: Array, ranges: Array) -> Array:
 
 
 def totals(rows: ViewRows) -> Array:
-    """The sums of one reader's rows, as one row of `SUM`; the rows are in offset order."""
+    """The sums of one reader's rows, all together (one row of `SUM`); the rows are in offset order."""
     return _summed(np.concatenate([np.zeros(1, SUM), _parts(rows, digested(rows, Grain()))]), np.zeros(1, SUM))[-1:]
 
 
@@ -175,7 +185,10 @@ def _digester(bits: int) -> Digester:
 
 
 def thinned(marks: Mapping[Reader, Array], grain: Grain) -> dict[Reader, Array]:
-    """Fewer marks of each reader: one for each block, below the offset that all readers have passed."""
+    """Fewer marks of each reader: one for each block that all readers have passed.
+
+    A mark holds the sums of a reader's rows below an offset.
+    """
     if not marks:
         return {}
     passed = min(int(its["end"][-1]) for its in marks.values())
@@ -215,12 +228,12 @@ def at(marks: Array, cuts: Array) -> Array:
 def common_cuts(marks: Iterable[Array], start: int, grain: Grain) -> Array:
     """The offsets above ``start`` at which the sums of all given readers are known, ascending.
 
-    There the readers can be compared.
+    At these offsets the readers can be compared.
 
     Args:
-        marks: of each reader.
+        marks: the marks of each reader: the sums of its rows below some offsets.
         start: only higher offsets are returned.
-        grain: how close marks lie.
+        grain: at which offsets marks (sums of the rows below an offset) are kept.
     """
     several = list(marks)
     lowest = min(int(its["end"][-1]) for its in several)
@@ -236,8 +249,8 @@ def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
     """For each offset, whether all readers of a view have shown the same rows below it, in both views.
 
     Args:
-        marks: the marks of each reader.
-        cuts: offsets that are `common_cuts`.
+        marks: the marks of each reader: the sums of its rows below some offsets.
+        cuts: offsets at which the sums of all readers are known (`common_cuts`).
     """
     mask = np.ones(len(cuts), np.bool_)
     for view in VIEWS:
@@ -249,9 +262,9 @@ def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
 
 
 def agreeing(marks: Mapping[Reader, Array], start: int, grain: Grain) -> Array:
-    """The cuts up to which all readers have shown the same rows.
+    """The offsets below which all readers have shown the same rows, of those where all sums are known.
 
-    Those are left out up to which one has shown a row that is judged by itself.
+    Offsets above a row that is judged by itself, such as a listed transaction, are left out.
     """
     cuts = common_cuts(marks.values(), start, grain)
     return cuts[same(marks, cuts) & (counted(marks, "odd", cuts) == 0)]
@@ -261,8 +274,8 @@ def is_one_shape(marks: Mapping[Reader, Array], cuts: Array) -> Array:
     """For each offset, whether the two readers of every replica have shown the same transactions below it.
 
     Args:
-        marks: the marks of each reader.
-        cuts: offsets that are `common_cuts`.
+        marks: the marks of each reader: the sums of its rows below some offsets.
+        cuts: offsets at which the sums of all readers are known (`common_cuts`).
     """
     mask = np.ones(len(cuts), np.bool_)
     for (slot, view), its in marks.items():
@@ -288,7 +301,7 @@ def counted(marks: Mapping[Reader, Array], name: str, cuts: Array) -> Array:
     """For each offset, one sum over the withheld rows of all readers together, such as how many rows lie below it.
 
     Args:
-        marks: the marks of each reader.
+        marks: the marks of each reader: the sums of its rows below some offsets.
         name: the column of `SUM` to add up.
         cuts: the offsets.
     """
@@ -299,7 +312,7 @@ def counted(marks: Mapping[Reader, Array], name: str, cuts: Array) -> Array:
 
 
 def behind(marks: Mapping[Reader, Array], cut: int) -> dict[Reader, Array]:
-    """The marks of the rows at or above the offset ``cut``: the sums without the rows below it.
+    """The sums of each reader's rows at or above the offset ``cut``, without the rows below it.
 
     Readers that were read no further than ``cut`` are left out.
     """

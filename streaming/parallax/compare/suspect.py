@@ -169,7 +169,7 @@ class UnreadRange:
 
     @property
     def count(self) -> int:
-        """How many offsets of the range count as unknown for its reason; offsets counted as ``unjudged`` do not."""
+        """How many of these offsets count as unknown for the reason; offsets counted as ``unjudged`` do not."""
         return self.end - self.start - self.unjudged
 
 
@@ -248,7 +248,7 @@ class Coverage:
         return self.unknown.get(reason, (0, 0))
 
     def settled(self, ended: Callable[[UnreadRange], bool]) -> Coverage:
-        """The coverage without the unread ranges that an audit has settled.
+        """The coverage without the offsets that were not read in time, where an audit has compared them since.
 
         Args:
             ended: says of a range whether an audit has settled it.

@@ -1,4 +1,4 @@
-"""Compares the buckets of a Spark task: all quiet partitions together, the others one after the other.
+"""Compares the partitions of a Spark task: all quiet ones together, the others one after the other.
 
 Knows the buckets' states and what was observed, neither Spark nor the tables.
 """
@@ -39,7 +39,7 @@ class Seen:
 
     @property
     def touched(self) -> list[int]:
-        """The buckets in which something was observed."""
+        """The numbers of the buckets (shares of the partitions) in which something was observed."""
         return sorted({*self.buckets, *self.many})
 
 
@@ -59,11 +59,11 @@ class Gathering:
         self._parts: list[Gathered] = []
 
     def wants(self, topic: str, partition: int) -> bool:
-        """Whether a partition belongs to the task's buckets, so that its rows are to be read."""
+        """Whether the Spark task compares a partition, so that the partition's rows are to be read."""
         return self._bucket(topic, partition) in self._wanted
 
     def take(self, part: Gathered) -> None:
-        """Add a piece of a file. Call it in the order in which the pieces were recorded."""
+        """Add the rows of a part of a data file. Call it in the order in which the rows were recorded."""
         self._parts.append(part)
 
     def seen(self) -> Seen:
@@ -94,7 +94,7 @@ class Gathering:
 
 @dataclass(slots=True)
 class Told:
-    """What a Spark task reports to the driver.
+    """What a Spark task hands to the driver: suspects and coverages.
 
     Attributes:
         results: by bucket, a text for each partition that was compared by itself (`parallax.compare.results.to_json`).
@@ -117,10 +117,10 @@ def step_buckets(
     *,
     from_log_start: bool,
 ) -> Told:
-    """Compare what a micro-batch showed of the partitions of some buckets; the new states are put into ``before``.
+    """Compare what a micro-batch showed of a Spark task's partitions; the new states are put into ``before``.
 
     Args:
-        before: the states of the buckets in which something was observed; written to.
+        before: by bucket (a share of the partitions), the states where something was observed; written to.
         seen: what was observed.
         settings: grace period, and cap of the state.
         now_ms: milliseconds since 1970 UTC.

@@ -141,16 +141,18 @@ class _Tick:
 def take_in(
     state: PartitionState, rows: ViewRows, row_slots: Array, progress: ProgressRows, *, from_log_start: bool
 ) -> None:
-    """Note in the state the offsets that replicas were read past too late.
+    """Make unknown the offsets that were read so late that something there may have been cleaned unread.
 
-    It follows how far each replica was read, and when. Call it before `parallax.compare.replicas.take_in_positions`.
+    It compares when each replica was read with when its offsets were written. The state keeps the unknown offsets, and
+    its coverage reports them. Call it before `parallax.compare.replicas.take_in_positions`.
 
     Args:
         state: written to.
         rows: of the views.
-        row_slots: for each row, the slot of its replica; -1 for none.
+        row_slots: for each row, the slot of its replica (the index of its broker in ``state.brokers``); -1 for none.
         progress: rows of progress.
-        from_log_start: whether readers begin at the log start. If not, offsets below where they begin are not noted.
+        from_log_start: whether readers begin at the log start. If not, offsets below where they begin do not become
+            unknown.
     """
     events: list[tuple[int, _Tick | _Position]] = [*_ticks(state, progress), *_positions(rows, row_slots)]
     if not events:
@@ -372,7 +374,9 @@ def _shows_all(rows: ViewRows, at: int, start: int, end: int) -> bool:
 
 
 def add(state: PartitionState, view: int, start: int, end: int, reason: UnknownReason, since: int) -> None:
-    """Note a range of offsets without verdict in the state; overlapping ranges of the same reason become one.
+    """Make offsets unknown for a reason; the state's coverage reports them as one range of offsets.
+
+    Ranges of the same reason that overlap become one.
 
     Args:
         state: written to.
@@ -398,7 +402,7 @@ def add(state: PartitionState, view: int, start: int, end: int, reason: UnknownR
 
 
 def add_offsets(state: PartitionState, view: int, offsets: Array, reason: UnknownReason, since: int) -> None:
-    """Note one range without verdict, from the lowest to the highest of the given offsets (`add`)."""
+    """Make all offsets from the lowest to the highest of the given ones unknown for a reason (`add`)."""
     if len(offsets):
         add(state, view, int(offsets.min()), int(offsets.max()) + 1, reason, since)
 

@@ -32,9 +32,9 @@ class Limits:
 
     Attributes:
         worth: rows are withheld once this many bytes of a state wait for a replica that does not move.
-        few: if no more rows than this are left, they are taken up in one piece once all replicas have passed the first.
+        few: if no more rows than this are left, all are compared in one step once all replicas have passed the first.
         at_a_time: about how many rows are read from the views for one step.
-        grain: how close the marks of the sums lie.
+        grain: at which offsets the sums of rows are kept.
     """
 
     worth: int = 1 << 19
@@ -46,7 +46,7 @@ class Limits:
 def begun(
     before: PartitionState, after: PartitionState, settings: CompareSettings, until: int, limits: Limits
 ) -> PartitionState:
-    """The state after a step, which from now on withholds rows if many wait for a replica that does not move.
+    """A compared state, which from now on withholds rows if many wait for a replica that does not move.
 
     They are withheld from the first offset that nobody has shown.
 

@@ -127,9 +127,9 @@ class Ledger:
         self.head = offset - 1 if self.head is None else min(self.head, offset - 1)
 
     def look(self, look: Look, *, leads: bool) -> None:
-        """Take in all evidence that a look at one replica gives.
+        """Add all evidence that a look at one replica gives.
 
-        From a look at a part, only the facts and the log start are taken.
+        If the look asked for only a part of the log, only its facts and its log start are added.
 
         Args:
             look: the look.
@@ -283,7 +283,10 @@ class Ledger:
         return Ended(ended.end, min(below).offset + 1, min(below).epoch) if below else None
 
     def ends_behind(self, broker: int, producer: int, offset: int) -> list[Place]:
-        """The places, above an offset, of a producer's end markers that a broker's present log has shown."""
+        """The places of the end markers of one producer that lie above an offset.
+
+        Only end markers that the broker has shown in its present log are returned.
+        """
         return [
             place
             for place, holders in self.holders.items()

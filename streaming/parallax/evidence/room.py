@@ -45,13 +45,13 @@ class Room:
         return place not in ledger.unlike and lineage.of(place) is Belongs.YES  # type: ignore[arg-type]
 
     def between(self, low: int, high: int) -> bool:
-        """Whether there is room between two offsets; the two do not count."""
+        """Whether there is room between two offsets; the two offsets themselves do not count."""
         if high - low <= 1:
             return False
         return high > self.end or bool(self.spans(low, high))
 
     def spans(self, low: int, high: int) -> list[Span]:
-        """The spans of room between two offsets, ascending; the two do not count."""
+        """The spans of room between two offsets, ascending; the two offsets themselves do not count."""
         at = max(0, bisect_right(self._firsts, low + 1) - 1)
         found = []
         for start, end in self.gaps[at:]:

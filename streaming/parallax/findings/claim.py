@@ -417,7 +417,9 @@ class Claim:
         return replace(self, broker=broker)
 
     def of_another(self, broker: int, at_ms: int, *, has_healed: bool) -> Claim:
-        """Return a suspect that accuses another replica of the same, when a finding is over for its own accused.
+        """Return a suspect that accuses another replica of the same as this claim accuses its own.
+
+        It is for a finding that is over for its own accused.
 
         Args:
             broker: the other replica.

@@ -60,7 +60,7 @@ def remembered(claim: Claim, answers: Answers) -> Shown:
 
 
 def about_the_rest(claims: Sequence[Claim], accused: Mapping[str, ReplicaAnswer]) -> dict[str, Transaction]:
-    """Return by suspect id the transactions about whose other records a probe must ask.
+    """Return, by suspect id, the claims' transactions of which a probe must read other records as well.
 
     The accused's answer about the claim's own record is enough while the accused holds that record. It is also enough
     while the accused holds the transaction open, because all records of a transaction have one outcome. It is not

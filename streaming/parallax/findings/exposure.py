@@ -1,4 +1,4 @@
-"""When a wrong replica led a partition, and which consumer groups have come past what is wrong there. Pure.
+"""When a wrong replica led a partition, and which consumer groups have read past what is wrong there. Pure.
 
 A committed offset says how far a group has come, not when, and not from which broker it read. A group that has not come
 to the offsets that are wrong has not read them. One that has may have read them from a wrong leader. A group cannot
@@ -121,7 +121,7 @@ class Came(StrEnum):
 
 
 def came(committed: int, span: Span, wrong: Collection[Reign]) -> Came:
-    """Say how far a group has come.
+    """Say how far a consumer group has read, compared with the offsets that are wrong.
 
     Args:
         committed: the offset of the next record that it will read.
@@ -136,11 +136,13 @@ def came(committed: int, span: Span, wrong: Collection[Reign]) -> Came:
 
 
 def led_in_words(finding: Finding, found: Collection[Reign]) -> list[str]:
-    """When replicas led that show what a finding is about, and which offsets consumers read there; in sentences.
+    """Sentences that say when wrong replicas of a finding led, and which offsets consumers got from them.
+
+    It is empty if nothing on record says who led.
 
     Args:
         finding: its last event.
-        found: when which broker led, by what is on record around the finding.
+        found: which broker led when, by the recorded progress around the time of the finding.
     """
     if not found:
         return []

@@ -1,4 +1,4 @@
-"""The events that `parallax.findings.lifecycle` takes in, and the actions that it returns."""
+"""The events that are handed to `parallax.findings.lifecycle`, and the actions that it returns."""
 
 from __future__ import annotations
 

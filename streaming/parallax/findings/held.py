@@ -356,7 +356,7 @@ class Proven(Held):
 
     @property
     def reported(self) -> int:
-        """How many members the incident's last event counts as wrong."""
+        """How many members are counted as wrong in the incident's last event on record."""
         return 0 if self.event is None else tally_of(self.event).count
 
     @property
@@ -412,7 +412,7 @@ class Proven(Held):
         self.proofs, self._tally, self.beside = [], None, frozenset()
 
     def doubt(self) -> None:
-        """Note of all members that the incident's last event may not count them.
+        """Mark all members as perhaps not counted by the incident's last event (`State.UNREAD`).
 
         Another process may have written the incident's last event, so that it may count others.
         """
@@ -522,7 +522,7 @@ class Proven(Held):
         return replace(named, spread=state == State.SPREAD, confirmed_at_ms=decided)
 
     def leave(self, at: Array) -> None:
-        """Drop the members in these rows, because another finding or incident reports them from now on."""
+        """Drop the members in the given rows, because another finding or incident reports them from now on."""
         left = int(np.isin(self.members.rows["state"][at], np.array(OPEN, np.uint8)).sum())
         if left and self.stands:
             self.ended[str(Resolution.EXPLAINED)] += left

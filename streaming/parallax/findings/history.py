@@ -46,7 +46,7 @@ _RESTARTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
-    """A range of a replica's log that a view has read without a gap.
+    """The offsets of a replica's log that a view has read without a gap.
 
     Attributes:
         start: the first offset.
@@ -71,7 +71,7 @@ class KeyHistory:
     offsets: Mapping[tuple[int, Key], Sequence[int]] = field(default_factory=dict)
 
     def of(self, broker: int, key: Key) -> Known:
-        """Return at which offsets a key lies in a replica's log, and the range that was read."""
+        """Return at which offsets a key lies in a replica's log, and which offsets were read."""
         log = self.logs.get(broker)
         if log is None:
             return Known()
@@ -182,7 +182,7 @@ def _in_order(positions: Any) -> Iterable[tuple[int, int, str]]:
 
 
 def read_logs(positions: Iterable[tuple[int, int, str]]) -> dict[int, ReadLog]:
-    """Return the range of each replica's log that a view has read without a gap, by broker id.
+    """Return by broker id which offsets of its replica's log a view has read without a gap.
 
     The range begins at the first position row that is left: retention drops whole dates, rows and positions together.
     It begins again after an event that restarts the reading.

@@ -337,7 +337,7 @@ def _ended(tally: Tally) -> Mapping[str, int]:
 
 
 def counted(group: Group, members: Members) -> Tally:
-    """Return what a group's incident can say of its members in numbers.
+    """Count the members of a group, as its incident reports them: how many, at which offsets, how ended.
 
     It counts those that are wrong. It also says how many were over when they were found, or are partly explained.
     """

@@ -274,7 +274,7 @@ class Incidents:
                 proven.is_restored = proven.group.is_of_transactions
 
     def not_committed(self, now: float) -> None:
-        """Note that the events from `reports` are not in the table. They are made again later."""
+        """Have the events that `reports` returned made again later, because they are not in the table."""
         for proven in self._proven.values():
             if proven.writing:
                 proven.writing, proven.retry_at = False, now + self._retry_s

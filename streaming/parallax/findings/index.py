@@ -42,7 +42,10 @@ class ReplicaIndex:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def known(self, keys: Iterable[Key]) -> dict[Key, Known]:
-        """Return what is known of the keys' offsets in the log; a key that is unknown is missing."""
+        """Return what is known of the keys' offsets in the log.
+
+        Keys of which nothing is known are left out.
+        """
         with self._lock:
             found = {key: self._keys[key] for key in keys if key in self._keys}
             for key in found:
@@ -68,7 +71,7 @@ class ReplicaIndex:
                 self.read_to, self.epoch = read_to, epoch
 
     def weigh(self, size: int, offsets: int) -> None:
-        """Remember how many bytes a read of the log took, to estimate what later reads cost.
+        """Keep how many bytes a read of the log took, to estimate what later reads cost.
 
         Args:
             size: bytes that were read.
@@ -103,10 +106,10 @@ class Indexes:
 
 
 def learnt(scan: KeyScan, keys: Collection[Key], start: int, end: int) -> dict[Key, Known]:
-    """Return by key where it is in a log, from a scan of the offsets from ``start`` to below ``end``.
+    """Return by key where its records are in a log that was read from ``start`` to below ``end``.
 
     Args:
-        scan: what was found.
+        scan: what was found of the keys in these offsets.
         keys: the keys that were looked for.
         start: the first offset that was read.
         end: the offset after the last one that was read.

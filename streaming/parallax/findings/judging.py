@@ -124,7 +124,7 @@ class Judging:
         self._repaired = repaired
 
     def member(self, page: Page, at: int, answers: Answers, before: Sequence[Finding], when: datetime) -> Outcome:
-        """Return what a probe has shown of one member of a group.
+        """Return what a probe has shown of one of many claims that it asked about together (a page).
 
         Args:
             page: the members that the probe asked about together.

@@ -76,13 +76,13 @@ class Silence:
             return now - since
 
     def heard(self, broker: int) -> None:
-        """Note that a broker has answered: it no longer counts as silent."""
+        """Count a broker as answering again, because it has answered."""
         with self._lock:
             self._since.pop(broker, None)
             self._until.pop(broker, None)
 
     def timed_out(self, broker: int) -> None:
-        """Note that a broker has not answered in time: it counts as silent for a while."""
+        """Count a broker as silent for a while, because it has not answered in time."""
         with self._lock:
             now = self._clock()
             self._since.setdefault(broker, now)

@@ -1,4 +1,4 @@
-"""A scan of one replica's log for the records of some keys; keys can join while it runs. No IO.
+"""A scan reads one replica's log to find the records of some keys; keys can join while it runs. No IO.
 
 A key joins at the scan's present position. At the end of the log the scan begins again at the start. When it reaches
 the offset where a key has joined, it has looked for that key everywhere. So one reading of the log serves all keys, and
@@ -37,7 +37,9 @@ class Seeker:
 
 @dataclass(slots=True)
 class Lap:
-    """The state of a scan of offsets ``[start, end)`` of a log; `position` is the next offset to read.
+    """How far a scan has read the offsets ``[start, end)`` of a log for some keys, and what it found of each.
+
+    `position` is the next offset to read.
 
     Attributes:
         topic_id: id of the topic whose log it is.
@@ -59,7 +61,7 @@ class Lap:
     found: dict[Key, Known] = field(default_factory=dict)
 
     def want(self, keys: Iterable[Key], start: int, end: int) -> None:
-        """Let the scan look for more keys, and adapt its range to the log.
+        """Let the scan look for more keys, up to the present end of the log.
 
         Args:
             keys: the keys to look for; one that is looked for already does not join again.
@@ -75,7 +77,7 @@ class Lap:
     def took(
         self, reached: int, offsets: Mapping[Key, Collection[int]], floors: Mapping[Key, int], epoch: int
     ) -> dict[Key, Known]:
-        """Move the scan on to the offset that a reading has reached, with the records that it found on the way.
+        """Move the scan on to the offset up to which the log was read, with the keys' records that were found.
 
         Args:
             reached: that offset: above the position, at most ``end``.
@@ -113,7 +115,7 @@ class Lap:
 
     @property
     def next_end(self) -> int:
-        """Return the offset up to which the scan still has to read for some key."""
+        """Return the offset up to which the log still has to be read for some key."""
         if any(s.wrapped < 0 for s in self.keys.values()):
             return self.end
         return max((s.joined for s in self.keys.values()), default=self.position)
@@ -129,7 +131,7 @@ class Lap:
         return min(1.0, max(0.0, passed / (self.end - self.start)))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the whole state of the scan in a JSON-able form."""
+        """Return how far the scan is and what it has found, as values that JSON can hold."""
         return {
             "version": _VERSION,
             "topic_id": self.topic_id,
@@ -144,7 +146,7 @@ class Lap:
 
     @classmethod
     def parse(cls, document: Any) -> Lap:
-        """Make a scan from the document that `as_json` has returned.
+        """Make a scan again from what `as_json` has returned, so that it goes on after a restart.
 
         Raises:
             ValueError: it is of another version, or incomplete.

@@ -47,14 +47,14 @@ class Fitness:
     why: tuple[str, ...] = ()
 
     def also(self, other: Fitness) -> Fitness:
-        """The graver of two; with the reasons of both if they weigh the same."""
+        """The graver of this and another judgement on a replica; both reasons if they are equally grave."""
         if self.may is other.may:
             return Fitness(self.may, (*self.why, *other.why))
         return max(self, other, key=lambda one: _ORDER.index(one.may))
 
     @property
     def in_words(self) -> str:
-        """The word, and the reasons."""
+        """Whether the replica may lead (safe, unsafe, unknown), with the reasons, for people."""
         return f"{self.may} ({'; '.join(self.why)})" if self.why else str(self.may)
 
 
@@ -62,12 +62,16 @@ SAFE = Fitness()
 
 
 def unknown(*why: str) -> Fitness:
-    """A fitness that nobody can tell, for some reasons; safe without any."""
+    """A judgement that nobody can tell whether a replica may lead.
+
+    Args:
+        why: the reasons, in words; without any the replica is safe.
+    """
     return Fitness(May.UNKNOWN, why) if why else SAFE
 
 
 def worst(some: Iterable[Fitness]) -> May:
-    """The gravest of some; safe for none."""
+    """The gravest of the judgements on some replicas; safe if there are none."""
     return max((one.may for one in some), key=_ORDER.index, default=May.SAFE)
 
 

@@ -74,7 +74,7 @@ class Ledger:
         self._leant_on: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
     def add(self, event: Finding, now: datetime | None = None) -> list[Claim]:
-        """Take in an event of the findings table; returns the claims that must be judged because of it.
+        """Add an event of the findings table; returns the claims that must be judged because of it.
 
         - Suspects that were dismissed because of this finding, if it may no longer explain them.
         - Suspects about other replicas that show what this finding proved wrong, if it is over.
@@ -154,7 +154,9 @@ class Ledger:
         return handled is not None and bool(handled.incident)
 
     def note_lack(self, name: str, offset: int, lacked: int) -> None:
-        """Remember, until the next restart, which value a replica lacks because of a wrong outcome.
+        """Keep the offset of a value that a replica lacks because of a wrong outcome; `lacked` returns it.
+
+        It is kept until the process ends, or until many newer ones have been kept.
 
         Args:
             name: id of the finding; for a member of an incident, id of its suspect.
@@ -167,7 +169,7 @@ class Ledger:
             self._lacked.popitem(last=False)
 
     def lacked(self, name: str, offset: int) -> int | None:
-        """Return the offset of the lacked value that `note_lack` has remembered; None where there is none."""
+        """Return the offset of the lacked value that `note_lack` was given; None where there is none."""
         return self._lacked.get((name, offset))
 
     def causes(self, place: TopicPartition) -> Mapping[str, Claim]:
@@ -323,10 +325,13 @@ def _forget(index: dict[Any, dict[str, Any]], where: Any, finding_id: str) -> No
 
 
 def explains_less(known: Finding, event: Finding) -> bool:
-    """Whether a finding explains fewer suspects after a later event than before it.
+    """Whether suspects that a finding explained may need a probe of their own after its next event.
 
-    It does if it is over by now, or accuses another replica or nobody, or is of another kind. It does too if it is
-    about another end marker, record or key. If it accuses nobody, it also does if other replicas are on its sides.
+    A finding explains suspects that it caused. After a later event it may explain fewer of them.
+
+    It may if the finding is over by now, accuses another replica or nobody, or is of another kind. It may too if the
+    finding is about another end marker, record or key. If the finding accuses nobody, it may also if other replicas are
+    on its sides.
 
     Args:
         known: the event before.

@@ -42,7 +42,7 @@ def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
 
 
 def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str, Any]:
-    """Return which other replicas are still wrong in the way in which the accused of a claim was.
+    """Return which other replicas are still wrong in the same way as the accused of a claim was.
 
     ``shown_by`` lists the brokers that show the same. It includes those that showed it when they were last asked, and
     cannot be asked now. ``differing`` lists the keys whose values differ between the remaining replicas, because one of

@@ -106,7 +106,7 @@ class Lifecycle:
         self._error: str | None = None
 
     def handle(self, event: Event, now: Moment) -> list[Action]:
-        """Take in what has happened (see `happenings`); returns the actions to carry out, in this order."""
+        """Return the actions that follow from what has happened (see `happenings`), to be carried out in this order."""
         actions: list[Action] = []
         events: list[Finding] = []
         self._judging.cluster_id = self._incidents.cluster_id = self.cluster_id

@@ -65,7 +65,7 @@ _NEWS_EVERY_S = 5.0
 
 
 class Asks(Protocol):
-    """What the manager needs of `Prober`; tests use another class."""
+    """What the manager needs to ask brokers about claims; `Prober` does it, and tests use another class."""
 
     @property
     def read_bytes(self) -> Mapping[int, int]:
@@ -82,7 +82,7 @@ class Asks(Protocol):
 
 
 class Store(Protocol):
-    """What the manager needs of `FindingsTable`; an audit uses another class."""
+    """What the manager needs to keep events of findings; `FindingsTable` does it, and an audit uses another class."""
 
     @property
     def skipped(self) -> int:
@@ -188,7 +188,9 @@ class FindingsManager:
         self._prober.close()
 
     def offer(self, suspects: Iterable[Suspect | Mapping[str, Any]]) -> None:
-        """Take suspects in, as the comparison raises them or as rows of their table; returns immediately.
+        """Hand over suspects to be probed, as the comparison raises them or as rows of their table.
+
+        It returns immediately.
 
         Call it after they are committed to the suspects table: only that lets them survive the process. A known suspect
         is ignored, unless it has been raised again since the replicas were asked for its verdict.

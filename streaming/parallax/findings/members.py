@@ -293,7 +293,7 @@ class Members:
         return blake2b(np.sort(self.rows["suspect"][at]).tobytes(), digest_size=8).hexdigest()
 
     def tell(self, at: int, claim: Claim) -> None:
-        """Change which record of its transaction a member is about.
+        """Set which record of its transaction a member names.
 
         Args:
             at: the member's row.

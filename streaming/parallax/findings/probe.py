@@ -83,7 +83,8 @@ class Prober:
         payload: ``read.payload``; the key's bytes are read only where it is not ``hash``.
         history: looks up where the views recorded keys; with None the logs are read instead.
         recorded: looks up transactions and replaced logs in the views; with None the probe does not know them.
-        scans: folder where scans of long logs keep their results, so that these survive the process; None: nowhere.
+        scans: folder where scans (readings of whole logs for some keys) keep their results, so that these survive the
+            process; None: nowhere.
         clock: monotonic seconds, for tests.
     """
 
@@ -249,5 +250,8 @@ class Prober:
         return chunks(self, broker, place, start, end, pace, after_epoch=after_epoch)
 
     def is_same_log(self, replica: Replica, lap: Lap) -> bool:
-        """Whether the replica's log is still the one that a scan has read."""
+        """Whether a replica's log is still the one that a scan has read.
+
+        A scan reads a whole log for some keys (`parallax.findings.lap`).
+        """
         return holds(self, *replica, lap.read_to, lap.epoch)

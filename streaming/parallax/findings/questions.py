@@ -109,7 +109,7 @@ class Reading:
     key_error: str | None = None
 
     def for_claim(self, claim: Claim) -> ReplicaAnswer:
-        """Return the part of the answers that is about one claim."""
+        """Return those of the answers that are about one claim."""
         if self.answer.error is not None:
             return self.answer
         key = None if claim.key is None else self.keys.get(claim.key)

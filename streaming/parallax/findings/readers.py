@@ -20,22 +20,22 @@ _TOGETHER = 200
 
 
 class Coordinators(Protocol):
-    """What is asked of a `parallax.replica.client.ReplicaClient`."""
+    """What this module asks the brokers that coordinate consumer groups; `ReplicaClient` implements it."""
 
     def brokers(self) -> Mapping[int, object]:
-        """See `ReplicaClient.brokers`."""
+        """The brokers of the cluster by id (`ReplicaClient.brokers`)."""
         ...
 
     def groups(self, broker: int) -> list[str]:
-        """See `ReplicaClient.groups`."""
+        """The ids of the consumer groups that a broker coordinates (`ReplicaClient.groups`)."""
         ...
 
     def committed(self, broker: int, ids: Sequence[str], place: TopicPartition) -> Mapping[str, int | ReplicaError]:
-        """See `ReplicaClient.committed`."""
+        """The offsets that consumer groups have committed of a partition (`ReplicaClient.committed`)."""
         ...
 
     def may_describe_groups(self) -> bool:
-        """See `ReplicaClient.may_describe_groups`."""
+        """Whether this process may describe consumer groups (`ReplicaClient.may_describe_groups`)."""
         ...
 
 
@@ -72,7 +72,7 @@ class Readers:
 
 
 def readers(client: Coordinators, storage: str, finding: Finding) -> Readers:
-    """Ask all coordinators how far groups have come in the partition of a finding. Changes nothing.
+    """Ask all coordinators how far consumer groups have read the partition of a finding. Changes nothing.
 
     Args:
         client: asks the cluster.

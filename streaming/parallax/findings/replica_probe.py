@@ -46,7 +46,7 @@ _GAP = 256
 
 
 class Around(Protocol):
-    """What the probes of all replicas share: clients, limits, indexes and scans."""
+    """What the probes of all replicas share: client, limits, and where keys were found in logs."""
 
     client: ReplicaClient
     settings: FindingSettings

@@ -92,7 +92,7 @@ class Wants:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Asks for the partition's replicas and leader. The answer is a `Whereabouts`."""
+    """Asks which brokers hold the partition, and which of them leads. The answer is a `Whereabouts`."""
 
     topic: str
     partition: int
@@ -203,7 +203,7 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Asks where the log begins and ends. The answer is a `Marks`."""
+    """Asks where the log begins and ends. The answer is a `Marks`: its start, end, high watermark and LSO."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,6 @@
-"""Scans of logs that are too long for one probe: in the background, after all probes, and resumable.
+"""Scans: readings of logs for some keys, where one probe cannot read so much. They run in the background.
+
+Probes come first, and a scan goes on after a restart.
 
 Each replica that is scanned has a small file, which is replaced as a whole. It says how far the scan is and what it has
 found, so a scan goes on after a restart. If the log was replaced since, the file is dropped.
@@ -41,7 +43,7 @@ Replica = tuple[int, TopicPartition]
 
 
 class Reads(Protocol):
-    """What scans need from the prober: chunks of a log, and whether the log is still the same."""
+    """What scans (readings of whole logs for some keys) need from the prober."""
 
     def chunks(self, replica: Replica, start: int, end: int, after_epoch: int) -> Iterator[Any]:
         """Return chunks of a replica's log in ``[start, end)``, as a read_committed consumer gets them.
@@ -51,11 +53,11 @@ class Reads(Protocol):
         """
 
     def is_same_log(self, replica: Replica, lap: Lap) -> bool:
-        """Whether the replica's log is still the one that a scan has read."""
+        """Whether a replica's log is still the one that has been read."""
 
 
 class LogScans:
-    """Runs scans of logs in the background, in one thread for each broker.
+    """Reads whole logs for some keys (scans) in the background, in one thread for each broker.
 
     Args:
         reads: reads the replicas.
@@ -81,11 +83,11 @@ class LogScans:
         self._draw = Random()  # noqa: S311 - jitter
 
     def close(self) -> None:
-        """Begin no more scans. Those that are running end once ``wait`` says that they have to stop."""
+        """Begin no more scans (readings of logs for keys). Those that are running end once ``wait`` says so."""
         self._lanes.close()
 
     def want(self, replica: Replica, keys: Collection[Key], start: int, end: int, topic_id: str) -> str:
-        """Look for keys in the whole log of a replica, in the background; returns in words how far the scan is.
+        """Look for keys in the whole log of a replica, in the background; returns in words how far that is.
 
         Args:
             replica: the replica.
@@ -114,7 +116,7 @@ class LogScans:
         return text if error is None else f"{text} ({error})"
 
     def recall(self, replica: Replica, topic_id: str) -> None:
-        """Load the scan of a replica that an earlier process has begun, so that it can be continued."""
+        """Load how far an earlier process has read a replica's log for keys, to go on there."""
         lap = self._stored(replica, topic_id)
         if lap is None:
             return
@@ -125,7 +127,10 @@ class LogScans:
         index.since_ms = min(index.since_ms, lap.since_ms)
 
     def began_ms(self, replica: Replica) -> int | None:
-        """Return when the scan of a replica began, milliseconds since 1970 UTC; None where there is none."""
+        """Return when the reading of a replica's log for keys began, ms since 1970 UTC.
+
+        None if no such reading is under way.
+        """
         with self._lock:
             lap = self._laps.get(replica)
             return None if lap is None else lap.since_ms
@@ -136,7 +141,10 @@ class LogScans:
         self.forget(replica)
 
     def forget(self, replica: Replica) -> None:
-        """Drop the scan of a replica, but not what earlier scans have found in its log."""
+        """End the reading of a replica's log for keys.
+
+        What earlier readings have found in the log is kept.
+        """
         with self._lock:
             self._laps.pop(replica, None)
             self._looked.add(replica)

@@ -1,4 +1,4 @@
-"""The tasks: suspects, and findings that are checked again, whose claims are probed one by one."""
+"""The tasks: claims that wait for a probe of their own. They are of suspects, and of findings to be checked again."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from parallax.model import FindingKind, TopicPartition
 
 @dataclass(slots=True)
 class Task:
-    """A claim to be probed: a suspect, or a finding that is checked again.
+    """A claim that waits for its own probe: that of a suspect, or of a finding that is checked again.
 
     Attributes:
         claim: what to ask about.
-        number: unique among the tasks of the process; 0 for a member that is probed with a page of others.
+        number: unique among the tasks of the process; 0 for a member of a group, which is probed together with others.
         due: when to probe, in seconds of the monotonic clock.
-        finding_id: id of the finding that is checked again; None for a suspect, and empty for a member that an incident
-            counts.
+        finding_id: id of the finding that is checked again; None for a suspect; empty for a member of an incident,
+            which has no finding of its own.
         attempts: how many probes decided nothing.
-        gone: how many probes in a row found that what the claim is about no longer exists.
+        gone: how many probes in a row found that the claim's record or transaction no longer exists.
         lone: how many probes found that the proof rests on a single witness.
-        agreed: how many probes in a row confirmed the same, ``proven``.
-        proven: what the last probe confirmed, in a form to compare.
+        agreed: how many probes in a row have confirmed what ``proven`` says.
+        proven: what the last probe confirmed: the kind and two numbers that identify it; None if it confirmed nothing.
         reason: why the claim is undecided.
         busy: whether a probe is running, or the event that follows from it is being written.
         asked_ms: when the running or last probe was sent, milliseconds since 1970 UTC.
@@ -64,7 +64,7 @@ class Tasks:
         self._by_name: dict[str, int] = {}
         self._suspects: dict[TopicPartition, dict[int, Task]] = {}
         self.alone: Counter[Group] = Counter()
-        """How many suspects of each group there are, of those that may be put together."""
+        """How many suspects of each group are probed one by one and may be put together into a group."""
         self._last = 0
 
     def put(self, claim: Claim, due: float, finding_id: str | None = None) -> None:

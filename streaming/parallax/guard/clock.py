@@ -238,7 +238,7 @@ class Retentions:
         return self._known[-1][0] if self._known else None
 
     def see(self, at_ms: int, retention_ms: int) -> int | None:
-        """Take in a value that the setting had at a time.
+        """Add a value that the setting had at a time; `smallest_since` goes by it.
 
         Args:
             at_ms: the time, milliseconds since 1970 UTC. If a later value is already known, its time counts instead.
@@ -318,10 +318,7 @@ class Ends:
         self._epoch_seen_ms = 0
 
     def see(self, look: Look) -> None:
-        """Take in a look at any replica of the partition.
-
-        It says which broker leads. A look at the leader also says where its log ends.
-        """
+        """Learn from a look which broker leads. A look at the leader also says where its log ends."""
         epoch = look.leader_epoch, look.leader
         if epoch != self._epoch:
             sure_ms = self._epoch_seen_ms - self._metadata_ms
@@ -334,7 +331,7 @@ class Ends:
             self._recent.append((look.at_ms, look.log_end_offset))
 
     def add(self, at_ms: int, end: int) -> None:
-        """Take in a log end of the leader that counts for good.
+        """Add a log end of the leader that counts for good; `last_without` goes by it.
 
         Args:
             at_ms: when it was seen, milliseconds since 1970 UTC.
@@ -465,7 +462,7 @@ class Clock:
         self._now_ms = 0
 
     def recall(self, retentions: Iterable[tuple[str, int, int]], ends: Iterable[Ended], looks: Iterable[Look]) -> None:
-        """Take in what an earlier process recorded and this clock needs (`parallax.guard.recall`).
+        """Restore the clock from what an earlier process recorded (`parallax.guard.recall`).
 
         Args:
             retentions: triples of a topic, a time in milliseconds since 1970 UTC, and the ``delete.retention.ms`` that
@@ -484,7 +481,7 @@ class Clock:
         self._late, self._unsettled = {}, []
 
     def observe(self, looks: Collection[Look]) -> list[Late]:
-        """Take in the looks of one tick, or of several.
+        """Update absences and bounds by the looks of one tick, or of several.
 
         Returns:
             The replicas that these looks show, for the first time, to have copied something too late.
@@ -500,7 +497,7 @@ class Clock:
         return self._settled(found)
 
     def paused(self, looks: Iterable[Paused]) -> list[Late]:
-        """Take in which brokers were seen not to clean certain topics, so that nothing is removed there.
+        """Update bounds by which brokers were seen not to clean certain topics, so that nothing is removed there.
 
         Returns:
             The replicas that are now known to have copied something too late.
@@ -602,9 +599,9 @@ class Clock:
         return replace(absence, bound_ms=max(absence.bound_ms, reach.until_ms), is_held=self._goes_on(reach))
 
     def read(self, readings: Iterable[Reading]) -> None:
-        """Take in what was read of replicas' logs; a read that ended after some bound is ignored.
+        """Update bounds by what was read of replicas' logs.
 
-        Something that it would have shown may have been cleaned by then.
+        A reading that ended after a bound is ignored, since something in the log may have been cleaned before.
         """
         for one in readings:
             known = self._partitions.get(one.place)
@@ -641,7 +638,7 @@ class Clock:
         return leaves_no_time(retention_ms, self._skew_ms, self._look_ms)
 
     def remember(self, late: Iterable[Late]) -> None:
-        """Take in the replicas that are late by the table ``late_replicas``."""
+        """Count the replicas as late that the table ``late_replicas`` names."""
         self._late |= {(one.place, one.broker): one for one in late}
 
     def late(self) -> list[Late]:
@@ -656,7 +653,7 @@ class Clock:
         return [one for one, _ in self._unsettled]
 
     def audited(self, place: TopicPartition, began_ms: int) -> None:
-        """Take in that an audit had a verdict on a partition: what was copied late before it began no longer counts.
+        """Forget what was copied late in a partition before an audit began that had a verdict on it.
 
         Args:
             place: the partition.

@@ -101,7 +101,7 @@ class _Asked:
 
 @dataclass(slots=True)
 class Guard:
-    """Decides the next step for each topic; give it all recorded events by `take_in` first.
+    """Decides what the guard does next for each topic; give it all recorded events by `take_in` first.
 
     Attributes:
         rules: its settings.
@@ -116,7 +116,7 @@ class Guard:
     _let_go_ms: int | None = None
 
     def take_in(self, events: Iterable[Event]) -> None:
-        """Take in events of holds that are on record, including the guard's own."""
+        """Bring `record` up to date by events of holds that are on record, including the guard's own."""
         for event in events:
             self.record.take_in([event])
             if event.kind in (EventKind.INTENDED, EventKind.RELEASING):
@@ -125,11 +125,14 @@ class Guard:
                 self._let_go_ms = max(self._let_go_ms or 0, event.at_ms)
 
     def asked(self, alter: Alter, now_ms: int) -> None:
-        """Note that the cluster is being asked for a change of settings."""
+        """Call it when the cluster is asked for a change of settings.
+
+        Then `tick` knows since when the change is awaited.
+        """
         self._asked[alter.hold_id] = _Asked(now_ms)
 
     def answered(self, alter: Alter, refusal: str = "") -> None:
-        """Take in the cluster's answer to a change of settings; without an answer, do not call it.
+        """Call it with the cluster's answer to a change of settings; if no answer came, do not call it.
 
         Args:
             alter: the change.
@@ -146,7 +149,7 @@ class Guard:
         return found | {t for t, wanted in self.record.asked.items() if wanted}
 
     def tick(self, now_ms: int, seen: Mapping[str, TopicSeen], absences: Collection[Absence]) -> list[Action]:
-        """The next step for each topic that was looked at.
+        """What to do next for each topic that was looked at: at most one change or event for each.
 
         Args:
             now_ms: milliseconds since 1970 UTC.

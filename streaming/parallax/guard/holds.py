@@ -178,7 +178,7 @@ class Record:
     last: dict[str, dict[str, Event]] = field(default_factory=dict)
 
     def take_in(self, events: Iterable[Event]) -> None:
-        """Take in events of holds, in the order of their numbers."""
+        """Update the holds by further events, in the order of their numbers."""
         for event in events:
             self._take_in(event)
 

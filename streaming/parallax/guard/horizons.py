@@ -34,8 +34,8 @@ class Reading(NamedTuple):
         first: the lowest offset of a tombstone or end marker; None if none was read.
         unstamped: the lowest offset of a tombstone or end marker in a batch without a horizon; None if none was read.
         horizon_ms: the earliest horizon, by the broker's clock; None if no batch has one.
-        whole_ms: when the last lap began that read, up to the high watermark, each batch that could have a horizon by
-            then; None if no lap came so far.
+        whole_ms: when the log was last read once more up to the high watermark, in each batch that could have a horizon
+            by then: when that reading began. None if no reading came so far.
         stamps: whether the broker uses horizons; otherwise it removes tombstones and markers by the age of segments.
     """
 
@@ -64,7 +64,7 @@ class Reading(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The tombstones, end markers and horizons that one Fetch has shown.
+    """Which tombstones, end markers and horizons one Fetch has shown, as offsets and times.
 
     Attributes:
         up_to: the offset below which everything was read.
@@ -81,7 +81,7 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class Lap:
-    """Where the repeated reading of one replica's log has come to, and what it has shown.
+    """How far the repeated reading (each time a *lap*) of one replica's log has come, and what it has shown.
 
     Each lap reads from the first tombstone or end marker without a horizon to the high watermark. A cleaner may have
     given it a horizon since the lap before.
@@ -110,7 +110,7 @@ class Lap:
     whole_ms: int | None = None
 
     def go_on(self, now_ms: int, budget: int) -> None:
-        """Go on with a lap, or begin the next one.
+        """Go on with reading the log, or begin to read it once more (the next lap).
 
         Args:
             now_ms: the present, milliseconds since 1970 UTC.
@@ -124,7 +124,7 @@ class Lap:
                 self.position, self.unstamped = self.unstamped, None
 
     def took(self, part: Part) -> None:
-        """Take in what one Fetch has read from `position` on."""
+        """Add what one Fetch has read from `position` on, and move `position` on."""
         self.first = _least(self.first, part.first)
         self.unstamped = _least(self.unstamped, part.unstamped)
         self.horizon_ms = _least(self.horizon_ms, part.horizon_ms)
@@ -136,16 +136,16 @@ class Lap:
         self.left, self.due_ms = 0, due_ms
 
     def end(self, due_ms: int) -> None:
-        """Note that the lap has reached the high watermark, and when the next one is to begin.
+        """End the lap at the high watermark, and set when the next one is to begin.
 
         Args:
-            due_ms: milliseconds since 1970 UTC.
+            due_ms: when the next lap begins, milliseconds since 1970 UTC.
         """
         self.whole_ms, self.began_ms = self.began_ms, None
         self.rest(due_ms)
 
     def reading(self, place: TopicPartition, broker: int, now_ms: int, *, stamps: bool) -> Reading:
-        """All that the laps have read by now, as a reading.
+        """All that was read of the log by now, in this lap and earlier ones.
 
         Beyond the present lap's position, tombstones and markers count as without a horizon.
         """
@@ -202,7 +202,7 @@ class Readings:
         self._retention_ms: int | None = None
 
     def take_in(self, reading: Reading, retention_ms: int) -> None:
-        """Take in a reading of one replica; it must have ended before anything in it could be removed.
+        """Add a reading of one replica; it must have ended before anything in it could be removed.
 
         Args:
             reading: a reading of one replica.
@@ -215,7 +215,7 @@ class Readings:
         self._retention_ms = retention_ms if self._retention_ms is None else min(self._retention_ms, retention_ms)
 
     def see(self, at_ms: int, leader_epoch: int, ends: dict[int, int | None]) -> None:
-        """Take in a look at the partition, which says whether earlier readings still count.
+        """Drop the earlier readings that no longer count, by a look at the partition.
 
         Args:
             at_ms: when the look was, milliseconds since 1970 UTC.

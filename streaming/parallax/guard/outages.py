@@ -26,7 +26,7 @@ SHORT_MS = 10_000
 
 
 class Step(StrEnum):
-    """The steps of an outage that the job's log reports, in this order.
+    """The points in an outage that the job reports by lines in its log, in this order.
 
     A broker may go away and be back several times in one outage.
     """
@@ -38,7 +38,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A step of an outage that the job reports by a line in its log.
+    """A point in an outage that the job's log reports, such as its beginning or end.
 
     Attributes:
         since_ms: since when the broker was away, or since when the outage lasted if the step is `Step.OVER`;
@@ -77,7 +77,7 @@ class Outages:
     def see(
         self, absent: Iterable[Absence], late: Iterable[Late], now_ms: int, *, is_recalled: bool = False
     ) -> list[Change]:
-        """Take in which replicas are absent, and which are late, at a moment.
+        """Update the outages by which replicas are absent, and which are late, at a moment.
 
         Args:
             absent: all absent replicas, of any brokers.
@@ -135,7 +135,10 @@ class Outages:
             self._told.discard(broker)
 
     def audited(self, verdicts: Mapping[TopicPartition, Result]) -> None:
-        """Take in the results of an audit; call it before `see` learns which replicas are no longer late."""
+        """Keep the results of an audit for the words about an outage's end.
+
+        Call it before `see` learns which replicas are no longer late.
+        """
         for broker, one in self._known.items():
             mine = {place: result for place, result in verdicts.items() if place in one.late}
             if one.ended_ms is None and mine:

@@ -61,7 +61,10 @@ class Pauses:
         self.spans: dict[int, Span] = {}
 
     def see(self, look: Paused) -> None:
-        """Take in a look; if another topic has taken the name, the earlier times are forgotten."""
+        """Update since when which brokers do not clean a topic, by a look at its settings.
+
+        If another topic has taken the name, the earlier times are forgotten.
+        """
         if look.topic_id != self.topic_id:
             self.topic_id, self.spans = look.topic_id, {}
         for broker, span in self.spans.items():

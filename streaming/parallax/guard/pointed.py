@@ -112,7 +112,7 @@ class PointedReads:
         return sum(self._paces.read_bytes().values())
 
     def round(self, absences: Sequence[Absence]) -> list[Reading]:
-        """Read a little of what absent replicas lack.
+        """Read some of the offsets that absent replicas lack, from the logs of the other replicas.
 
         Returns:
             For each replica that was read, all that has been read of it by now.
@@ -267,7 +267,7 @@ class PointedReads:
 
 
 class PointedThread:
-    """Makes the pointed reads in a thread of its own until it is stopped; after a failure it tries again.
+    """Reads, in a thread of its own, the parts of logs that absent replicas lack; after a failure it tries again.
 
     Args:
         settings: the job's settings.

@@ -35,7 +35,7 @@ OF_A_LOOK = (
 
 
 def recall(storage: str, clock: Clock, now_ms: int) -> None:
-    """Give a clock what it needs of the recorded progress of replicas; does nothing if none is recorded.
+    """Give a clock the recorded progress of replicas that it needs; does nothing if no progress is recorded.
 
     Args:
         storage: ``storage.path``.

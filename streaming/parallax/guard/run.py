@@ -164,7 +164,7 @@ class GuardRounds:
         return GuardStatus(holds, tuple(record.refused.values()), frozenset(record.spent), dict(self._counts), sizes)
 
     def read(self) -> None:
-        """Take in the events that other processes have recorded.
+        """Bring the guard up to date by the events that other processes have recorded.
 
         Raises:
             EventLogError: the table ``guard_events`` cannot be read.

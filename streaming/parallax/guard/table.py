@@ -1,4 +1,4 @@
-"""The table ``guard_events``, to which the guard appends each step before it changes a topic's settings."""
+"""The table ``guard_events``, to which the guard appends what it is about to do before it changes settings."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class Timekeeper:
         self._shell = shell
 
     def start(self) -> None:
-        """Take in what an earlier process recorded.
+        """Give the clock what an earlier process recorded, so that it knows since when replicas have been away.
 
         If that cannot be read, the bounds of absent replicas are unknown.
         """
@@ -97,25 +97,35 @@ class Timekeeper:
         return self._said.absent
 
     def take_in(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Take in rows of the table ``replica_progress``; call it after they are committed."""
+        """Move the clock on by rows of the table ``replica_progress``; call it after they are committed.
+
+        The rows may show that replicas are away, back or late. Then `absent` changes, and ``on_change`` is called.
+        """
         now_ms = int(self._now() * 1000)
         with self._lock:
             self._warn(self._clock.observe([Look.of_row(row, now_ms) for row in rows]))
             self._tell()
 
     def read(self, readings: Iterable[Reading]) -> None:
-        """Take in what the pointed reads of logs have shown."""
+        """Give the clock what was read of logs, which may make a bound later.
+
+        The readings come from `parallax.guard.pointed`. They say where tombstones and end markers lie that an absent
+        replica lacks, and when these may be removed.
+        """
         with self._lock:
             self._clock.read(readings)
 
     def paused(self, looks: Collection[Paused]) -> None:
-        """Take in which brokers were seen not to clean certain topics."""
+        """Give the clock the brokers that were seen not to clean certain topics.
+
+        Nothing is removed there meanwhile, so bounds may be later.
+        """
         with self._lock:
             self._warn(self._clock.paused(looks))
             self._tell()
 
     def audited(self, report: AuditReport) -> None:
-        """Take in an audit of brokers: where it had a verdict, no replica is late any more."""
+        """Give the clock an audit of brokers: where it had a verdict, no replica is late any more."""
         if report.source != "brokers":
             return
         with self._lock:

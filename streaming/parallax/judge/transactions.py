@@ -32,7 +32,7 @@ class Group:
 
     @property
     def end(self) -> End | None:
-        """How the group's records ended; None if the evidence leaves that open."""
+        """How the transactions of these records ended; None if the evidence leaves that open."""
         return self.options[0] if len(self.options) == 1 else None
 
 

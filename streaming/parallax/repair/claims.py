@@ -127,7 +127,7 @@ class Together:
 
 
 def together(some: Iterable[Claim], right: int | None = None) -> Together | None:
-    """The claims for which a replica can be copied, as one; None if there are no such claims.
+    """Join the claims for which a replica can be copied into one; None if there are none.
 
     Args:
         some: claims of findings.

@@ -140,7 +140,7 @@ class Record:
     repairs: dict[str, Repair] = field(default_factory=dict)
 
     def take_in(self, events: Iterable[Event]) -> None:
-        """Take in events of repairs, in the order of their numbers."""
+        """Update the state of repairs by further events, in the order of their numbers."""
         for event in events:
             if event.kind is EventKind.BEGUN:
                 self.repairs[event.repair_id] = Repair(

@@ -177,7 +177,7 @@ class Look:
         return {state.current_transaction_start_offset for state in states if state} - {UNKNOWN}
 
     def log_of(self, broker: int, producer_id: int, start_offset: int) -> Log:
-        """What one replica holds of a producer from an offset on.
+        """The records and end markers of a producer that one replica holds from an offset on.
 
         If the look does not cover that, the result has an error.
         """

@@ -1,4 +1,4 @@
-"""The requests with which Parallax changes anything on a cluster. There are no others.
+"""All requests with which Parallax ever changes anything on a cluster.
 
 They change settings of topics, write end markers, and choose which brokers hold a partition and lead it.
 """
@@ -128,7 +128,7 @@ def check_written(broker: int, marker: EndMarker, response: Any) -> None:
 
 
 def reassign(place: TopicPartition, replicas: Sequence[int]) -> Request:
-    """A request that some brokers, and no others, hold a partition (KIP-455).
+    """A request that exactly the given brokers hold a partition (KIP-455).
 
     It replaces a reassignment of the partition that is under way.
 

@@ -220,7 +220,7 @@ class ReplicaClient:
         return changes.may_repair_of(answer)
 
     def reassign(self, place: TopicPartition, replicas: Sequence[int], *, timeout_ms: float | None = None) -> None:
-        """Begin a reassignment: have some brokers, and no others, hold a partition.
+        """Begin a reassignment: have exactly the given brokers hold a partition.
 
         Args:
             place: the partition.
@@ -476,7 +476,7 @@ class ReplicaClient:
     def committed(
         self, broker: int, ids: Sequence[str], place: TopicPartition, *, timeout_ms: float | None = None
     ) -> dict[str, int | ReplicaError]:
-        """By group that has committed anything of a partition, the offset of the record that it reads next.
+        """By consumer group that has committed an offset of a partition, that offset: of the record it reads next.
 
         Args:
             broker: which coordinates the groups.

@@ -53,7 +53,7 @@ class ProtocolError(ConnectionError):
 
 
 class WrongProtocol(ConnectionError):  # noqa: N818 - as the errors of this package are named
-    """The broker's answer proves that only one side speaks TLS: the broker, or the options."""
+    """The broker's answer proves that it expects TLS and Parallax's settings use none, or the other way round."""
 
 
 class Deadline:
@@ -308,7 +308,7 @@ def _connect(address: Address, options: Options, deadline: Deadline) -> socket.s
 
 
 def wrong_protocol(failure: Exception, address: Address, options: Options, deadline: Deadline) -> WrongProtocol | None:
-    """Find out whether a connection failed because only one side, the broker or the options, speaks TLS.
+    """Find out whether a connection failed because the broker expects TLS and the settings do not, or vice versa.
 
     The broker is asked once more, the other way. That takes time that other brokers may need, so call this only when
     all have failed.

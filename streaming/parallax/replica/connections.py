@@ -200,9 +200,9 @@ class Connections:
         return connection
 
     def distrust(self, target: Target) -> None:
-        """Note that a connection to a target has ended, because its address may have changed.
+        """Have the address of a target asked for again before the next connection to it is made.
 
-        Its address is asked for again before the next connection is made.
+        Call it when a connection has ended, because the address may have changed.
         """
         if isinstance(target, int):
             self._failed(target)

@@ -317,12 +317,12 @@ class Digests:
 
     @classmethod
     def none(cls) -> Digests:
-        """The digests of no rows."""
+        """The sums to begin with, before any row."""
         return cls(np.empty(0, PART), np.empty(0, MOVE))
 
     @classmethod
     def concat(cls, several: list[Digests]) -> Digests:
-        """Several digests as one, with all their parts in the given order."""
+        """Join several sums of rows into one, in the given order."""
         if not several:
             return cls.none()
         moves = [one.moves.copy() for one in several]
@@ -334,7 +334,7 @@ class Digests:
 
 
 class Digester:
-    """Makes the digests of rows, batch by batch; each thread needs its own.
+    """Adds up the rows of readers by blocks of offsets (`Digests`). Each thread needs its own.
 
     Args:
         key: the 16 secret bytes with which keys and contents were hashed; sums are comparable only under the same key.
@@ -357,11 +357,13 @@ class Digester:
         self._parts, self._moves = np.empty(0, PART), np.empty(0, MOVE)
 
     def add_up(self, begins: Array, ranges: Array, columns: Mapping[str, Array]) -> Digests:
-        """The digests of some rows of one reader.
+        """Add up the rows of one reader by blocks of offsets, so that readers can be compared by their sums.
 
         Args:
-            begins: int64[m + 1]: index of the first row of each run of rows from one range, and where the last ends.
-            ranges: int32[m]: for each run, the number that the caller gives its range; `PART` repeats it.
+            begins: int64[m + 1]: the rows are m runs, each read in one go. For each run, the index of its first row; at
+                the end, the number of rows.
+            ranges: int32[m]: for each run, a number by which the caller knows it; it is the column ``range`` of the
+                result's ``parts``.
             columns: the rows as arrays by name (`COLUMNS`), in offset order, without position rows.
         """
         n = len(columns["offset"])
@@ -376,7 +378,7 @@ class Digester:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A transaction that is still open where a part of a reader's rows ends.
+    """A transaction that is still open where some of a reader's rows (those of one block) end.
 
     Attributes:
         start: offset of its first record that the reader showed.
@@ -392,7 +394,7 @@ class Open:
 
 
 def carried(before: Mapping[int, Open], moves: Array) -> tuple[dict[int, Open], int]:
-    """The transactions that are open at the end of one part of a reader's rows.
+    """The transactions that are open where some of a reader's rows (those of one block) end.
 
     Args:
         before: by producer id, the transactions that are open where the part begins.

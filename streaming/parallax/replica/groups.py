@@ -19,12 +19,15 @@ GROUP_RIGHT = "DESCRIBE on consumer groups"
 
 
 def list_groups() -> Request:
-    """Ask a coordinator for its groups; without DESCRIBE on the cluster it lists those that may be described."""
+    """Ask a coordinator for its consumer groups.
+
+    Without DESCRIBE on the cluster it lists those that may be described.
+    """
     return Request(ListGroupsRequest(states_filter=[], types_filter=[]), versions.LIST_GROUPS)
 
 
 def groups_of(broker: int, response: Any) -> list[str]:
-    """The ids of the groups that a coordinator lists.
+    """The ids of the consumer groups that a coordinator lists.
 
     Raises:
         ReplicaError: it refused.
@@ -35,7 +38,7 @@ def groups_of(broker: int, response: Any) -> list[str]:
 
 
 def fetch_committed(groups: Sequence[str], place: TopicPartition) -> Request:
-    """Ask the coordinator of groups for what each has committed of a partition."""
+    """Ask the coordinator of consumer groups for the offset that each has committed of a partition."""
     kind = OffsetFetchRequest.OffsetFetchRequestGroup
     topic = kind.OffsetFetchRequestTopics
     asked = [
@@ -51,7 +54,10 @@ def fetch_committed(groups: Sequence[str], place: TopicPartition) -> Request:
 
 
 def committed_of(broker: int, place: TopicPartition, response: Any) -> dict[str, int | ReplicaError]:
-    """By group that has committed anything of a partition, the offset; or why it is not known."""
+    """By consumer group, the offset that it has committed of a partition, or why that is not known.
+
+    Groups that have committed nothing of the partition are left out.
+    """
     found: dict[str, int | ReplicaError] = {}
     for group in response.groups:
         if group.error_code:
@@ -69,7 +75,7 @@ def committed_of(broker: int, place: TopicPartition, response: Any) -> dict[str,
 
 
 def may_describe_of(response: Any) -> bool:
-    """Whether a group may be described, by an answer to `fetch_committed` about one that need not exist."""
+    """Whether a consumer group may be described, by an answer to `fetch_committed` about one that need not exist."""
     return all(group.error_code != REFUSED for group in response.groups)
 
 

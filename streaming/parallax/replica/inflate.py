@@ -123,7 +123,7 @@ _TOO_SMALL = "failed to write whole buffer"
 
 
 class Stream(Protocol):
-    """A compressed batch that is decompressed piece by piece, in order."""
+    """A compressed batch that is decompressed some bytes at a time, in order."""
 
     def fill(self, target: Array) -> int:
         """Write the next bytes to ``target``: as many as fit, and fewer only at the end.

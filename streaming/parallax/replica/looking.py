@@ -126,7 +126,7 @@ def list_offsets(broker: int, places: Places, timestamp: int, accepted: versions
 
 
 def fetch_ends(broker: int, places: Places, ends: Array, refused: dict[int, ReplicaError]) -> Request:
-    """A Fetch at the end of each log: it brings no records, but its answer says how far each log goes.
+    """Make a Fetch at the end of each log: it brings no records, but its answer says how far each log goes.
 
     The answer is read as `Marks`, or as an error of the broker as a whole. The error is returned and not raised, so
     that the connection stays open. Topics are named by id if all ids are known and the broker speaks that version.

@@ -118,7 +118,7 @@ class Part:
 
 
 class LargeBatch:
-    """Decodes the records of one large batch, part by part.
+    """Decodes the records of one large batch, some of them at a time.
 
     Args:
         data: the bytes of the response.
@@ -136,7 +136,7 @@ class LargeBatch:
         self._cursor[kernels.REACHED] = row[kernels.BASE] - 1
 
     def parts(self) -> Iterator[Part]:
-        """Decode all parts of the batch, in order.
+        """Yield all records of the batch, some at a time, in order.
 
         Raises:
             CorruptBatch: the batch is broken; the records before the fault have been yielded.

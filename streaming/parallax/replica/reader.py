@@ -1,4 +1,4 @@
-"""Reads ranges of one broker's logs as a consumer of one isolation level.
+"""Reads given offsets of one broker's logs as a consumer of one isolation level.
 
 One Fetch asks for all ranges that are not at their end. While its answer is decoded, the broker already works on the
 next Fetch, which is sent as soon as the batch headers of the answer say where to go on.
@@ -74,12 +74,15 @@ class Pacing(Protocol):
         """Wait until the next Fetch may be sent; a reader calls it before each."""
 
     def received(self, size: int) -> None:
-        """Note how many bytes of records an answer had; a reader calls it after each."""
+        """Count the bytes of records that an answer had, to keep to the pace.
+
+        A reader calls it after each answer.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A range of offsets of one log that is to be read.
+    """The offsets of one log that are to be read.
 
     Attributes:
         topic: the topic's name.
@@ -136,7 +139,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A span that could not be read to its end; its rows that were yielded before stay valid.
+    """Offsets that could not be read to their end; rows of them that were yielded before stay valid.
 
     Attributes:
         index: index of the span.
@@ -149,7 +152,7 @@ class Failed:
 
 @dataclass
 class Buffers:
-    """Memory that one reader at a time uses for one range after the other.
+    """Memory for the rows that are read, which one reader at a time may use again and again.
 
     After a range that needed much memory, it shrinks to its usual size.
     """
@@ -248,7 +251,7 @@ def read_ranges(
     buffers: Buffers | None = None,
     pace: Pacing | None = None,
 ) -> Iterator[Shown | Failed]:
-    """Read what one broker's replicas show in some spans, of different partitions.
+    """Read what one broker's replicas show in the given offsets (spans), of different partitions.
 
     A span is read until its position has reached its end. If the replica has no more records below its high watermark
     (in read_committed: last stable offset), the position moves to that watermark. If the watermark is below the span's

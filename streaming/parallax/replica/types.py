@@ -56,7 +56,7 @@ class TopicMetadata:
     """The setting ``delete.retention.ms``; None where nobody asked or nobody said."""
 
     def gone(self, partition: int, topic_id: str = "") -> HowGone | None:
-        """How a partition is gone, by this answer; None if it exists, or if the broker does not say.
+        """How a partition is gone, by this answer of a broker; None if it exists, or if the broker does not say.
 
         Args:
             partition: the partition's number.

@@ -43,7 +43,7 @@ class Board:
         return reader.isolation in self._positions and reader.place in self.places.located
 
     def note(self, reader: Reader, recorded: Recorded) -> None:
-        """Note the position and the state that the tables hold of one of the broker's readers."""
+        """Set the position and the state that the tables hold of one of the broker's readers."""
         at = self.places.located[reader.place]
         self._positions[reader.isolation][at] = recorded.position
         # An id that is not known may be another: that is for the planning to see.

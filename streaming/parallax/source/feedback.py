@@ -1,4 +1,4 @@
-"""The files by which a job's driver reports to its sources: recorded positions, paused brokers and awaited partitions.
+"""The files by which a job's driver tells its sources positions, paused brokers, and whose progress is asked for.
 
 A replica cannot be read twice with the same outcome. So the next read begins where the tables end, and not where the
 last plan ended. The sink writes each reader's recorded position after its commit. Spark's planning process reads the
@@ -12,7 +12,7 @@ A line also says, for each view, up to which commit of its table it counts: ``[i
 When a job starts, it reads later commits from the tables. The first line begins with ``[generation]``, a word that no
 other file has: it shows that the file was replaced, even if the new one has the old one's inode.
 
-Two more files name the partitions from which the comparison awaits a report, and the brokers that are not to be read.
+Two more files name the partitions whose progress the comparison asks for, and the brokers that are not to be read.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Journal:
 
 
 def write_awaited(path: str | Path, places: Iterable[TopicPartition]) -> None:
-    """Replace the file that names the partitions from which the comparison awaits a report."""
+    """Replace the file with the partitions whose progress is recorded even if it is the same as before."""
     _replace(path, json.dumps(sorted(places)).encode())
 
 
@@ -265,7 +265,10 @@ class FeedbackFile:
 
 
 class AwaitedFile:
-    """Reads the file that names the partitions from which the comparison awaits a report.
+    """Reads the file with the partitions whose progress is recorded even if it is the same as before.
+
+    The comparison asks for it by this file. As long as a partition is in it, the progress of its replicas is recorded
+    at each tick.
 
     Args:
         path: path of the file; None where there is none.
@@ -275,7 +278,7 @@ class AwaitedFile:
         self._file: _Watched[frozenset[TopicPartition]] = _Watched(path, _parse_awaited, frozenset())
 
     def read(self) -> frozenset[TopicPartition]:
-        """The partitions from which a report is awaited; none if the file is missing or damaged."""
+        """The partitions named in the file; none if the file is missing or damaged."""
         return self._file.read()
 
 

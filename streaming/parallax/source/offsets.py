@@ -1,4 +1,4 @@
-"""Spark's offset for ``kafka-replica``: which range of offsets each reader reads in a micro-batch.
+"""Spark's offset for ``kafka-replica``: from which to which offset each reader reads in a micro-batch.
 
 It also holds what happened to the reader. A *reader* is one (isolation level, broker, topic, partition). Spark keeps
 the offset as JSON in its offset log. A micro-batch is planned from it alone, so if Spark runs the micro-batch again, it
@@ -32,7 +32,7 @@ class Reader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What one reader reads in one micro-batch, and what the micro-batch reports of it.
+    """The offsets that one reader reads in one micro-batch, and the event that the micro-batch records of it.
 
     Attributes:
         start: first offset to read.
@@ -52,11 +52,14 @@ class Range:
 
     @property
     def empty(self) -> bool:
-        """Whether the range has neither a record to read nor anything to report."""
+        """Whether the reader has neither an offset to read nor an event to record."""
         return self.start >= self.end and not self.fresh
 
     def settled(self) -> Range:
-        """The empty range at this one's end, with nothing to report: the reader has read this range."""
+        """The range once it is read.
+
+        It begins and ends where this one ends, and has no event to record.
+        """
         return Range(self.end, self.end, self.topic_id, self.state)
 
 
@@ -64,7 +67,7 @@ Ranges = Mapping[Reader, Range]
 
 
 def to_json(ranges: Ranges) -> dict[str, Any]:
-    """Spark's offset as a JSON value, from the range of each reader."""
+    """Spark's offset as a JSON value, from what each reader reads."""
     readers: dict[str, Any] = {}
     for reader in sorted(ranges):
         span = ranges[reader]
@@ -80,7 +83,7 @@ def to_json(ranges: Ranges) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any]) -> dict[Reader, Range]:
-    """The range of each reader, from Spark's offset as a JSON value.
+    """What each reader reads, from Spark's offset as a JSON value.
 
     Raises:
         ValueError: another version of this source has written it.

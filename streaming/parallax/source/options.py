@@ -110,7 +110,7 @@ class ProgressOptions(SourceOptions):
     """The options of ``kafka-progress``, with those of `SourceOptions`.
 
     Attributes:
-        awaited: path of the file in which the comparison names the partitions from which it awaits a report
+        awaited: path of the file in which the comparison names the partitions whose progress it asks for
             (``parallax.source.feedback``). With it, ticks that only repeat earlier ones are left out. None to record
             every tick.
     """

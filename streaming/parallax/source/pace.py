@@ -55,7 +55,7 @@ class Metered:
     Attributes:
         read_bytes: bytes of records in Fetch responses, as they came (compressed).
         offsets: how many offsets have been passed, by all readers together.
-        ranges: how many readers have come to the end of their range, or have failed.
+        ranges: how many times a reader has come to the end of what it was to read, or has failed.
     """
 
     read_bytes: int = 0
@@ -150,7 +150,7 @@ class Pace:
             self._meter.add(Metered(offsets=offsets))
 
     def finished(self) -> None:
-        """Count a range that has been read to its end, or has failed."""
+        """Count one reader as done: its offsets were read to their end, or reading failed."""
         if self._meter is not None:
             self._meter.add(Metered(ranges=1))
 

@@ -46,7 +46,7 @@ class Pauses:
         self._draw = SystemRandom()
 
     def failed(self, who: Hashable) -> None:
-        """Begin a pause for the one that failed.
+        """Begin a pause in which what failed (``who``) is not asked again.
 
         It is twice as long as the last one, up to the longest.
         """
@@ -63,7 +63,7 @@ class Pauses:
 
 
 class Planner:
-    """Plans the micro-batches of one query: which range of offsets each reader reads.
+    """Plans the micro-batches of one query: from which to which offset each reader reads.
 
     Args:
         options: which topics and brokers to read, and how.
@@ -99,7 +99,7 @@ class Planner:
         return self._recorded
 
     def without_paused(self, ranges: Mapping[Reader, Range]) -> dict[Reader, Range]:
-        """The planned ranges, without those of brokers whose reading was paused after the plan was made.
+        """What readers are to read, without those of brokers whose reading was paused after the plan was made.
 
         A reader is left out only if its position is recorded, for then the next plan begins there. Without a recorded
         position, only this plan says where to begin. So the range is read in spite of the pause.
@@ -115,8 +115,8 @@ class Planner:
         """Decide what the next micro-batch reads.
 
         Args:
-            previous: the ranges of the micro-batch before; empty for the first. With a feedback file, it is enough to
-                give the ranges that had anything to read.
+            previous: what each reader read in the micro-batch before (its range); empty for the first. With a feedback
+                file, it is enough to give the ranges that had anything to read.
             limited: whether the ranges keep to ``maxBytesPerTrigger``.
 
         Returns:

@@ -63,7 +63,7 @@ def next_range(
     topic_id: str,
     starting: str = "earliest",
 ) -> Range | None:
-    """The range that a reader reads next, if its replica has answered.
+    """The offsets that a reader reads next, if its replica has answered.
 
     Args:
         reader: the reader.
@@ -117,10 +117,10 @@ def _reported(start: int, bound: int, topic_id: str, event: ReadEvent, detail: s
 
 
 def stopped(settled: Range, event: ReadEvent, detail: str) -> Range:
-    """The range of a reader that cannot go on; it reports the reason if the reader's state was another one before.
+    """What is planned for a reader that cannot go on: nothing to read, and an event if its state was another before.
 
     Args:
-        settled: the reader's range before, with nothing to read.
+        settled: the reader's range (what it is to read) so far, with nothing to read.
         event: why it cannot go on.
         detail: the reason in words.
     """
@@ -130,7 +130,7 @@ def stopped(settled: Range, event: ReadEvent, detail: str) -> Range:
 
 
 def settled(previous: Range | None, recorded: Recorded | None) -> Range | None:
-    """The empty range of a reader about which nothing new is known: it stays at its position.
+    """What is planned for a reader about which nothing new is known: it stays at its position.
 
     Args:
         previous: its range in the micro-batch before; None if it had none.
@@ -144,7 +144,7 @@ def settled(previous: Range | None, recorded: Recorded | None) -> Range | None:
 
 
 def clip(reader: Reader, span: Range, recorded: Mapping[Reader, Recorded]) -> Range:
-    """A range without the offsets that were recorded after the plan was made.
+    """What a reader is to read, without the offsets that were recorded after the plan was made.
 
     There are such offsets only if another query has written into the same tables in between. The range stays as it is
     if it jumps back and this is not recorded yet: its topic id is new, or the log was truncated.
@@ -158,7 +158,7 @@ def clip(reader: Reader, span: Range, recorded: Mapping[Reader, Recorded]) -> Ra
 
 
 def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Reader, int]:
-    """By reader, the leader epoch of the last batch below its range.
+    """By reader, the leader epoch of the last batch below what it is to read.
 
     By it the broker notices whether that batch was lost. For a truncated log, it is the epoch of the lost batch.
     Readers whose range does not begin at their recorded position are left out.
@@ -172,7 +172,7 @@ def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Re
 
 
 def admit(ranges: Ranges, bytes_per_offset: Mapping[Reader, float], max_bytes: int | None) -> dict[Reader, Range]:
-    """Shorten the ranges so that no broker is read by more than ``max_bytes`` at one isolation level.
+    """Shorten what is to be read, so that no broker is read by more than ``max_bytes`` at one isolation level.
 
     Readers that need less than an even share leave the rest to the others. Each gets at least one offset.
 
@@ -201,7 +201,7 @@ def admit(ranges: Ranges, bytes_per_offset: Mapping[Reader, float], max_bytes: i
 
 
 def aligned(ranges: Ranges, admitted: Ranges) -> dict[Reader, Range]:
-    """Let both isolation levels of a log end at the same offset, if `admit` has shortened their ranges.
+    """Let both isolation levels of a log be read up to the same offset, if `admit` has shortened them.
 
     It does so only for ranges that one Fetch can serve. Otherwise one level would be ahead from then on, and the broker
     would send the offsets between twice.
@@ -237,11 +237,14 @@ def _by_consumer(ranges: Iterable[Reader]) -> dict[tuple[int, int], list[Reader]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a reader's range that one Spark task reads.
+    """The offsets of one reader that one Spark task reads: its range, or a part of it.
+
+    A reader's *range* is the offsets that it reads in a micro-batch.
 
     Attributes:
         reader: the reader.
-        span: the offsets that the task reads. If a range is divided, its first piece carries the event to report.
+        span: the offsets that the task reads. If several tasks share a range, the first of its pieces carries the event
+            to report.
         last: whether the piece ends the range, and so ends with a position row.
         epoch: leader epoch of the last batch that is recorded of the reader; -1 where it is not known.
     """
@@ -253,7 +256,7 @@ class Piece:
 
     @property
     def follows_epoch(self) -> int:
-        """Leader epoch of the batch right below the piece's range.
+        """Leader epoch of the batch right below the reader's range.
 
         -1 if it is not known, or if the range begins elsewhere than where that batch ends.
         """
@@ -261,7 +264,7 @@ class Piece:
 
 
 def broker_tasks(ranges: Ranges, epochs: Mapping[Reader, int] | None = None) -> list[list[Piece]]:
-    """Divide the ranges into one Spark task for each broker, so that each task can limit the bytes from its broker.
+    """Divide what is to be read into one Spark task for each broker, so that the task can limit its bytes.
 
     Args:
         ranges: the ranges to read; empty ranges are left out.
@@ -284,7 +287,9 @@ def tasks(
     epochs: Mapping[Reader, int] | None = None,
     shared: bool = False,
 ) -> list[list[Piece]]:
-    """Divide the ranges into Spark tasks, each for one broker, and for one isolation level unless a Fetch serves both.
+    """Divide what is to be read into Spark tasks, each for one broker.
+
+    A task is for one isolation level, unless a Fetch serves both.
 
     A task costs about 10 ms even if it is small, so small ranges share one. If ``split`` is set, a large range is
     divided into several. It must not be divided if a range may end early: rows beyond a hole would have no position.

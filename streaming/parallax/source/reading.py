@@ -1,4 +1,4 @@
-"""What one Spark task of ``kafka-replica`` does: it reads its ranges of one broker's logs, and reports how far it came.
+"""What one Spark task of ``kafka-replica`` does: it reads offsets of one broker's logs, and says how far it came.
 
 If reading fails in the middle of a range, the range ends early. A position row says why, and the sink decides where to
 go on. Without a sink to take that row, the task fails instead.
@@ -59,11 +59,11 @@ def _buffers() -> Buffers:
 
 
 def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[Any]:
-    """Read pieces of logs, those of different partitions at the same time; position rows come last.
+    """Read what a Spark task has to read, from several logs at the same time; position rows come last.
 
     Args:
         options: how to read, and what of each record to keep.
-        pieces: the pieces of ranges to read, all of one broker.
+        pieces: the offsets to read (`parallax.source.planning.Piece`), all of one broker.
 
     Yields:
         ``pyarrow.RecordBatch`` of the source's schema.

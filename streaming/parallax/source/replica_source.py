@@ -54,7 +54,7 @@ class KafkaReplicaSource(DataSource):
 
 
 class PiecesPartition(InputPartition):
-    """The input partition of one Spark task: the pieces of ranges that it reads, all of one broker.
+    """Spark's input partition of one task: the offsets of replicas to read, all of one broker.
 
     They are made by ``parallax.source.planning.tasks`` or ``broker_tasks``.
     """
@@ -77,7 +77,7 @@ def _read(options: ReplicaOptions, partition: InputPartition) -> Iterator[Any]:
 
 
 def pieces_of(partition: InputPartition) -> Sequence[Piece]:
-    """The pieces of ranges that a Spark task reads; none if Spark made the input partition itself."""
+    """The offsets of replicas that a Spark task reads; none if Spark made the input partition itself."""
     return partition.pieces if isinstance(partition, PiecesPartition) else ()
 
 
@@ -168,7 +168,7 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(ranges)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Remember where the replicas end now: the query reads up to there, and then stops."""
+        """Make the query stop where the replicas end now, once it has read up to there."""
         ranges = self._plan().plan({}, limited=False) or {}
         self._until = {reader: span.end for reader, span in ranges.items()}
 

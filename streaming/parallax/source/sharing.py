@@ -43,7 +43,7 @@ class Shared:
 
     @classmethod
     def of(cls, uncommitted: Progress, committed: Progress) -> Self | None:
-        """What reads both isolation levels of a log by one Fetch; None if they cannot share one.
+        """Let both isolation levels of a log be read by one Fetch; None if they cannot share one.
 
         They cannot if their ranges have no offset in common, or belong to different topic ids. They cannot either if
         both begin at one offset, and know different leader epochs below it.
@@ -65,7 +65,7 @@ class Shared:
 
     @property
     def end(self) -> int:
-        """The offset before which the shared reading stops: the end of the range of read_committed."""
+        """The offset before which the shared reading stops: where read_committed is to stop."""
         return self.of_level(IsolationLevel.READ_COMMITTED).piece.span.end
 
     @property
@@ -94,12 +94,12 @@ class Shared:
         self.apart = not self.joined
 
     def first(self, level: IsolationLevel) -> int:
-        """The first offset whose rows an isolation level takes; an offset beyond all others if it takes none."""
+        """The first offset whose rows an isolation level takes; an offset beyond every log if it takes none."""
         progress = self.of_level(level)
         return progress.position if any(progress is one for one in self.served) else _NONE
 
     def reached(self, mark: Mark) -> None:
-        """Note how far the log has been read, for the levels that get the rows."""
+        """Set how far the log has been read, for the isolation levels that get the rows."""
         for progress in self.served:
             progress.reached(mark)
 
@@ -115,7 +115,7 @@ def shared(read: Iterable[Progress]) -> list[Shared]:
     """The logs that one Fetch can read for both isolation levels.
 
     Args:
-        read: the progress of all pieces of a task.
+        read: how far each reader of a Spark task has been read.
     """
     levels: dict[Any, list[Progress]] = {}
     for progress in read:

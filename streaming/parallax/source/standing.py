@@ -1,4 +1,4 @@
-"""How far the reading of a piece of a log has come, and why it ended."""
+"""How far a Spark task has read the offsets of one reader, and why it stopped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parallax.source.planning import Piece
 
 @dataclass
 class Progress:
-    """How far a piece of a range has been read, what the replica said when, and why reading ended early.
+    """How far the offsets of one reader (a *piece*) were read, what the replica said, and why reading ended.
 
     ``position`` is the next offset to read, and ``at_ms`` when it was reached, in milliseconds since 1970 UTC.
     ``epoch`` is the leader epoch of the batch below it, -1 if not known. ``passed_over``, ``skipped`` and ``error`` say
@@ -32,29 +32,29 @@ class Progress:
 
     @classmethod
     def of(cls, piece: Piece) -> Self:
-        """The progress of a piece that nobody has begun to read."""
+        """The progress of offsets that nobody has begun to read."""
         return cls(piece, piece.span.start, now_ms(), epoch=piece.follows_epoch)
 
     @property
     def has_ended(self) -> bool:
-        """Whether the piece needs no further Fetch, because it was read to its end, or ended early."""
+        """Whether no further Fetch is needed: the offsets were read to their end, or reading ended early."""
         at_end = self.position >= self.piece.span.end
         return at_end or self.error is not None or bool(self.passed_over or self.skipped)
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the piece has any offset to read."""
+        """Whether there is any offset to read."""
         return self.piece.span.start < self.piece.span.end
 
     def reached(self, mark: Mark) -> None:
-        """Note how far the piece has been read, and what the replica said with that answer."""
+        """Set how far the offsets have been read, and what the replica said with that answer."""
         self.came_from = self.position
         # What lies below a position that moved without a batch is of no epoch that is known.
         self.epoch = mark.epoch if mark.position > self.position else self.epoch
         self.position, self.mark, self.at_ms = mark.position, mark, now_ms()
 
     def pass_over(self, position: int, start: int, *, in_tiered_storage: bool) -> None:
-        """End the piece at ``start``, because the offsets below have left the replica's own log.
+        """End the reading at ``start``, because the offsets below have left the replica's own log.
 
         Args:
             position: the first offset that was passed over.

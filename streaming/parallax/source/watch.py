@@ -89,7 +89,7 @@ class BrokerWatch(Generic[Question, Answer]):
             self._wake.notify()
 
     def gave_up(self) -> None:
-        """Note that a caller waited as long as it could, and this broker did not answer.
+        """Count the broker as silent, because a caller waited as long as it could and got no answer.
 
         Later callers do not wait for it until it has answered in time again.
         """

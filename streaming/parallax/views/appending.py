@@ -90,7 +90,7 @@ class Appender:
         self._began: Began | None = None
 
     def begin(self) -> None:
-        """Note that a micro-batch begins to be read: the files that it appends are written after this moment."""
+        """Set the moment at which a micro-batch begins to be read: its files are written after it."""
         self._began = Began.now(self.uri)
 
     def last_batch(self, query_id: str) -> int:

@@ -61,7 +61,7 @@ class Blocks:
 
     @classmethod
     def none(cls) -> Blocks:
-        """The sums of no rows."""
+        """The sums to begin with, before any row."""
         return cls((), (), np.empty(0, RANGE), Digests.none())
 
     @classmethod
@@ -119,7 +119,11 @@ class ByPlace:
         return table[order], np.searchsorted(place[order], np.arange(len(self._numbers) + 1)), to
 
     def of(self, place: TopicPartition) -> tuple[Array, list[str], Digests]:
-        """The sums of one partition: its ranges, their topic ids, and the digests of their rows."""
+        """The sums of one partition.
+
+        Returns:
+            The offsets that were read in one go (rows of `RANGE`), their topic ids, and the sums of their rows.
+        """
         n = self._numbers.get(place)
         if n is None:
             return self._ranges[:0], [], Digests(self._parts[:0], self._moves[:0])
@@ -218,7 +222,7 @@ class AddingUp:
         """The sums of all rows of the file.
 
         Args:
-            pieces: the pieces that the Spark task had to read, one for each partition, all of one isolation level.
+            pieces: what the Spark task had to read, one entry for each partition, all of one isolation level.
         """
         told: dict[TopicPartition, list[Mapping[str, Any]]] = {}
         columns = ["topic", "partition", "offset", "leader_epoch", "position"]

@@ -66,7 +66,7 @@ class Checkpoint:
         self._tried = False
 
     def location(self) -> str:
-        """The place of the checkpoint, as Spark takes it.
+        """The folder or URI of the checkpoint, as Spark takes it.
 
         On an object store, a checkpoint that was set aside is followed by one at another place.
 

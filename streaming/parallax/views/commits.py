@@ -153,7 +153,7 @@ class TableLog:
         self._trusted_until_s = 0.0
 
     def is_whole(self) -> bool:
-        """Whether the log still holds the table's first commit."""
+        """Whether the transaction log still holds the table's first commit."""
         return self._text(_entry(0)) is not None
 
     def written_at(self, version: int) -> float | None:

@@ -33,7 +33,7 @@ class Deleted:
         self.note(recorded, now_s)
 
     def note(self, moved: Mapping[Reader, Recorded], now_s: float) -> None:
-        """Note which topics are reported as deleted, or as existing again.
+        """Update which topics are reported as deleted, or as existing again.
 
         Args:
             moved: the readers' states that a micro-batch has recorded.

@@ -1,4 +1,4 @@
-"""Upkeep of the tables: few large files instead of many small ones, old rows dropped, a short log.
+"""Upkeep of the tables: few large files instead of many small ones, old rows dropped, a short transaction log.
 
 Nothing here conflicts with the queries that append, or breaks the one that reads the tables as a stream:
 
@@ -95,7 +95,7 @@ class Maintenance:
             self._thread.join(timeout_s)
 
     def run_once(self, today: date | None = None) -> None:
-        """Do the upkeep of every table once. If it fails for a table, that is logged, and the others have theirs.
+        """Do the upkeep of every table once. If it fails for a table, that is logged, and the other tables have theirs.
 
         Args:
             today: the date from which the age of rows is counted; None for the present one.

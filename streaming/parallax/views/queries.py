@@ -91,7 +91,7 @@ def view_queries(
 
 
 def groups(settings: Settings, brokers: Iterable[int] = ()) -> list[Group]:
-    """Divide the readers into groups, one for each query, as ``read.grouping`` says.
+    """Divide the readers among streaming queries, as ``read.grouping`` says; returns what each query reads.
 
     Args:
         settings: the job's settings.
@@ -220,7 +220,7 @@ def _start(rows: Any, sink: Callable[[Any, int], None], checkpoint: Checkpoint, 
 
 
 def awaited_path(storage: str) -> str:
-    """Path of the file in which the comparison names the partitions whose report it awaits."""
+    """Path of the file in which the comparison names the partitions whose progress it asks for."""
     return _feedback_path(storage, "awaited")
 
 

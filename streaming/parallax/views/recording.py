@@ -120,7 +120,10 @@ class RecordingReader(ReplicaStreamReader):
         self._storage = storage
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read the pieces of one Spark task, and write them into files; yields one row for each file."""
+        """Read what one Spark task has to read, and write the rows into files.
+
+        It yields one row for each file.
+        """
         pieces = sorted(pieces_of(partition), key=lambda piece: piece.reader)
         yield _files(_write(replace(self._options, with_isolation=True), self._storage, pieces) if pieces else [])
 

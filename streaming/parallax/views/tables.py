@@ -153,7 +153,7 @@ def replace_rows(uri: str, rows: pa.Table) -> None:
 
 
 def tidy(uri: str) -> None:
-    """Remove replaced rows of a table (`create_replaced`) from the disk, and old entries of its log.
+    """Remove replaced rows of a table (`create_replaced`) from the disk, and old entries of its transaction log.
 
     What was replaced only some hours ago stays, because somebody may be reading it.
 

@@ -34,7 +34,10 @@ class Compared:
         self._noted = 0.0
 
     def note(self, snapshot: Snapshot) -> None:
-        """Take in how far partitions are compared now; does nothing within a minute of the last time."""
+        """Keep how far partitions are compared now, so that later pages can show it.
+
+        It does nothing within a minute of the last time.
+        """
         if snapshot.taken_at - self._noted < _EVERY_S:
             return
         with self._lock:

@@ -84,7 +84,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Maps offsets to places between 0 and 1 on a drawing.
+    """Maps offsets to horizontal positions between 0 and 1 on a drawing.
 
     Offsets from ``focus`` to ``end`` are spread evenly. Those below ``focus`` are squeezed into a small part.
     """

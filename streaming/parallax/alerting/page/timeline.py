@@ -31,7 +31,7 @@ _LOOKED_AT = 16
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one replica said of its log at one time.
+    """What one replica answered about its log at one time.
 
     The offsets are None if it did not answer.
     """
@@ -52,7 +52,7 @@ Tracks = Mapping[int, Sequence[Report]]
 
 
 def recorded(storage: str, place: TopicPartition, since: datetime, until: datetime | None = None) -> Tracks:
-    """By broker, what its replica of a partition reported between two times; of many reports, some are left out evenly.
+    """By broker, what its replica of a partition answered between two times; of many answers, only some are kept.
 
     Args:
         storage: ``storage.path``.
@@ -68,7 +68,7 @@ def recorded(storage: str, place: TopicPartition, since: datetime, until: dateti
 
 
 class Recent:
-    """What replicas reported in the last hour, for pages that are loaded often: only new rows are read each time.
+    """What replicas answered in the last hour, for pages that are loaded often: only new rows are read each time.
 
     Args:
         storage: ``storage.path``.
@@ -82,7 +82,7 @@ class Recent:
         self._kept: OrderedDict[TopicPartition, tuple[datetime, pa.Table]] = OrderedDict()
 
     def of(self, place: TopicPartition) -> Tracks:
-        """By broker, what its replica of a partition reported in the last hour; raises as `recorded` does."""
+        """By broker, what its replica of a partition answered in the last hour; raises as `recorded` does."""
         now = self._clock()
         since = now - _HISTORY
         with self._lock:

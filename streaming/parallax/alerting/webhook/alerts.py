@@ -38,7 +38,7 @@ _ADVICE = frozenset({"record_command", "runbook_url", "kind_runbook_url"})
 
 
 def stands_in_words(by: str) -> str:
-    """What is before the headline of an acknowledged finding."""
+    """The words that come before the headline of an acknowledged finding: who has acknowledged it."""
     return f"Acknowledged by {by}, and stands: "
 
 

@@ -165,7 +165,7 @@ class Outbox:
         return [group.news_since for group in self._groups.values() if group.news_since is not None]
 
     def observe(self, standing: Sequence[Finding], now: float, ended: Iterable[Finding] = ()) -> bool:
-        """Take in all findings that are not over at a moment.
+        """Update what is to be sent, by all findings that are not over at a moment; `due` returns the messages.
 
         Args:
             standing: all findings that are not over, acknowledged or not.
@@ -186,7 +186,7 @@ class Outbox:
         return self._take_in(there, over_by_now, now)
 
     def observe_job(self, suffered: Sequence[Suffered], now: float, pending: Collection[str], *, can_end: bool) -> bool:
-        """Take in which conditions of the job are true at a moment.
+        """Update what is to be sent, by the conditions of the job that are true at a moment.
 
         Args:
             suffered: the conditions that are worth a message.
@@ -296,7 +296,7 @@ class Outbox:
         return Message(place, tuple(mine), key, group.turns)
 
     def delivered(self, message: Message, now: float) -> None:
-        """Note that the receiver took a message that `due` had returned; findings may have changed since."""
+        """Keep what the receiver knows now, as it took a message of `due`; findings may have changed since."""
         for said in message.alerts:
             alert = self._alerts[said.name]
             if said.ends_at is None:
@@ -312,7 +312,7 @@ class Outbox:
         self._look_for_news(now)
 
     def failed(self, message: Message, now: float, asked_for_s: float = 0.0) -> float:
-        """Note that the receiver did not take a message.
+        """Put a message off that the receiver did not take.
 
         Args:
             message: the message that `due` had returned.

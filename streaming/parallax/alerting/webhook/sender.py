@@ -264,13 +264,13 @@ class Notifier:
             self._thread.join(timeout_s)
 
     def observe(self, standing: Sequence[Finding], ended: Sequence[Finding] = ()) -> None:
-        """Take in all findings that are not over, and the ends of others (`Outbox.observe`); does not block."""
+        """Have the receiver informed of open findings and of those that ended (`Outbox.observe`); does not block."""
         with self._changed:
             self._is_unrecorded |= self._outbox.observe(standing, self._clock(), ended)
             self._changed.notify()
 
     def observe_job(self, suffered: Sequence[Suffered], pending: Collection[str], *, can_end: bool) -> None:
-        """Take in which conditions of the job are true (`Outbox.observe_job`); does not block."""
+        """Have the receiver informed of the job's conditions that are true (`Outbox.observe_job`); does not block."""
         with self._changed:
             self._is_unrecorded |= self._outbox.observe_job(suffered, self._clock(), pending, can_end=can_end)
             self._changed.notify()
@@ -375,7 +375,9 @@ class Webhooks:
             notifier.stop(_CLOSING_S)
 
     def observe(self, standing: Sequence[Finding], ended: Sequence[Finding] = ()) -> None:
-        """Take in all findings that are not over; does not block, and does nothing if they are the same as before.
+        """Have all receivers informed of the findings that are not over; does not block.
+
+        It does nothing if they are the same as before.
 
         Args:
             standing: all findings that are not over, acknowledged or not.
@@ -388,7 +390,7 @@ class Webhooks:
             notifier.observe(standing, ended)
 
     def observe_job(self, suffered: Sequence[Suffered], pending: Collection[str], *, can_end: bool) -> None:
-        """Take in which conditions of the job are true; does not block.
+        """Have all receivers informed of the job's conditions that are true; does not block.
 
         Args:
             suffered: the conditions that are worth a message.

@@ -17,20 +17,25 @@ _SLOT_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 
 def bits(slots: Array) -> Array:
-    """For each slot, a bit mask in which only the slot's bit is set."""
+    """For each replica, a mask in which only its bit is set.
+
+    Args:
+        slots: the replicas, as rows in the state's table of brokers.
+    """
     return _SLOT_BITS[slots]
 
 
 def has_bit(masks: Array, slot: int | np.integer[Any] | Array) -> Array:
-    """For each bit mask, whether the bit of a slot is set.
+    """For each bit mask, whether it names a replica.
 
-    The slot is a single one, or one for each mask.
+    The bit that has the number of the replica's slot is set then. A slot is a replica's row in the state's table of
+    brokers. Give a single slot, or one for each mask.
     """
     return (masks >> np.uint32(slot)) & 1 == 1
 
 
 def slots_of(mask: int) -> list[int]:
-    """The slots whose bits are set in a mask, ascending."""
+    """The replicas that a mask names, as slots (rows in the state's table of brokers), ascending."""
     return [slot for slot in range(mask.bit_length()) if mask >> slot & 1]
 
 
@@ -71,7 +76,7 @@ def passed_without(positions: Array, members: int, offsets: Array, shown: Array)
     """For each row, the replicas that were read past its offset without showing it.
 
     Args:
-        positions: next offset to read of each replica, indexed by slot.
+        positions: next offset to read of each replica, by slot (row in the state's table of brokers).
         members: bit mask of the replica set.
         offsets: of each row, ``int64[n]``.
         shown: bit mask of the replicas that showed the row, ``uint32[n]``.
@@ -142,7 +147,7 @@ def _index(hi: Array, lo: Array) -> tuple[Array, Array, Array]:
 
 
 def have_key_among(hi: Array, lo: Array, other_hi: Array, other_lo: Array) -> Array:
-    """Mask of the rows whose key is among the other keys; quick where the others are few.
+    """Mask of the rows whose key is among the given other keys; quick if these are few.
 
     Args:
         hi: high halves of the rows' key hashes.

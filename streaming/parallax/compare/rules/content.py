@@ -49,7 +49,7 @@ def take_in(content: Array, offsets: Array, prints: Array, slots: Array) -> Arra
         content: the table so far, rows of `CONTENT` in offset order.
         offsets: of the records shown.
         prints: their `fingerprints`.
-        slots: the slot of the replica that showed each.
+        slots: for each, the replica that showed it, as a slot (row in the state's table of brokers).
 
     Returns:
         The new table, in offset order. It has one row for each offset, or one for each distinct record where replicas
@@ -89,7 +89,7 @@ def is_shown(table: Array, offsets: Array, slots: Array) -> Array:
     Args:
         table: rows of `CONTENT`, in offset order.
         offsets: the offsets to look up.
-        slots: for each offset, the slot of the replica.
+        slots: for each offset, the replica, as a slot (row in the state's table of brokers).
     """
     first, end = (np.searchsorted(table["offset"], offsets, side) for side in ("left", "right"))
     mask = np.zeros(len(offsets), np.bool_)

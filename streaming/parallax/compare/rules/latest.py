@@ -30,7 +30,7 @@ def absences(released: Array, members: int | Array, markers: Array, *, strict_fr
     Args:
         released: `PENDING` rows that every replica has passed.
         members: bit mask of the replica set, or one mask for each row.
-        markers: rows of `MARKER`.
+        markers: known end markers, rows of `MARKER`.
         strict_from: below this offset, records without a key are left out, for they have no latest value.
         passed_at: when the last of the replicas passed them, milliseconds since 1970 UTC.
 
@@ -74,7 +74,9 @@ def doubted_deletions(rows: Array, members: int | Array) -> Array:
 
 
 def early_absences(pending: Array, members: int, markers: Array, *, strict_from: int) -> Array:
-    """Mask of the tombstones to judge before absent replicas have passed them: some of the others lack them.
+    """Mask of the tombstones to judge before absent replicas have passed them.
+
+    Each of these tombstones is lacked by some replica that is still read.
 
     Only tombstones that were surely committed count. A replica that still shows an older value is wrong, whatever the
     absent replicas may show. All other absences wait for the absent replicas.
@@ -82,7 +84,7 @@ def early_absences(pending: Array, members: int, markers: Array, *, strict_from:
     Args:
         pending: `PENDING` rows that all of ``members`` have passed.
         members: bit mask of the replicas that are still being read.
-        markers: rows of `MARKER`.
+        markers: known end markers, rows of `MARKER`.
         strict_from: see `absences`.
     """
     lacks = (pending["visible"] != 0) & (lacking(pending, members) != 0) & (pending["aborted"] == 0)
@@ -123,7 +125,7 @@ def unexplained(candidates: Array, shown: Sequence[Array]) -> Array:
     """The absences that no later record explains: no replica has shown a later committed record of their key.
 
     Args:
-        candidates: rows of `CANDIDATE`.
+        candidates: absences to be judged, rows of `CANDIDATE`.
         shown: tables with the records that supersede older ones of their key; the absent records themselves are among
             them.
     """
@@ -143,7 +145,7 @@ def set_horizons(candidates: Array, brokers: Array) -> Array:
     as reported after the record was passed.
 
     Args:
-        candidates: rows of `CANDIDATE`.
+        candidates: absences to be judged, rows of `CANDIDATE`.
         brokers: rows of `BROKER`.
     """
     waiting = candidates["horizon"] == UNKNOWN
@@ -172,8 +174,8 @@ def ripe(candidates: Array, positions: Array, members: int | Array) -> Array:
     """Mask of the absences to judge now: all replicas that lack the record were read past its horizon.
 
     Args:
-        candidates: rows of `CANDIDATE`.
-        positions: next offset to read of each replica, indexed by slot.
+        candidates: absences to be judged, rows of `CANDIDATE`.
+        positions: by slot (row in the state's table of brokers), the next offset to read of a replica.
         members: bit mask of the replica set, or one mask for each row.
     """
     done = candidates["horizon"] != UNKNOWN
@@ -190,7 +192,8 @@ class Verdict:
 
     Attributes:
         row: index of the absence among the candidates.
-        slot: slot of the accused replica; `NOBODY` if nothing proves which side is wrong.
+        slot: the accused replica, by its slot (row in the state's table of brokers); `NOBODY` if nothing proves which
+            side is wrong.
     """
 
     row: int
@@ -230,7 +233,7 @@ def judge(candidates: Array, members: int | Array, *, strict_from: int, sure: Ar
       replicas show a record proves nothing.
 
     Args:
-        candidates: rows of `CANDIDATE`.
+        candidates: absences to be judged, rows of `CANDIDATE`.
         members: bit mask of the replica set, for all rows or one for each.
         strict_from: the offset from which on nothing is compacted.
         sure: mask of the rows that are `surely_committed`.

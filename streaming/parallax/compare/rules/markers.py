@@ -34,11 +34,11 @@ def take_in_markers(
     row for each distinct marker.
 
     Args:
-        markers: rows of `MARKER`.
+        markers: known end markers, rows of `MARKER`.
         offsets: of the markers shown.
         producers: their producer ids.
         types: COMMIT or ABORT (`RowKind`).
-        slots: the slot of the replica that showed each.
+        slots: the replica that showed each, as a slot (row in the state's table of brokers).
         epochs: their leader epochs.
     """
     if not len(offsets):
@@ -88,7 +88,7 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
         offsets: of transactional records and of end markers.
         producers: their producer ids.
         types: `DATA` for a record, or the marker's type.
-        slots: the slot of the replica that showed each.
+        slots: the replica that showed each, as a slot (row in the state's table of brokers).
 
     Returns:
         The new rows of `INTERVAL`: some open transactions have ended, and new ones are added.
@@ -149,10 +149,10 @@ def add_ended(intervals: Array, markers: Array, offsets: Array, producers: Array
 
     Args:
         intervals: the transactions so far, rows of `INTERVAL`.
-        markers: rows of `MARKER`.
+        markers: known end markers, rows of `MARKER`.
         offsets: of transactional records.
         producers: their producer ids.
-        slots: the slot of the replica that showed each.
+        slots: the replica that showed each, as a slot (row in the state's table of brokers).
     """
     made = [intervals]
     for slot, producer in sorted(set(zip(slots.tolist(), producers.tolist(), strict=True))):
@@ -189,7 +189,7 @@ def within_ended(intervals: Array, slots: Array, producers: Array, offsets: Arra
 
     Args:
         intervals: transactions, rows of `INTERVAL`.
-        slots: the slot of the replica that shows each record.
+        slots: the replica that shows each record, as a slot (row in the state's table of brokers).
         producers: their producer ids.
         offsets: their offsets.
     """
@@ -201,7 +201,7 @@ def within(intervals: Array, slots: Array, producers: Array, offsets: Array) -> 
 
     Args:
         intervals: transactions, rows of `INTERVAL`.
-        slots: the slot of the replica that shows each record.
+        slots: the replica that shows each record, as a slot (row in the state's table of brokers).
         producers: their producer ids.
         offsets: their offsets.
     """
@@ -226,7 +226,7 @@ def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array
     It has ended the transaction all the same.
 
     Args:
-        markers: rows of `MARKER`.
+        markers: known end markers, rows of `MARKER`.
         slots: for each of the rows, the slot of the replica that showed it, in order.
         offsets: of these rows, in order for each slot.
 
@@ -254,8 +254,8 @@ def end_at_own(intervals: Array, markers: Array, positions: Array) -> Array:
 
     Args:
         intervals: transactions, rows of `INTERVAL`.
-        markers: rows of `MARKER`.
-        positions: next offset to read in read_uncommitted of each replica, indexed by slot.
+        markers: known end markers, rows of `MARKER`.
+        positions: by slot (row in the state's table of brokers), a replica's next offset in read_uncommitted.
     """
     made = intervals
     for slot in np.unique(intervals["slot"]) if len(markers) else ():
@@ -275,14 +275,14 @@ def end_at_own(intervals: Array, markers: Array, positions: Array) -> Array:
 
 
 def find_missed(intervals: Array, markers: Array, positions: Array, members: int) -> Array:
-    """Note for each transaction the lowest end marker within it that its replica passed without showing it.
+    """Find for each transaction the lowest end marker within it that its replica passed without showing it.
 
     The lowest is the true end: a marker can be lost, never invented.
 
     Args:
         intervals: transactions, rows of `INTERVAL`.
-        markers: rows of `MARKER`.
-        positions: next offset to read in read_uncommitted of each replica, indexed by slot.
+        markers: known end markers, rows of `MARKER`.
+        positions: by slot (row in the state's table of brokers), a replica's next offset in read_uncommitted.
         members: bit mask of the replica set.
     """
     if not len(intervals) or not len(markers):
@@ -368,7 +368,7 @@ def _lowest_inside(intervals: Array, mine: Array, markers: Array) -> tuple[Array
 def reconcile(
     intervals: Array, slot: int, producers: Array, starts: Array, log_ends: tuple[int, int], stable: int
 ) -> Array:
-    """Note which transactions have ended on a replica, by its own list of open ones, although no end marker was read.
+    """Find which transactions have ended on a replica, by its own list of open ones, although no end marker was read.
 
     A transaction may end unseen: its data and its marker are cleaned before the reader gets to the marker. A
     transaction that is open by the rows is over if the replica does not list it, or lists a later transaction of the
@@ -380,7 +380,7 @@ def reconcile(
 
     Args:
         intervals: transactions, rows of `INTERVAL`.
-        slot: the replica's slot.
+        slot: the index of the replica's row in the state's table of brokers.
         producers: producer ids of the transactions that it listed.
         starts: the first offset of each; it is that of a batch, which may lie below the first record left of the
             transaction.
@@ -419,7 +419,7 @@ def close_ended(intervals: Array, positions: Array) -> Array:
 
     Args:
         intervals: transactions, rows of `INTERVAL`.
-        positions: next offset to read in read_uncommitted of each replica, indexed by slot.
+        positions: by slot (row in the state's table of brokers), a replica's next offset in read_uncommitted.
     """
     over = (intervals["end"] == NEVER) & (intervals["over_by"] <= positions[intervals["slot"]])
     if not over.any():

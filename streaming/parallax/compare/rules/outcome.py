@@ -149,7 +149,8 @@ class Verdict:
     """Records of one producer whose outcome differs on one replica from that on other replicas.
 
     Attributes:
-        slot: slot of the replica that is wrong; `NOBODY` if nothing proves which outcome is right.
+        slot: the replica that is wrong, by its slot (row in the state's table of brokers); `NOBODY` if nothing proves
+            which outcome is right.
         rows: indices into ``pending``.
         shown_aborted: whether the replica shows them as aborted; otherwise it shows them as committed.
         markers: for each row the end marker that the replica lacks; -1 where it is not known.

@@ -55,7 +55,7 @@ class Frozen:
     """A replica whose last stable offset has stood still for longer than the grace period.
 
     Attributes:
-        slot: slot of the accused replica.
+        slot: the accused replica, by its slot (row in the state's table of brokers).
         last_stable_offset: the offset that does not move.
         ahead: the highest last stable offset of the others. If none is ahead, the highest that any replica had before.
         seconds: for how long it has not moved.
@@ -82,10 +82,10 @@ def observe(
     """Find the frozen replicas: follow each replica's last stable offset through the ticks, in the order of time.
 
     Args:
-        brokers: rows of `BROKER`; written to.
+        brokers: the state's table of brokers (rows of `BROKER`); written to.
         rows: of progress.
         listed: the open transactions named in ``rows``.
-        slots: for each row, the slot of its replica: an index into ``brokers``.
+        slots: for each row, the index of its replica in ``brokers``.
         grace_ms: for how many milliseconds a last stable offset may trail.
         ended: up to which offset all transactions were seen to have ended.
 
@@ -152,7 +152,8 @@ def accuse(
     """The accusation of a frozen replica, with the transaction that freezes it; None for no accusation, or not yet.
 
     While the transaction cannot be named, but may be soon, the accusation waits. If a transaction freezes all replicas,
-    one of them is accused. Nobody is if a replica missed the transaction's end marker, for that is a suspect already.
+    one of them is accused. But if some replica missed the transaction's end marker, nobody is accused here, because
+    there is a suspect about that already.
 
     The transaction's start is taken from the replica's read_uncommitted rows where they show it. So this divergence has
     the same cause as that of the missed marker.

@@ -266,17 +266,17 @@ class Case:
         resolution: Resolution = Resolution.HEALED,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> Decision:
-        """Return a decision for a claim on an offset at which no replica but the accused shows anything.
+        """Decide on a claim if no replica except the accused shows anything at an offset.
 
-        It is pending while a replica's log reaches beyond the offset, but the replica cannot show it to consumers yet.
-        A broker that was restarted begins with the high watermark of its last checkpoint. Otherwise no answer proves
-        the claim (`unproven`).
+        It is pending while the log of another replica reaches beyond the offset, but the replica cannot show the offset
+        to consumers yet. That happens after a restart: the broker begins with the high watermark of its last
+        checkpoint. Otherwise no answer proves the claim, and `unproven` decides.
 
         Args:
             offset: where no other replica shows anything.
             reason: one line for people.
             resolution: why the claim is over, if it had been proven.
-            isolation: whose view it is about.
+            isolation: the isolation level at which a replica must show the offset.
         """
         held_back = [a for a in self.others if shown_to(a, isolation) <= offset < a.log_end_offset]
         if held_back:

@@ -13,12 +13,13 @@ from parallax.sides import Side, by_broker
 
 
 def live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
-    """Return the outcome of the claim's record that a replica shows now.
+    """Return whether a replica shows the claim's record as committed or as aborted now; None if it shows neither.
 
-    The record itself says it. If the record is gone, the replica's list of aborted transactions does.
+    The replica's answer says so for the record. If the record is gone, the replica's list of aborted transactions may
+    name its transaction: then it is aborted.
 
-    None where the replica has not decided the record yet: its list may be of a log that it is still to truncate. None
-    as well where its log holds another producer's record at the offset.
+    It is None if the record lies at or above the replica's last stable offset. The replica may still truncate that part
+    of its log. It is None as well if another producer's record lies at the offset.
     """
     if answer.last_stable_offset <= claim.first_offset:
         return None

@@ -56,7 +56,7 @@ def _values_shown(read: Iterable[ReplicaAnswer], up_to: int) -> dict[Side, list[
 
 
 def showing_its_value(accused: int, answers: Answers) -> frozenset[int]:
-    """Return the other brokers that show the same value of the key as the accused, or none as well.
+    """Return the other brokers that show the same value of the key as the accused, or like it show no value.
 
     They may be copies of the accused from which the record has been cleaned.
     """
