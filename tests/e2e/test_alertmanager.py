@@ -321,7 +321,7 @@ if INSTALLED:
     def test_an_acknowledged_finding_is_not_over_and_asks_again_when_it_is_worse(
         tmp_path: Path,
     ) -> None:
-        state, wrong = MonitorState(), of_finding("f1")
+        state, wrong = MonitorState(), finding("f1")
         registry = CollectorRegistry()
         registry.register(OfCluster(ParallaxCollector(state), "lab"))
         with (
@@ -608,8 +608,8 @@ if INSTALLED:
         registry = CollectorRegistry()
         places = Places("lab", page="https://monitor.example", shell=Shell(config="/etc/parallax.yaml"))
         registry.register(OfCluster(ParallaxCollector(state, places=places), "lab"))
-        warning = of_finding("f1", severity=Severity.WARNING, kind=FindingKind.MARKER_MISSING)
-        exposed = of_finding("f1", sequence=2, kind=FindingKind.ABORTED_RECORD_COMMITTED, exposed=True)
+        warning = finding("f1", severity=Severity.WARNING, kind=FindingKind.MARKER_MISSING)
+        exposed = finding("f1", sequence=2, kind=FindingKind.ABORTED_RECORD_COMMITTED, exposed=True)
         healed = replace(
             exposed, sequence=3, status=FindingStatus.RESOLVED, summary="Broker 2 showed a record. Healed: it does not."
         )
@@ -648,7 +648,7 @@ if INSTALLED:
                 assert said[f"{before}description"] == healed.summary
             assert "is over" not in json.dumps(of("/ticket", "resolved"))
 
-    def test_a_note_that_a_finding_is_acknowledged_has_a_title_and_a_colour_of_its_own_and_one_link(
+    def test_a_note_of_an_acknowledgement_has_a_title_and_a_colour_of_its_own_and_one_link(
         tmp_path: Path,
     ) -> None:
         name, page = "ParallaxFindingAcknowledged", "https://monitor.example/findings/f1"

@@ -22,7 +22,7 @@ from parallax.lab.cluster import Cluster
 from parallax.lab.traffic import PlainProducer
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
-from parallax.views.binding import bound_to
+from parallax.views.binding import bind, bound_to
 from tests.e2e.faulty import Faulty
 from tests.e2e.job_process import JobProcess, Stream, await_exactly
 from tests.e2e.proxy import Fault, Proxies
@@ -213,7 +213,7 @@ class TestWhereAnotherClusterAnswers:
         self, lab: Cluster, job: JobProcess, other: Cluster, tmp_path: Path
     ) -> None:
         config = pointed(job.config, lab, tmp_path)
-        (tmp_path / "data").mkdir()
+        bind(str(tmp_path / "data"), lab.cluster_id)
         for cluster in (other, lab):
             moved = CliRunner().invoke(app, ["storage", "bind", "--cluster", cluster.cluster_id, "-c", str(config)])
             assert moved.exit_code == 0, moved.output

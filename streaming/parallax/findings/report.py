@@ -156,7 +156,7 @@ def print_findings(
         _print_json([as_document(f) for f in findings], stream)
         return
     if not findings:
-        stream.write(f"No {'open' if wanted == ALL_OPEN else 'such'} findings in {storage}.\n")
+        stream.write(f"{'No open findings' if wanted == ALL_OPEN else 'No such findings'} in {storage}.\n")
         return
     shown = console(stream, highlight=False)
     for finding in findings:

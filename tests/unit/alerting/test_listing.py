@@ -16,7 +16,7 @@ def test_the_headline_names_broker_and_partition(kind: FindingKind, state: Findi
     assert "orders-0" in said
 
 
-def test_a_freeze_is_said_to_hold_back_consumers_only_where_they_meet_it_and_else_how_it_stays_so() -> None:
+def test_a_freeze_holds_back_consumers_where_they_meet_it_and_else_says_how_it_stays_so() -> None:
     said = {state: headline(state, FindingKind.READ_COMMITTED_FROZEN, "2", "orders-0") for state in FindingState}
     for state in (FindingState.EXPOSED, FindingState.SPREAD):
         assert "read_committed stands still;" in said[state]
