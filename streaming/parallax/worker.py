@@ -29,15 +29,15 @@ exec {python} "$@"
 def command(folder: Path) -> str:
     """The command with which Spark starts Python, for ``PYSPARK_PYTHON``.
 
-    It is a script, or Python itself if no script can be executed there.
+    It is a script in a folder, or Python itself if no script can be written or executed there.
 
     Args:
         folder: the folder for the script, which is made if it does not exist.
-
-    Raises:
-        OSError: the script cannot be written.
     """
-    path = _script(folder)
+    try:
+        path = _script(folder)
+    except OSError:  # The cache of an image is read-only.
+        return sys.executable
     return str(path) if os.access(path, os.X_OK) else sys.executable
 
 

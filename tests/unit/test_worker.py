@@ -95,3 +95,8 @@ def test_where_nothing_can_be_executed_python_is_started_as_it_is(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert started_by(tmp_path) == sys.executable
+
+
+def test_where_no_script_can_be_written_python_is_started_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("no folder can be made below a file")
+    assert started_by(tmp_path / "cache" / "python-1") == sys.executable
