@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from parallax.commands.shared import Config, Format, OutputFormat, one_line_errors, used_storage
+from parallax.commands.shared import Config, Format, OutputFormat, one_line_errors, used_settings
 
 
 class AuditSource(StrEnum):
@@ -47,7 +47,5 @@ def audit(
         file=output,
         config=config,
     )
-    settings = load(config)
-    if source is AuditSource.tables and not dry_run:
-        used_storage(config, None)
+    settings = used_settings(config) if source is AuditSource.tables and not dry_run else load(config)
     raise typer.Exit(run_audit(settings, flags))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from parallax.commands.shared import Config, Format, OutputFormat, one_line_errors, used_storage
+from parallax.commands.shared import Config, Format, OutputFormat, one_line_errors, used_settings
 from parallax.output import as_json
 from parallax.shell import Shell
 
@@ -19,11 +19,9 @@ def lead(
     output: OutputFormat = Format.text,
 ) -> None:
     """Show which replicas may lead, which may not, and why. Exit code 1: one may not. 3: of one nobody can tell."""
-    from parallax.config import load
     from parallax.repair.lead import document, exit_code, in_words, look
 
-    used_storage(config, None)
-    settings = load(config)
+    settings = used_settings(config)
     found = look(settings, topic, partition or ())
     if output is Format.json:
         typer.echo(as_json([document(one) for one in found]))
@@ -44,12 +42,10 @@ def roll(
     output: OutputFormat = Format.text,
 ) -> None:
     """Say whether a broker may be restarted now: who would lead, and is it back in time? 1: no. 3: nobody can tell."""
-    from parallax.config import load
     from parallax.repair.roll import document, in_words
     from parallax.repair.roll import roll as asked
 
-    used_storage(config, None)
-    found = asked(load(config), broker, outage_s)
+    found = asked(used_settings(config), broker, outage_s)
     typer.echo(as_json(document(found)) if output is Format.json else in_words(found))
     if found.exit_code:
         raise typer.Exit(found.exit_code)

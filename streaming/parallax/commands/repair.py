@@ -23,6 +23,7 @@ from parallax.commands.shared import (
     OutputFormat,
     one_line_errors,
     say,
+    used_settings,
     used_storage,
 )
 from parallax.output import as_json
@@ -94,8 +95,8 @@ def plan(
     said = dict(zip(offset or (), (one.value for one in outcome or ()), strict=False))
     if not len(said) == len(outcome or ()) == len(offset or ()):
         raise ConfigError("repair plan: give one --offset with each --outcome: which transaction ended so")
-    settings = load(config)
-    place = place_of(used_storage(config, None), finding) if finding else TopicPartition(topic or "", partition or 0)
+    settings = used_settings(config) if finding else load(config)
+    place = place_of(settings.storage.path, finding) if finding else TopicPartition(topic or "", partition or 0)
     if lead and said:
         raise ConfigError("repair plan: --lead ends no transaction; leave out --outcome and --offset")
     made = made_of(settings, place, said, say, Said(automation_paused, right), is_to_lead=lead)
@@ -184,11 +185,9 @@ def _ask(made: Plan) -> None:
 @one_line_errors
 def resume(repair: RepairId, config: Config, output: OutputFormat = Format.text) -> None:
     """Go on with a repair that has stopped, or whose process is gone. Exit code 1: it has stopped again."""
-    from parallax.config import load
     from parallax.repair.command import resume as go_on
 
-    settings = load(config)
-    used_storage(config, None)
+    settings = used_settings(config)
     _end(go_on(settings, repair, say), output)
 
 
@@ -196,11 +195,9 @@ def resume(repair: RepairId, config: Config, output: OutputFormat = Format.text)
 @one_line_errors
 def undo(repair: RepairId, config: Config, output: OutputFormat = Format.text) -> None:
     """Give up a repair: put back what can be put back, and name what cannot. Exit code 1: it could not be put back."""
-    from parallax.config import load
     from parallax.repair.command import undo as give_up
 
-    settings = load(config)
-    used_storage(config, None)
+    settings = used_settings(config)
     _end(give_up(settings, repair, say), output, "closed")
 
 

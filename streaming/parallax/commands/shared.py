@@ -119,20 +119,38 @@ def storage_of(config: Path | None, data: str | None) -> str:
     Raises:
         ConfigError: neither option is given, or both are, or the one that is given cannot be used.
     """
-    from parallax.config import ConfigError, load, storage_path
+    from parallax.config import ConfigError, storage_path
     from parallax.stores import set_environment
 
     if (config is None) == (data is None):
         raise ConfigError("give either -c/--config or --data")
     if data is None:
-        settings = load(config or "")
-        set_environment(settings.storage.path, settings.spark.conf, os.environ)
-        return settings.storage.path
+        return _settings_of(config or Path()).storage.path
     try:
         set_environment(data, {}, os.environ)
         return storage_path(data)
     except ValueError as error:
         raise ConfigError(f"--data: {error}; give the storage.path of a job that has run") from None
+
+
+def _settings_of(config: Path) -> Settings:
+    from parallax.config import load
+    from parallax.stores import set_environment
+
+    settings = load(config)
+    set_environment(settings.storage.path, settings.spark.conf, os.environ)
+    return settings
+
+
+def used_settings(config: Path) -> Settings:
+    """The settings of a file, if a job has ever used the storage that they name.
+
+    Raises:
+        ConfigError: the settings cannot be used; or as `used_storage`.
+    """
+    settings = _settings_of(config)
+    _refuse_unused(settings.storage.path, config)
+    return settings
 
 
 def used_storage(config: Path | None, data: str | None) -> str:
@@ -143,16 +161,20 @@ def used_storage(config: Path | None, data: str | None) -> str:
     Raises:
         ConfigError: no job has ever used that storage, or it cannot be read; or as `storage_of`.
     """
+    storage = storage_of(config, data)
+    _refuse_unused(storage, config)
+    return storage
+
+
+def _refuse_unused(storage: str, config: Path | None) -> None:
     from parallax.config import ConfigError
     from parallax.views.used import is_used
 
-    storage = storage_of(config, data)
     if not is_used(storage):
         raise ConfigError(
             f"storage.path: {storage}: no job has ever used this storage, so there is nothing to say of it (the path "
             f"is from {_origin(config)}); give -c or --data of a job that has run"
         )
-    return storage
 
 
 def _origin(config: Path | None) -> str:
@@ -253,5 +275,6 @@ __all__ = [
     "one_line_errors",
     "say",
     "storage_of",
+    "used_settings",
     "used_storage",
 ]
