@@ -69,6 +69,7 @@ OWN = [
     (2000004695, "a record that may have been written again by another leader, and be cleaned"),
     (2300003619, "a frozen replica, and the end marker of another transaction behind a record"),
     (2000702071, "a log that was cut and filled again in an older epoch"),
+    (2210000346, "a deletion that may have been rolled back, and took a value that nobody was shown"),
 ]
 """Histories that a look was once mistaken in."""
 

@@ -159,15 +159,18 @@ class _Key:
     def _may_have_taken_a_value(self, one: _Shown) -> bool:
         """Whether a replica's cleaner may have taken a true value that nobody was shown.
 
-        It may have where the replica shows a record as committed that was rolled back: a cleaner goes by what its
-        replica shows. No atom shows a value that the other replicas have lost as well, by copying from this one.
+        It may have where the replica shows a record as committed that was, or may have been, rolled back: a cleaner
+        goes by what its replica shows. No atom shows a value that the other replicas have lost as well, by copying
+        from this one.
         """
         return self.is_committed and any(
-            outcome is End.COMMIT
-            and self.end_or_choice.get(fact.offset) is End.ABORT
-            and self.case.room.between(-1, fact.offset)
+            outcome is End.COMMIT and self._may_be_aborted(fact) and self.case.room.between(-1, fact.offset)
             for fact, outcome in zip(one.records, one.outcomes, strict=True)
         )
+
+    def _may_be_aborted(self, fact: Fact) -> bool:
+        end = self.end_or_choice.get(fact.offset, End.COMMIT)
+        return end is End.ABORT if isinstance(end, End) else End.ABORT in self.groups[end].options
 
     # -- where a deletion may be that nobody was shown -----------------------------------------------------------------
 
