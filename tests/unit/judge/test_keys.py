@@ -76,11 +76,12 @@ def test_a_value_that_an_aborted_deletion_took_everywhere_is_spread() -> None:
 
 
 def test_who_shows_a_deletion_as_committed_that_may_have_been_rolled_back_is_not_called_right() -> None:
-    scene = Scene(10)
+    scene = Scene(11)
     for broker in (1, 2, 3):
-        scene.shows(broker, written(6, None), commit(8), record(9), last_stable=9)
+        is_open = record(9, key="open", producer=8)
+        scene.shows(broker, written(6, None), commit(8), is_open, record(10), open={8: 9})
     assert scene.said == set()
-    assert scene.judged.right == {"K": frozenset()}
+    assert scene.judged.right["K"] == frozenset()
 
 
 def test_an_older_value_is_wrong_where_a_newer_one_was_read() -> None:
