@@ -25,8 +25,7 @@ from parallax.check_transactions import lost_transactions, open_transactions
 from parallax.config import ConfigError, Settings
 from parallax.counts import agreed, counted
 from parallax.errors import SetupError, one_line
-from parallax.guard.absences import Absences
-from parallax.guard.clock import leaves_no_time
+from parallax.guard.absences import Absences, leaves_no_time
 from parallax.guard.command import read_record
 from parallax.guard.decide import INTERNAL
 from parallax.guard.holds import Record, open_holds, stranded

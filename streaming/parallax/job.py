@@ -37,8 +37,7 @@ from parallax.findings.hanging_record import record, recorded
 from parallax.findings.hanging_watch import HangingThread, HangingWatch
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.manager import FindingsManager
-from parallax.guard.absences import Absences
-from parallax.guard.clock import Absence
+from parallax.guard.absences import Absence, Absences
 from parallax.guard.pointed import PointedThread
 from parallax.guard.run import OFF_ROUND_S, GuardRounds, GuardThread, OffRounds
 from parallax.guard.timekeeper import Timekeeper, clock_of

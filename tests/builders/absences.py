@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from parallax.guard.clock import Absence, Late, Presence
+from parallax.guard.absences import Absence, Late, Presence
 from parallax.model import TopicPartition
 
 

@@ -14,7 +14,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from parallax.config import FindingSettings
-from parallax.guard.clock import Clock, Look
+from parallax.guard.clock import Clock
+from parallax.guard.looks import Look
 from parallax.guard.pointed import PointedReads
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import SCENARIOS

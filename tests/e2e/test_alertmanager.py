@@ -24,8 +24,7 @@ from parallax.audit.result import Result
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
-from parallax.guard.absences import Absences
-from parallax.guard.clock import Absence, Late
+from parallax.guard.absences import Absence, Absences, Late
 from parallax.guard.outages import Outages
 from parallax.lab.ports import free_ports
 from parallax.lab.waiting import until

@@ -23,10 +23,13 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from parallax.guard.clock import SETTINGS_MS, Absence, Clock, Ended, Late, Look
+from parallax.guard.absences import Absence, Late
+from parallax.guard.clock import Clock
 from parallax.guard.decide import TAKES_MS, Action, Alter, Append, Guard, Rules
 from parallax.guard.holds import LAG, NO_LAG, RATIO, RETENTION, Absentee, Event, EventKind, Phase, is_marked
 from parallax.guard.horizons import Lap, Part, Reading
+from parallax.guard.known import SETTINGS_MS
+from parallax.guard.looks import Ended, Look
 from parallax.guard.pauses import PauseWatch
 from parallax.guard.seen import Shown, TopicSeen
 from parallax.model import TopicPartition

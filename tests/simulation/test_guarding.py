@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from parallax.guard.clock import Absence, Clock, Ends, Retentions
+from parallax.guard.absences import Absence
 from parallax.guard.decide import Guard
 from parallax.guard.holds import EventKind
 from parallax.guard.horizons import Readings, Stand
+from parallax.guard.kept import Kept
+from parallax.guard.known import Ends, Retentions
 from parallax.guard.pauses import Paused, Pauses
 from parallax.guard.seen import Shown, TopicSeen
 from tests.simulation.guarding import Broken, History
@@ -88,11 +90,11 @@ def _without_horizons(self: Readings, offset: int, brokers: Collection[int], ret
     return None if stand is None else stand._replace(horizon_ms=None)
 
 
-_keep, _see = Clock._keep, Pauses.see
+_keep, _see = Kept.keep, Pauses.see
 
 
-def _at_any_time(self: Clock, known: Any, absence: Absence) -> None:
-    _keep(self, known, absence if absence.bound_ms is None else replace(absence, bound_ms=2**60))
+def _at_any_time(self: Kept, known: Any, absence: Absence, in_force: Retentions) -> None:
+    _keep(self, known, absence if absence.bound_ms is None else replace(absence, bound_ms=2**60), in_force)
 
 
 def _never_over(self: Pauses, look: Paused) -> None:
@@ -109,8 +111,8 @@ def _never_over(self: Pauses, look: Paused) -> None:
         (TopicSeen, "agreed", _of_one_broker, "", 1579),
         (Guard, "_stray", lambda *_: None, "", 53),
         (Guard, "_changed_by_others", lambda *_: None, "", 10),
-        (Clock, "_keep", lambda *_: None, "called late", 13),
-        (Clock, "_keep", _at_any_time, "", 169),
+        (Kept, "keep", lambda *_: None, "called late", 13),
+        (Kept, "keep", _at_any_time, "", 169),
         (Pauses, "see", _never_over, "", 125),
     ],
     ids=[

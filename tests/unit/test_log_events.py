@@ -13,7 +13,7 @@ import structlog
 
 import parallax
 from parallax.audit.spot import Checked, Spot
-from parallax.guard.clock import Unclear
+from parallax.guard.absences import Unclear
 from parallax.guard.holds import EventKind
 from parallax.guard.timekeeper import _words
 from parallax.guard.words import SAID

@@ -31,7 +31,7 @@ from parallax.findings.finding import Finding
 from parallax.findings.incident import group_of, tally_of
 from parallax.findings.summary import counted_in_words
 from parallax.guard import outages
-from parallax.guard.clock import Absence
+from parallax.guard.absences import Absence
 from parallax.guard.holds import EventKind
 from parallax.guard.run import GuardStatus
 from parallax.model import FindingStatus, IsolationLevel, TopicPartition, UnknownReason, broker_label

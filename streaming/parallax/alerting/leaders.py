@@ -9,8 +9,7 @@ from parallax.alerting.snapshot import Replica, Snapshot
 from parallax.counts import counted
 from parallax.findings.finding import Finding
 from parallax.findings.leading import Fitness, May
-from parallax.guard.absences import Absences
-from parallax.guard.clock import Absence, Late
+from parallax.guard.absences import Absence, Absences, Late
 from parallax.model import TopicPartition
 from parallax.repair.leading import by_clock, fitness, uncompared
 

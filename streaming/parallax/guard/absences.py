@@ -1,13 +1,109 @@
-"""Which replicas are absent at one moment, and which copied something too late."""
+"""Which replicas are absent, until when what they lack is surely kept, and which copied something too late."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
-from parallax.guard.clock import Absence, Late, Presence
 from parallax.guard.endings import Outage
 from parallax.model import TopicPartition
+
+
+class Presence(StrEnum):
+    """In which way a replica is absent."""
+
+    AWAY = "away"
+    """It is not in sync, and does not answer."""
+    BEHIND = "behind"
+    """It answers, but it is not in sync, or its log ends below what was written some time ago."""
+    COPYING = "copying"
+    """It has not been in sync yet, and was empty when first watched: the replica is being added."""
+
+
+class Unclear(StrEnum):
+    """Why the bound of an absent replica is not known."""
+
+    BEFORE_WATCH = "before_watch"
+    """No look is known at which the others had nothing that it lacks."""
+    COPYING = "copying"
+    """It copies what was written before the watch, and that log may be cleaned meanwhile."""
+    SETTINGS = "settings"
+    """The topic's settings cannot be read."""
+    NO_TIME = "no_time"
+    """``delete.retention.ms`` is not longer than clocks may be apart and a look may take.
+
+    So no look can say whether a replica was back in time. The bound is kept, and has passed immediately.
+    """
+    REASSIGNED = "reassigned"
+    """The replica was taken off its broker, which answered, and given back: its log is copied again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """An absent replica and its bound; times in milliseconds since 1970 UTC.
+
+    Attributes:
+        lacks_from: the offset below which it has everything, by its last answer; None if it never answered.
+        since_ms: the last look at which it lacked nothing, or else the first at which it was absent.
+        retention_ms: the smallest ``delete.retention.ms`` in force since then; None if it is not known.
+        bound_ms: from when on the first tombstone or end marker that it lacks may be gone; None if that is not known.
+        unclear: why no bound is known, or why the known one says nothing of this replica (`Unclear.NO_TIME`).
+        horizon_ms: the earliest horizon of what it lacks, as read from other replicas' logs, less how far clocks may be
+            apart; None if none was read.
+        read_ms: when all batches with horizons were last read, on all replicas that it may copy from; None if they were
+            not.
+        is_held: whether all replicas that it may copy from have cleaned nothing since before the bound, up to the last
+            look. So the bound is not before that look.
+    """
+
+    place: TopicPartition
+    broker: int
+    presence: Presence
+    lacks_from: int | None
+    since_ms: int
+    retention_ms: int | None
+    bound_ms: int | None
+    unclear: Unclear | None
+    horizon_ms: int | None = None
+    read_ms: int | None = None
+    is_held: bool = False
+
+    @property
+    def replica(self) -> tuple[str, int, int]:
+        """The replica that is absent: topic, partition, broker."""
+        return *self.place, self.broker
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A late replica: it copied something after its bound, or while no bound was known.
+
+    Only an audit can say whether it misses anything.
+
+    Attributes:
+        at_ms: the last look at which it was seen to have copied late, milliseconds since 1970 UTC.
+        absence: the replica's absence as it was known before that look.
+    """
+
+    place: TopicPartition
+    broker: int
+    at_ms: int
+    absence: Absence
+
+    @property
+    def replica(self) -> tuple[str, int, int]:
+        """The replica that is late: topic, partition, broker."""
+        return *self.place, self.broker
+
+    @property
+    def is_of_an_outage(self) -> bool:
+        """Whether the replica is late because its broker was away for too long, or may have been.
+
+        False if somebody ordered the copy, as in a reassignment. False, too, for topics whose ``delete.retention.ms``
+        is too short to be watched, since their replicas count as late after each restart.
+        """
+        return self.absence.unclear not in (Unclear.REASSIGNED, Unclear.NO_TIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,4 +146,15 @@ class Absences:
         return replace(self, absent=absent, late=late, unwatched=unwatched)
 
 
-__all__ = ["Absences"]
+def leaves_no_time(retention_ms: int, skew_ms: int, look_ms: int) -> bool:
+    """Whether ``delete.retention.ms`` is too short for any look to say whether a replica was back in time.
+
+    Args:
+        retention_ms: ``delete.retention.ms``.
+        skew_ms: how far clocks may be apart, in milliseconds.
+        look_ms: how long a look may take, in milliseconds.
+    """
+    return retention_ms <= skew_ms + look_ms
+
+
+__all__ = ["Absence", "Absences", "Late", "Presence", "Unclear", "leaves_no_time"]

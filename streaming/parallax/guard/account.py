@@ -15,9 +15,11 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from parallax.config import GuardSettings, ReadSettings
-from parallax.guard.clock import Absence, Clock, Look, Presence
+from parallax.guard.absences import Absence, Presence
+from parallax.guard.clock import Clock
 from parallax.guard.holds import Event, EventKind
 from parallax.guard.late import load
+from parallax.guard.looks import Look
 from parallax.guard.pauses import Hold
 from parallax.guard.pauses import on_record as holds_on_record
 from parallax.guard.recall import OF_A_LOOK

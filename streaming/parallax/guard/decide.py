@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from parallax.guard.clock import Absence, Presence
+from parallax.guard.absences import Absence, Presence
 from parallax.guard.holds import (
     LAG,
     LATE,

@@ -16,7 +16,7 @@ from deltalake.exceptions import DeltaError
 
 from parallax.columns import Column, Table
 from parallax.errors import one_line
-from parallax.guard.clock import Absence, Late, Presence, Unclear
+from parallax.guard.absences import Absence, Late, Presence, Unclear
 from parallax.model import TopicPartition
 from parallax.views.tables import LATE_REPLICAS as LATE
 from parallax.views.tables import REPLACED, rust_uri, tidy

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from parallax.audit.result import Result
 from parallax.counts import agreed, counted, named
-from parallax.guard.clock import Absence, Late, Presence, Unclear
+from parallax.guard.absences import Absence, Late, Presence, Unclear
 from parallax.guard.endings import Ending, Outage, of_it
 from parallax.model import TopicPartition
 from parallax.moments import time_text

@@ -18,7 +18,7 @@ import structlog
 from parallax.config import FindingSettings, Settings
 from parallax.errors import one_line
 from parallax.findings.pace import Counted, Paces
-from parallax.guard.clock import Absence, Presence
+from parallax.guard.absences import Absence, Presence
 from parallax.guard.horizons import STAMPED_SINCE, Lap, Part, Reading
 from parallax.model import IsolationLevel, RowKind, TopicPartition
 from parallax.replica import kernels

@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from parallax.guard.clock import Clock, Ended, Look
+from parallax.guard.clock import Clock
+from parallax.guard.looks import Ended, Look
 from parallax.model import TopicPartition
 from parallax.views.tables import PROGRESS, RECORDED_ON, rust_uri
 

@@ -10,7 +10,7 @@ import structlog
 
 from parallax.config import GuardSettings
 from parallax.errors import one_line
-from parallax.guard.clock import Absence
+from parallax.guard.absences import Absence
 from parallax.guard.decide import Action, Alter, Append, Guard, Rules
 from parallax.guard.holds import Event, EventKind, Hold, Record, open_holds, stranded
 from parallax.guard.looking import Lookout

@@ -17,9 +17,10 @@ from parallax.config import Settings
 from parallax.counts import named
 from parallax.errors import one_line
 from parallax.guard import late as record
-from parallax.guard.absences import Absences
-from parallax.guard.clock import Absence, Clock, Late, Look, Presence, Unclear
+from parallax.guard.absences import Absence, Absences, Late, Presence, Unclear
+from parallax.guard.clock import Clock
 from parallax.guard.horizons import Reading
+from parallax.guard.looks import Look
 from parallax.guard.outages import Change, Outages, Step
 from parallax.guard.pauses import Paused, on_record
 from parallax.guard.recall import recall

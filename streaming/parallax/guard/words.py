@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from parallax.counts import agreed, counted, named
-from parallax.guard.absences import Absences
-from parallax.guard.clock import Absence, Late, Presence, Unclear
+from parallax.guard.absences import Absence, Absences, Late, Presence, Unclear
 from parallax.guard.holds import EventKind
 from parallax.model import TopicPartition
 from parallax.moments import span_text, time_text

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from parallax.findings.grounds import in_words
 from parallax.findings.leading import SAFE, Fitness, May, unknown
-from parallax.guard.clock import leaves_no_time
+from parallax.guard.absences import leaves_no_time
 from parallax.moments import span_text
 from parallax.repair.leading import Led
 

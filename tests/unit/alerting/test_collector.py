@@ -26,8 +26,7 @@ from parallax.findings.hanging import Open
 from parallax.findings.hanging_life import Hanging
 from parallax.findings.hanging_watch import Standstill
 from parallax.findings.happenings import FindingsStatus
-from parallax.guard.absences import Absences
-from parallax.guard.clock import Presence, Unclear
+from parallax.guard.absences import Absences, Presence, Unclear
 from parallax.guard.endings import Outage
 from parallax.guard.holds import Event, EventKind, Hold, Phase
 from parallax.guard.outages import Outages

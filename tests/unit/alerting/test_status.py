@@ -16,8 +16,7 @@ from parallax.compare.suspect import UnreadRange
 from parallax.findings.hanging import Open
 from parallax.findings.hanging_life import Hanging
 from parallax.findings.happenings import FindingsStatus
-from parallax.guard.absences import Absences
-from parallax.guard.clock import Presence
+from parallax.guard.absences import Absences, Presence
 from parallax.model import FindingKind, FindingStatus, MissingRight, TopicPartition, UnknownReason
 from parallax.views.pause import Pause
 from tests.builders.absences import absence, late

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from parallax.guard.clock import Clock, Look
+from parallax.guard.clock import Clock
+from parallax.guard.looks import Look
 from parallax.model import TopicPartition
 
 PLACE = TopicPartition("orders", 0)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from parallax.guard.clock import Look
+from parallax.guard.looks import Look
 from parallax.source import schema
 from parallax.views.tables import PROGRESS, RECORDED_ON, create_tables, rust_uri
 from tests.unit.guard.looking import tick

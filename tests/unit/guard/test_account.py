@@ -7,8 +7,8 @@ import pytest
 
 from parallax.config import GuardSettings, ReadSettings
 from parallax.guard import late
+from parallax.guard.absences import Late
 from parallax.guard.account import on_record
-from parallax.guard.clock import Late
 from parallax.guard.holds import Absentee, Event, EventKind
 from parallax.guard.table import GuardTable
 from parallax.model import TopicPartition

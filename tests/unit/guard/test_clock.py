@@ -3,17 +3,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from parallax.guard.clock import (
-    FORGET_MS,
-    SETTINGS_MS,
-    TRAILING_MS,
-    Absence,
-    Clock,
-    Late,
-    Presence,
-    Retentions,
-    Unclear,
-)
+from parallax.guard.absences import Absence, Late, Presence, Unclear
+from parallax.guard.clock import FORGET_MS, TRAILING_MS, Clock
+from parallax.guard.known import SETTINGS_MS, Retentions
 from parallax.guard.pauses import GAP_MS, Paused
 from parallax.model import TopicPartition
 from tests.unit.guard.looking import HOUR, LOOK, METADATA, PLACE, SKEW, START, clock, tick

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from parallax.guard.clock import Absence, Presence, Unclear
+from parallax.guard.absences import Absence, Presence, Unclear
 from parallax.guard.decide import AGAIN_MS, TAKES_MS, Action, Alter, Append, Guard, Rules
 from parallax.guard.holds import (
     LAG,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from parallax.guard.clock import Absence, Clock
+from parallax.guard.absences import Absence
+from parallax.guard.clock import Clock
 from parallax.guard.horizons import Lap, Part, Reading
 from tests.unit.guard.looking import HOUR, LOOK, METADATA, PLACE, SKEW, START, clock, tick
 

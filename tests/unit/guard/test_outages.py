@@ -12,8 +12,8 @@ import structlog
 
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.guard.absences import Absences
-from parallax.guard.clock import Look
 from parallax.guard.endings import Outage
+from parallax.guard.looks import Look
 from parallax.guard.outages import headline, outage_in_words
 from parallax.guard.timekeeper import Timekeeper
 from parallax.model import TopicPartition

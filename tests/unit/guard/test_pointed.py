@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from parallax.config import FindingSettings
-from parallax.guard.clock import Absence
+from parallax.guard.absences import Absence
 from parallax.guard.horizons import Reading
 from parallax.guard.pointed import PointedReads, part_of
 from parallax.model import TopicPartition

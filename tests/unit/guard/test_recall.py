@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from parallax.guard.clock import Absence, Clock, Unclear
+from parallax.guard.absences import Absence, Unclear
+from parallax.guard.clock import Clock
 from parallax.guard.recall import recall
 from parallax.model import TopicPartition
 from parallax.views.tables import create_tables

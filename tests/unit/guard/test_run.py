@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from parallax.config import GuardSettings
-from parallax.guard.clock import Absence
+from parallax.guard.absences import Absence
 from parallax.guard.command import in_words, read_record
 from parallax.guard.holds import LAG, NO_LAG, RATIO, RETENTION, Absentee, Event, EventKind, open_holds
 from parallax.guard.looking import Lookout

@@ -12,9 +12,9 @@ from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.audit.schedule import AuditSchedule
 from parallax.audit.waiting import SOON_S
 from parallax.guard import late as record
-from parallax.guard.absences import Absences
-from parallax.guard.clock import Look, Unclear
+from parallax.guard.absences import Absences, Unclear
 from parallax.guard.holds import Event, EventKind
+from parallax.guard.looks import Look
 from parallax.guard.outages import SHORT_MS, TOLD_MS, headline
 from parallax.guard.pauses import Paused
 from parallax.guard.table import GuardTable

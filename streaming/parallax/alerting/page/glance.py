@@ -24,7 +24,7 @@ from parallax.compare.suspect import Coverage
 from parallax.counts import agreed, counted
 from parallax.findings.finding import Finding, sides_of
 from parallax.findings.in_brief import frozen_since, suspected_in_words
-from parallax.guard.clock import Absence, Late
+from parallax.guard.absences import Absence, Late
 from parallax.guard.words import late_in_short
 from parallax.model import NOBODY, PASSING, IsolationLevel, TopicPartition, UnknownReason
 from parallax.moments import time_text

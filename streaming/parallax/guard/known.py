@@ -1,0 +1,266 @@
+"""What a clock knows by its looks: the retention of a topic, the log ends of a leader, a replica, a partition. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from parallax.guard.absences import Absence
+from parallax.guard.horizons import Readings
+from parallax.guard.looks import UNLED, Look
+
+SETTINGS_MS = 60_000
+"""For how long after it was last seen a setting counts as known, and for how long before a look it may have applied.
+
+Brokers take over a change one after the other. The time is longer where settings are asked for more rarely.
+"""
+FIRST_MS = 10_000
+"""The settings are asked for with the metadata, and so not at the very time of a look."""
+_MOST_LOOKS = 16
+"""Looks that are kept of a replica at most."""
+
+
+class Retentions:
+    """Knows, for one topic, the smallest ``delete.retention.ms`` that was in force since a given time.
+
+    Args:
+        settings_ms: a value that was seen counts as in force for so long before, and as known for so long after.
+    """
+
+    def __init__(self, settings_ms: int = SETTINGS_MS) -> None:
+        self._settings_ms = settings_ms
+        self._known: list[tuple[int, int]] = []
+        self._first_ms = 0
+
+    @property
+    def newest(self) -> int | None:
+        """The value of the setting that was seen last; None if none was."""
+        return self._known[-1][0] if self._known else None
+
+    def see(self, at_ms: int, retention_ms: int) -> int | None:
+        """Add a value that the setting had at a time; `smallest_since` goes by it.
+
+        Args:
+            at_ms: the time, milliseconds since 1970 UTC. If a later value is already known, its time counts instead.
+            retention_ms: the value.
+
+        Returns:
+            If the value is lower than the last one: the time since when it may have been in force. Otherwise None.
+        """
+        lowered = None
+        if self._known:
+            last, until = self._known[-1]
+            if retention_ms < last:
+                lowered = until - self._settings_ms
+            at_ms = max(at_ms, until)
+            # It may have been in force until the look that shows another one.
+            self._known[-1] = last, at_ms
+        else:
+            self._first_ms = at_ms
+        while self._known and self._known[-1][0] >= retention_ms:
+            self._known.pop()
+        self._known.append((retention_ms, at_ms))
+        return lowered
+
+    def smallest_since(self, at_ms: int, now_ms: int) -> int | None:
+        """The smallest value of the setting that was in force at a time or later.
+
+        Args:
+            at_ms: the time, milliseconds since 1970 UTC.
+            now_ms: the present, milliseconds since 1970 UTC.
+
+        Returns:
+            The value; None if the first value was seen after that time, or if none was seen lately.
+        """
+        if not self._known or self._first_ms > at_ms + FIRST_MS or self._known[-1][1] < now_ms - self._settings_ms:
+            return None
+        since_ms = min(at_ms - self._settings_ms, self._known[-1][1])
+        return next(value for value, until in self._known if until >= since_ms)
+
+
+@dataclass(slots=True)
+class Replica:
+    """What is known of one replica: how it answered last.
+
+    Attributes:
+        high_watermark: the last known one; None: it has never answered.
+        log_end_offset: the last known one; None: it has never answered.
+        has_answered: whether it answered at the last look.
+        absent_since_ms: the first look at which it was absent, milliseconds since 1970 UTC; None: it is not.
+        was_in_sync: whether it was in sync once.
+        had_nothing_ms: it copied everything that it holds after this time, milliseconds since 1970 UTC; None if it may
+            hold something from before the watch.
+    """
+
+    high_watermark: int | None = None
+    log_end_offset: int | None = None
+    has_answered: bool = False
+    absent_since_ms: int | None = None
+    was_in_sync: bool = False
+    had_nothing_ms: int | None = None
+
+    def take_in(self, look: Look) -> None:
+        """Learn from a look at the replica."""
+        self.has_answered = look.log_end_offset is not None
+        if look.log_end_offset == 0:
+            self.had_nothing_ms = look.at_ms
+        if look.log_end_offset is not None:
+            end = self.log_end_offset = look.log_end_offset
+            self.high_watermark = end if look.high_watermark is None else min(look.high_watermark, end)
+
+
+class Ends:
+    """Knows when the log of a partition's leader was seen to end at which offset.
+
+    Metadata names the leader and may be old, and a broker that no longer leads answers as if it did. So a log end
+    counts for good only once the leader epoch has stayed the same for as long as metadata may be old.
+
+    Args:
+        metadata_ms: how old the metadata of a look may be.
+    """
+
+    def __init__(self, metadata_ms: int) -> None:
+        self._metadata_ms = metadata_ms
+        self._sure: list[tuple[int, int]] = []
+        """Time and log end offset, both rising: of two looks with the same end the later one says more."""
+        self._recent: list[tuple[int, int]] = []
+        self._epoch: tuple[int, int] | None = None
+        self._epoch_seen_ms = 0
+
+    def see(self, look: Look) -> None:
+        """Learn from a look which broker leads. A look at the leader also says where its log ends."""
+        epoch = look.leader_epoch, look.leader
+        if epoch != self._epoch:
+            sure_ms = self._epoch_seen_ms - self._metadata_ms
+            self._recent = [one for one in self._recent if one[0] <= sure_ms]
+            self._epoch = epoch
+        self._epoch_seen_ms = max(self._epoch_seen_ms, look.at_ms)
+        while self._recent and self._recent[0][0] <= look.at_ms - self._metadata_ms:
+            self.add(*self._recent.pop(0))
+        if look.broker == look.leader and look.log_end_offset is not None:
+            self._recent.append((look.at_ms, look.log_end_offset))
+
+    def add(self, at_ms: int, end: int) -> None:
+        """Add a log end of the leader that counts for good; `last_without` goes by it.
+
+        Args:
+            at_ms: when it was seen, milliseconds since 1970 UTC.
+            end: the log end offset.
+        """
+        while self._sure and self._sure[-1][1] >= end:
+            self._sure.pop()
+        if not self._sure or self._sure[-1][0] < at_ms:
+            self._sure.append((at_ms, end))
+
+    def thin(self, offsets: Iterable[int]) -> None:
+        """If many log ends are remembered, forget every second one of the older ones.
+
+        Those that `last_without` needs for the given offsets are kept.
+        """
+        if len(self._sure) <= _MOST_LOOKS:
+            return
+        kept = {_last_without(self._sure, offset) for offset in offsets}
+        half = len(self._sure) // 2
+        self._sure = [one for i, one in enumerate(self._sure) if i == 0 or i >= half or i % 2 == 0 or one[0] in kept]
+
+    def last_without(self, offset: int) -> int | None:
+        """When the leader's log was last seen to end at or below an offset, milliseconds since 1970 UTC.
+
+        None if it never was.
+        """
+        recent = _last_without(self._recent, offset)
+        return _last_without(self._sure, offset) if recent is None else recent
+
+    def __len__(self) -> int:
+        return len(self._sure) + len(self._recent)
+
+
+def _last_without(looks: Sequence[tuple[int, int]], offset: int) -> int | None:
+    return next((at for at, end in reversed(looks) if end <= offset), None)
+
+
+@dataclass(slots=True)
+class Partition:
+    """What is known of one partition by the looks at it.
+
+    Attributes:
+        ends: when the leader's log ended where.
+        readings: what was read of the replicas' logs.
+        topic_id: id of its topic; empty if it is not known.
+        seen_at_ms: the last look, milliseconds since 1970 UTC.
+        leader_epoch: by the last look.
+        led_by: the last leader that was known, and its epoch.
+        assigned: brokers that host it.
+        removed: brokers that once hosted it, and the look that showed them no more, milliseconds since 1970 UTC. One
+            that was away may still have its log.
+        answering: of those, the ones that answered when they were taken off.
+        emptied: of those, the ones that were off for longer than metadata may be old. They have deleted their logs.
+        is_cleaned: whether it is cleaned by key, as far as is known.
+        added: brokers that were added since it is watched, and until when they had nothing, in ms since 1970 UTC.
+        replicas: by broker, what is known of its replica.
+        absences: by broker, how its replica is absent.
+    """
+
+    ends: Ends
+    readings: Readings
+    topic_id: str = ""
+    seen_at_ms: int = 0
+    leader_epoch: int = UNLED
+    led_by: tuple[int, int] | None = None
+    assigned: tuple[int, ...] = ()
+    removed: dict[int, int] = field(default_factory=dict)
+    answering: set[int] = field(default_factory=set)
+    emptied: set[int] = field(default_factory=set)
+    is_cleaned: bool = False
+    added: dict[int, int] = field(default_factory=dict)
+    replicas: dict[int, Replica] = field(default_factory=dict)
+    absences: dict[int, Absence] = field(default_factory=dict)
+
+    def assign(self, replicas: tuple[int, ...], at_ms: int, metadata_ms: int) -> None:
+        """Take in which replicas there are; one that is added to those that were known has nothing yet.
+
+        Args:
+            replicas: brokers that host the partition.
+            at_ms: the look that showed them, milliseconds since 1970 UTC.
+            metadata_ms: how old the metadata of a look may be.
+        """
+        added = set(replicas) - set(self.assigned) - self.removed.keys() if self.assigned else ()
+        self.added |= dict.fromkeys(added, self.seen_at_ms - metadata_ms)
+        self.added = {b: at for b, at in self.added.items() if b in replicas}
+        removed = set(self.assigned) - set(replicas)
+        self.removed |= dict.fromkeys(removed, at_ms)
+        answered = {b for b in removed if b in self.replicas and self.replicas[b].has_answered}
+        self.answering = (self.answering - removed) | answered
+        self.emptied -= removed
+        self.assigned = replicas
+        self.replicas = {b: one for b, one in self.replicas.items() if b in replicas}
+
+    def lead(self, newest: Look) -> None:
+        """Take in who leads. What is copied from two that are cleaned on their own counts as if it were held before.
+
+        One that leads now, or was in sync when the old leader was taken off, was so before that one ceased to lead.
+        """
+        if newest.leader == UNLED:
+            return
+        before, epoch = self.led_by or (newest.leader, newest.leader_epoch)
+        self.led_by = newest.leader, newest.leader_epoch
+        if newest.leader == before and newest.leader_epoch <= epoch + 1:
+            return
+        is_next, is_off = newest.leader_epoch == epoch + 1, before not in newest.replicas
+        for broker, one in self.replicas.items():
+            if not (is_next and broker in newest.isr and (is_off or broker == newest.leader)):
+                one.had_nothing_ms = None
+                self.added.pop(broker, None)
+
+    def leads(self, newest: Look) -> bool:
+        """Whether the leader answers."""
+        leader = self.replicas.get(newest.leader)
+        return leader is not None and leader.has_answered
+
+    def log_ends(self, replicas: Collection[int]) -> dict[int, int | None]:
+        """Where the logs of replicas end; None if one does not answer."""
+        known = {broker: self.replicas.get(broker) for broker in replicas}
+        return {b: one.log_end_offset if one is not None and one.has_answered else None for b, one in known.items()}
+
+
+__all__ = ["FIRST_MS", "SETTINGS_MS", "Ends", "Partition", "Replica", "Retentions"]

@@ -1,0 +1,81 @@
+"""Looks at the replicas of a partition, as rows of ``replica_progress`` tell them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from parallax.model import TopicPartition
+
+UNLED = -1
+"""The leader, and the leader epoch, of a partition that has no leader."""
+
+
+class Look(NamedTuple):
+    """What one look showed of one replica, from a row of ``replica_progress``.
+
+    Attributes:
+        at_ms: when the answer came, milliseconds since 1970 UTC.
+        high_watermark: the replica's own high watermark; None if it did not answer.
+        log_end_offset: the replica's log end offset; None if it did not answer.
+        policy: the topic's ``cleanup.policy``; None if it is not known.
+        policy_at_ms: when the topic's settings were asked for, milliseconds since 1970 UTC; None if they are not known.
+    """
+
+    place: TopicPartition
+    broker: int
+    at_ms: int
+    high_watermark: int | None
+    log_end_offset: int | None
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    topic_id: str
+    policy: str | None
+    policy_at_ms: int | None
+    retention_ms: int | None
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any], not_after_ms: int) -> Look:
+        """Make a look from a row of ``replica_progress``; if the row's time is later than its arrival, that counts.
+
+        Args:
+            row: a row of ``replica_progress``.
+            not_after_ms: when the row arrived, milliseconds since 1970 UTC.
+        """
+        has_answered = bool(row["reachable"])
+        policy_at = row.get("policy_at")
+        return cls(
+            TopicPartition(str(row["topic"]), int(row["partition"])),
+            int(row["broker"]),
+            min(_milliseconds(row["observed_at"]), not_after_ms),
+            row["high_watermark"] if has_answered else None,
+            row["log_end_offset"] if has_answered else None,
+            UNLED if row.get("leader") is None else int(row["leader"]),
+            UNLED if row.get("leader_epoch") is None else int(row["leader_epoch"]),
+            tuple(row.get("isr") or ()),
+            tuple(row.get("replicas") or ()),
+            row.get("topic_id") or "",
+            row.get("cleanup_policy"),
+            None if policy_at is None else min(_milliseconds(policy_at), not_after_ms),
+            row.get("delete_retention_ms"),
+        )
+
+
+class Ended(NamedTuple):
+    """A log end offset of a partition's leader, with the time at which it was seen."""
+
+    place: TopicPartition
+    topic_id: str
+    at_ms: int
+    log_end_offset: int
+
+
+def _milliseconds(at: Any) -> int:
+    """A time of a row: a datetime, or microseconds since 1970 UTC."""
+    return int(at.timestamp() * 1000) if isinstance(at, datetime) else int(at) // 1000
+
+
+__all__ = ["UNLED", "Ended", "Look"]
