@@ -139,9 +139,10 @@ def truth_of(cluster: Cluster) -> Truth:
     return Truth(cluster.history, max(replica.hw for replica in cluster.replicas.values()))
 
 
-def compared_from(cluster: Cluster) -> int:
-    """The largest log start that something explains."""
-    return max((r.log_start for r in cluster.replicas.values() if r.log_start <= cluster.deleted_to), default=0)
+def compared_from(cluster: Cluster, *, up: bool = False) -> int:
+    """The largest log start that something explains; with ``up``, of the replicas that are up."""
+    known = (r.log_start for r in cluster.replicas.values() if r.log_start <= cluster.deleted_to and (r.up or not up))
+    return max(known, default=0)
 
 
 def judge(cluster: Cluster, compacted: bool) -> dict[int, Wrong]:

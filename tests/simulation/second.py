@@ -221,10 +221,10 @@ class Second(World):
         if broken is not None:
             if (
                 verdict.about is About.KEY
-                and properties.confirmed(one, [self._below_the_leaders_end()], self.cluster) is None
+                and properties.confirmed(one, [self._by_those_that_are_there()], self.cluster) is None
             ):
-                # A mistake of the property: it takes the high watermark of a stale replica for one of the truth.
-                self.counts["judged rightly, where the property took a stale high watermark for the truth"] += 1
+                # A mistake of the property: it takes what a stale replica holds, or one that is down, for the truth.
+                self.counts["judged rightly, where the property took a stale or absent replica for the truth"] += 1
                 return None
             return str(broken)
         for broker in verdict.right & self.cluster.replicas.keys():
@@ -233,11 +233,15 @@ class Second(World):
                 return f"broker {broker} is called right"
         return None
 
-    def _below_the_leaders_end(self) -> Moment:
-        """What is wrong by a truth that ends at the furthest high watermark of those in sync."""
+    def _by_those_that_are_there(self) -> Moment:
+        """What is wrong by a truth that ends at the furthest high watermark of those in sync.
+
+        It begins at the furthest log start of those that are up. What a broker deleted that is down since, and told
+        nobody, consumers of the others get still.
+        """
         cluster = self.cluster
         truth = oracle.Truth(cluster.history, max(cluster.replicas[b].hw for b in cluster.isr))
-        start = oracle.compared_from(cluster)
+        start = oracle.compared_from(cluster, up=True)
         return {b: oracle.wrong_in(truth, r, start, self.profile.compacted) for b, r in cluster.replicas.items()}
 
     # -- the end -------------------------------------------------------------------------------------------------------
