@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from parallax.alerting.audited import last_audits
 from parallax.alerting.leaders import may_lead
 from parallax.alerting.page import glance
 from parallax.alerting.page.glance import Partition, State
@@ -281,7 +282,7 @@ class Renderer:
             leads=may_lead(snapshot).get(place, {}),
             lanes=drawn_lanes(found[0]),
             lanes_legend=LEGEND,
-            audit=glance.last_audit(snapshot, place),
+            audit=audit.in_words if (audit := last_audits(snapshot).get(place)) else "",
             absence_in_words=lambda absence: in_words(absence, snapshot.taken_at),
             late_in_short=late_in_short,
             audit_of_late=audit_in_words([place], snapshot.audits_at, snapshot.taken_at),
