@@ -37,8 +37,8 @@ from parallax.guard.holds import SETTINGS, Event, EventKind, open_holds
 from parallax.guard.table import GuardTable
 from parallax.job import Job
 from parallax.lab.cluster import Cluster
-from parallax.lab.named import SUMMARIES
 from parallax.lab.errors import LabError
+from parallax.lab.named import SUMMARIES
 from parallax.lab.scenarios import SCENARIOS, ExpectedFinding
 from parallax.lab.scenarios.conductor import AwaitObserved
 from parallax.lab.scenarios.guarded import GUARDED, HELD, OPEN

@@ -21,7 +21,7 @@ from parallax.alerting.snapshot import Snapshot
 from parallax.alerting.unknown import Part, Telling, in_part, telling, unknown_offsets, without_verdict
 from parallax.compare.suspect import Coverage
 from parallax.findings.finding import Finding, sides_of
-from parallax.findings.in_brief import frozen_since, suspected_in_words
+from parallax.findings.in_brief import freezes, standing_freeze, suspected_in_words
 from parallax.guard.clock import Absence, Late
 from parallax.guard.words import late_in_short
 from parallax.model import NOBODY, PASSING, IsolationLevel, TopicPartition, UnknownReason
@@ -253,7 +253,7 @@ _OF_CAUSE = {
 
 def _partition(snapshot: Snapshot, one: Verdicts) -> Partition:
     place, coverage = one.place, snapshot.coverage.get(one.place)
-    frozen = frozen_since(one.findings)
+    frozen = {b: first.since for b, known in freezes(one.findings).items() if (first := standing_freeze(known))}
     made = {
         broker: replace(
             _replica(snapshot, place, broker, *one.replicas[broker], unseen(snapshot, (*place, broker))),

@@ -370,6 +370,7 @@ def finding_values(
     runbook: str = RUNBOOK,
     on_record: Facts = NO_FACTS,
     shell: Shell = ANYWHERE,
+    asked_on: str = "",
 ) -> dict[str, Any]:
     """The values that the template finding_body.html shows.
 
@@ -380,8 +381,11 @@ def finding_values(
         runbook: the address of the runbook, or its path.
         on_record: what tables other than the findings table have on record about the finding.
         shell: how printed commands name the cluster and the job.
+        asked_on: is said of a finding that stands, after the time at which its replicas were asked.
     """
     explained = replace(explain(finding, standing, shell), runbook=runbook_of(finding, runbook))
+    if asked_on and finding.stands:
+        explained = replace(explained, asked=f"{explained.asked} {asked_on}")
     count = f"{tally_of(finding).count:,}" if finding.is_incident else None
     mine = [event for event in events if event.finding_id == finding.finding_id]
     versions, more = of_evidence(finding)
