@@ -57,11 +57,11 @@ def suspected_in_words(at: datetime) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """A time in which a finding says that a replica held back read_committed consumers.
+    """When a replica held back read_committed consumers, by a finding.
 
     Attributes:
         since: when it was first suspected.
-        until: when the replicas were asked by whose answers it is over; None while it is not over.
+        until: when the probe that ended it was made. None if it is not over.
     """
 
     since: datetime
@@ -75,7 +75,7 @@ class Freeze:
 
 
 def freezes(findings: Iterable[Finding]) -> dict[int, list[Freeze]]:
-    """Return by broker the times in which its replica was frozen, by findings that stand and that are over."""
+    """Return by broker when its replica was frozen, by open findings and by those that are over."""
     found: dict[int, list[Freeze]] = {}
     for finding in findings:
         is_it = finding.stands or finding.status is FindingStatus.RESOLVED

@@ -1,4 +1,4 @@
-"""The names of the scenarios, each with a line on what it makes of the replicas; ``--help`` prints them."""
+"""The scenarios of the lab. ``--help`` prints a line on each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SUMMARIES: Mapping[str, str] = {
     "group-offset": "a tombstone is lost: a deleted group's offset lives on",
     "healthy": "as all, but nothing is lost: no finding is expected",
 }
-"""By name, in the order in which they are listed; what is lost is lost on broker 2."""
+"""By name. Broker 2 loses what is lost. The order is that of the list."""
 
 
 def listed() -> str:

@@ -381,7 +381,7 @@ def finding_values(
         runbook: the address of the runbook, or its path.
         on_record: what tables other than the findings table have on record about the finding.
         shell: how printed commands name the cluster and the job.
-        asked_on: is said of a finding that stands, after the time at which its replicas were asked.
+        asked_on: is said of an open or acknowledged finding, after the time of its last probe.
     """
     explained = replace(explain(finding, standing, shell), runbook=runbook_of(finding, runbook))
     if asked_on and finding.stands:
