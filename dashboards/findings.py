@@ -130,13 +130,13 @@ class FindingAlerts(Alerts):
         dashboard = {"dashboard_url": f"{self._p.grafana}/d/{PARTITION}?{place}"} if self._p.grafana else {}
         # A job of an earlier version names no command.
         command = f"{{{{ with .Labels.command }}}}{{{{ . }}}}{{{{ else }}}}{_EXPLAIN}{{{{ end }}}}"
-        links = {"command": _said(command, _EXPLAIN), "page_url": _said("{{ .Labels.page_url }}")}
+        links = {"command": _unless_over(_said(command, _EXPLAIN)), "page_url": _said("{{ .Labels.page_url }}")}
         return links | dashboard
 
     def _about(self, name: str, expr: str, severity: str, before: str = "") -> dict[str, Any]:
         """An alert about findings in the words of the job; its value is 1, or one of `Expressions.ended`."""
         more = {label: _said(f"{{{{ .Labels.{label} }}}}") for label in ("kind", "broker_id", "record_offset")}
-        more["kind_runbook_url"] = f"{self._p.runbook}#{_said('{{ .Labels.runbook }}')}"
+        more["kind_runbook_url"] = _unless_over(f"{self._p.runbook}#{_said('{{ .Labels.runbook }}')}")
         turn, headline, summary = (f"{{{{ .Labels.{label} }}}}" for label in ("turn", "headline", "summary"))
         # Where neither its end nor a change was said, it ends for want of news.
         more["resolved_turn"] = _at_the_end(_said(turn, NOBODY_KNOWS, when=_ENDS))
@@ -159,6 +159,11 @@ class FindingAlerts(Alerts):
 def _at_the_end(template: str) -> str:
     """What an alert says when it fires for the last time, and not before: who prints it says nothing of an end."""
     return f"{{{{ if le $value 0.0 }}}}{template}{{{{ end }}}}"
+
+
+def _unless_over(template: str) -> str:
+    """What to do about a finding; nothing once the job has said what came of it: a receiver may print all there is."""
+    return f"{{{{ if not ({_ENDS}) }}}}{template}{{{{ end }}}}"
 
 
 def _said(template: str, otherwise: str = "", *, when: str = "") -> str:

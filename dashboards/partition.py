@@ -20,9 +20,11 @@ from dashboards.parts import (
     or_none,
     states,
 )
+from parallax.alerting.audited import Outcome
 
 UID = "parallax-partition"
 _BROKER = "broker {{broker_id}}"
+_COLOR = {Outcome.CONSISTENT: GREEN, Outcome.DIVERGED: RED, Outcome.OVER: GREEN, Outcome.UNKNOWN: ORANGE}
 _OF_ITSELF = "As each replica reports it of itself."
 
 
@@ -63,7 +65,7 @@ def _here(metric: str, *matchers: str) -> str:
 
 
 def _verdict(page: build.Dashboard) -> build.Dashboard:
-    results = (_here("audit_result", f'result="{result}"') for result in ("consistent", "diverged", "unknown"))
+    results = (_here("audit_result", f'result="{result}"') for result in Outcome)
     audited = " or ".join(f"{value} * max({result} == 1)" for value, result in enumerate(results, start=1))
     return (
         page.with_panel(
@@ -103,11 +105,20 @@ def _verdict(page: build.Dashboard) -> build.Dashboard:
         .with_panel(
             states(
                 "Last audit",
-                "What the last audit of the partition came to.",
+                "What the last audit of the partition came to. Over: it found that replicas differed, and all of that "
+                "is over since.",
                 (audited, "last audit"),
-                {"1": ("consistent", GREEN), "2": ("diverged", RED), "3": ("unknown", ORANGE)},
-                span=8,
+                {str(value): (str(result), _COLOR[result]) for value, result in enumerate(Outcome, start=1)},
+                span=4,
             ).height(4)
+        )
+        .with_panel(
+            number(
+                "Since the last audit",
+                "When the last audit of this partition ended. Its result is of that time.",
+                f"time() - max({_here('audit_result_timestamp_seconds')})",
+                unit="s",
+            )
         )
         .with_panel(
             lines(

@@ -280,11 +280,18 @@ def commands_page() -> str:
     return "\n".join(parts)
 
 
+_AS_IT_IS = re.compile(r"\x08\n(.+?)(?=\n\n|\Z)", re.DOTALL)
+"""A paragraph that click does not wrap."""
+
+
 def _command(path: str, command: Any) -> Iterator[str]:
     commands = getattr(command, "commands", {})
     shown = [one for one in command.params if not getattr(one, "hidden", False) and not _is_common(one)]
     if path != "parallax" and (shown or not commands):
-        yield f"## {path}\n\n{inspect.cleandoc(command.help or '').replace('``', '`')}\n"
+        said = inspect.cleandoc(command.help or "").replace("``", "`")
+        # What --help prints line by line stays so.
+        said = _AS_IT_IS.sub(r"```text\n\1\n```", said)
+        yield f"## {path}\n\n{said}\n"
         if shown:
             yield table(("argument or option", "default", "what it does"), map(_parameter, shown))
     for name, one in commands.items():

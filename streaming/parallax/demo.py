@@ -38,6 +38,7 @@ from parallax.guard.table import GuardTable
 from parallax.job import Job
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
+from parallax.lab.named import SUMMARIES
 from parallax.lab.scenarios import SCENARIOS, ExpectedFinding
 from parallax.lab.scenarios.conductor import AwaitObserved
 from parallax.lab.scenarios.guarded import GUARDED, HELD, OPEN
@@ -216,7 +217,7 @@ def _recorded_by(job: Job) -> AwaitObserved:
 def _play(cluster: Cluster, job: Job, producer: ProducerKind, board: Board) -> Sequence[ExpectedFinding]:
     """Play the healthy control, then the divergences; each step waits until the job has recorded what was written."""
     for name, prefix in (("healthy", CONTROL_PREFIX), ("all", DIVERGING_PREFIX)):
-        board.say(f"scenario {name}: {SCENARIOS[name].summary}")
+        board.say(f"scenario {name}: {SUMMARIES[name]}")
         result = SCENARIOS[name].run(
             cluster, producer=producer, topic_prefix=prefix, say=board.say, await_observed=_recorded_by(job)
         )
@@ -244,7 +245,7 @@ class _GuardWatch:
 
     def play(self, cluster: Cluster, job: Job, producer: ProducerKind) -> Sequence[ExpectedFinding]:
         """Play the scripts; gives what diverges of it."""
-        self._board.say(GUARDED.summary)
+        self._board.say("five topics that a guard holds and five that it does not, one outage")
         self._thread.start()
         observed = _recorded_by(job)
 

@@ -26,7 +26,8 @@ from parallax.findings.table import FindingsTable
 from parallax.lab import commands
 from parallax.lab.commands import BrokerStatus, LabStatus
 from parallax.lab.errors import LabError
-from parallax.lab.scenarios import ExpectedFinding, ScenarioResult
+from parallax.lab.named import SUMMARIES
+from parallax.lab.scenarios import SCENARIOS, ExpectedFinding, ScenarioResult
 from parallax.lab.watched import recorded_by
 from parallax.model import FindingKind, FindingStatus
 from parallax.views.binding import bind, bound_to
@@ -151,6 +152,13 @@ def test_a_lab_that_was_stopped_is_a_line_or_a_document(monkeypatch: pytest.Monk
         "name": "mine",
         "stopped": [{"id": 1, "address": "h:1", "pid": 7, "condition": "running"}],
     }
+
+
+def test_the_help_says_of_each_scenario_what_it_does() -> None:
+    lines = CliRunner().invoke(app, ["lab", "scenario", "--help"]).output.splitlines()
+    assert set(SCENARIOS) == set(SUMMARIES)
+    for name, summary in SUMMARIES.items():
+        assert any(line.split() == [name, *summary.split()] for line in lines), name
 
 
 def test_a_scenario_is_lines_or_a_document_and_its_progress_is_in_neither(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,28 @@ class Pipe:
             return end.read()
 
 
+def test_an_audit_in_a_pipe_says_every_ten_seconds_that_it_still_runs() -> None:
+    now, to = [0.0], io.StringIO()
+    with Shown(console(to), clock=lambda: now[0]) as shown:
+        shown.tick()
+        shown.stage("comparing what was recorded")
+        for _ in range(5):
+            now[0] += 5
+            shown.tick()
+        shown.reading(Metered(1024, 1, 1), Metered(offsets=9, ranges=6))
+        now[0] += 10
+        shown.reading(Metered(1024, 1, 1), Metered(offsets=9, ranges=6))
+        now[0] += 10
+        shown.tick()
+    assert to.getvalue().splitlines() == [
+        "comparing what was recorded",
+        "comparing what was recorded: 10 s so far",
+        "comparing what was recorded: 20 s so far",
+        "comparing what was recorded: 1 of 6 logs, 1.0 KiB",
+        "comparing what was recorded: 45 s so far, 1 of 6 logs, 1.0 KiB",
+    ]
+
+
 def wait(to: TextIO) -> None:
     with waiting("looking", to):
         pass

@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from parallax.alerting.audited import Outcome, last_audits
 from parallax.alerting.blind import readable
 from parallax.alerting.detail import Detail, Series
 from parallax.alerting.leaders import may_lead, unsafe_elections
@@ -24,7 +25,6 @@ from parallax.alerting.listing import MOST, FindingState, Listed, what_it_was
 from parallax.alerting.overdue import overdue
 from parallax.alerting.places import Places
 from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapshot
-from parallax.audit.result import Result
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.explain import section_of
 from parallax.findings.finding import Finding
@@ -568,18 +568,19 @@ def _by_status(
 
 def _audits(snapshot: Snapshot) -> Iterator[Metric]:
     audits = snapshot.audits
-    results = [([topic, str(partition)], *found) for (topic, partition), found in sorted(audits.results.items())]
+    results = [([topic, str(partition)], found) for (topic, partition), found in last_audits(snapshot).items()]
     yield _gauge(
         "audit_result",
-        "1 for what the last audit of the partition came to (consistent, diverged or unknown), 0 for the others.",
+        "1 for what the last audit of the partition came to, 0 for the others: consistent, unknown, diverged while "
+        "something that it found is not over, or over once all of that is.",
         (*_PARTITION, "result"),
-        [([*names, str(r)], float(one.result is r)) for names, one, _ in results for r in Result],
+        [([*names, str(of)], float(one.outcome is of)) for names, one in results for of in Outcome],
     )
     yield _gauge(
         "audit_result_timestamp_seconds",
         "When the last audit of the partition ended.",
         _PARTITION,
-        [(names, at) for names, _, at in results],
+        [(names, one.ended_at) for names, one in results],
     )
     yield _gauge("audit_last_timestamp_seconds", "When the last audit ended.", (), [([], audits.ended_at)])
     yield _counter("audit_runs", "Audits, by how they ended.", ("result",), [([r], n) for r, n in audits.runs.items()])

@@ -12,8 +12,8 @@ from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from parallax.alerting.audited import CALM, last_audits
 from parallax.alerting.state import Snapshot
-from parallax.audit.result import Result
 from parallax.model import TopicPartition
 
 LASTING_S = 300.0
@@ -78,8 +78,7 @@ def _told(snapshot: Snapshot) -> set[TopicPartition]:
     found |= {place for place, n in snapshot.findings.pending.items() if n}
     found |= {TopicPartition(*replica[:2]) for replica in snapshot.refused}
     found |= {TopicPartition(*r[:2]) for r, s in snapshot.replicas.items() if s.frozen_for_s}
-    results = snapshot.audits.results.items()
-    return found | {place for place, (result, _) in results if result.result is not Result.CONSISTENT}
+    return found | {place for place, one in last_audits(snapshot).items() if one.outcome not in CALM}
 
 
 def _reduced(snapshot: Snapshot, places: Collection[Hashable]) -> Snapshot:

@@ -154,6 +154,7 @@ def _audit(
         key = hash_key(settings.storage.path, settings.read)
     except OSError as error:
         raise ConfigError(f"storage.path: {error}") from error
+    shown.stage("reading the findings on record")
     confirm = stack.enter_context(standalone(settings, client, key, places))
     shown.stage("starting Spark")
     try:

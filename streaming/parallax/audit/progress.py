@@ -1,10 +1,11 @@
 """Shows the person who started an audit how far it is.
 
-A terminal shows a bar. Anything else gets lines.
+A terminal shows a bar with the elapsed time. Anything else gets lines, at least one every ten seconds.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -30,10 +31,12 @@ class Shown:
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
         self._clock = clock
-        self._line_at = clock()
+        self._line_at = self._stage_at = clock()
         self._stage = self._said = ""
         self._bar: Progress | None = None
         self._task: TaskID | None = None
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
         if console.is_terminal:
             columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[read]}"))
             self._bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
@@ -41,20 +44,23 @@ class Shown:
     def __enter__(self) -> Self:
         if self._bar is not None:
             self._bar.start()
+        else:
+            threading.Thread(target=self._tick_on, name="progress", daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._ended.set()
         if self._bar is not None:
             self._bar.stop()
 
     def stage(self, text: str) -> None:
         """Show which part of the audit begins now."""
-        self._stage = text
         if self._bar is None:
-            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
-            self._line_at = self._clock()
+            with self._lock:
+                self._stage, self._said, self._stage_at = text, "", self._clock()
+                self._print(text)
             return
         if self._task is not None:
             self._bar.remove_task(self._task)
@@ -70,9 +76,26 @@ class Shown:
         read = f"{done.ranges} of {of.ranges} logs, {size_text(done.read_bytes)}"
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=done.offsets, total=max(of.offsets, 1), read=read)
-        elif done.ranges + done.read_bytes and read != self._said and self._clock() - self._line_at >= _LINE_EVERY_S:
-            self._line_at, self._said = self._clock(), read
-            self._console.print(f"{self._stage}: {read}", markup=False, highlight=False, soft_wrap=True)
+        elif done.ranges + done.read_bytes and read != self._said:
+            with self._lock:
+                if self._clock() - self._line_at >= _LINE_EVERY_S:
+                    self._said = read
+                    self._print(f"{self._stage}: {read}")
+
+    def tick(self) -> None:
+        """Print for how long the part that runs has taken, if nothing was printed for some seconds."""
+        with self._lock:
+            if self._stage and self._clock() - self._line_at >= _LINE_EVERY_S:
+                known = f", {self._said}" if self._said else ""
+                self._print(f"{self._stage}: {self._clock() - self._stage_at:.0f} s so far{known}")
+
+    def _tick_on(self) -> None:
+        while not self._ended.wait(1.0):
+            self.tick()
+
+    def _print(self, text: str) -> None:
+        self._line_at = self._clock()
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 __all__ = ["Shown"]

@@ -12,6 +12,7 @@ import typer
 
 from parallax.commands.shared import Format, OutputFormat, one_line_errors, say, storage_of
 from parallax.jars import DEFAULT_KAFKA_VERSION
+from parallax.lab.named import listed
 from parallax.output import as_json
 from parallax.output import output as report_to
 
@@ -146,10 +147,20 @@ def lab_config(name: LabName = "default", output: OutputFormat = Format.text) ->
     typer.echo(as_json(yaml.safe_load(text)) if output is Format.json else text, nl=output is Format.json)
 
 
-@app.command("scenario")
+_SCENARIO = f"""Play a scenario on a lab that is up.
+
+Kafka cleans what a scenario deletes within seconds. A job has to record it before that: name the job's \
+settings file with --watched-by, and the scenario waits for the job. What is lost is lost on broker 2.
+
+\b
+{listed()}
+"""
+
+
+@app.command("scenario", help=_SCENARIO)
 @one_line_errors
 def lab_scenario(
-    scenario: Annotated[str, typer.Argument(help="Its name; an unknown one lists them all.")],
+    scenario: Annotated[str, typer.Argument(help="Its name, one of those above.")],
     producer: Producer = ProducerKind.legacy,
     name: LabName = "default",
     watched_by: Annotated[
@@ -158,11 +169,7 @@ def lab_scenario(
     ] = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Play a scenario on a lab that is up.
-
-    Kafka cleans what a scenario deletes within seconds. A job has to record it before that: name the job's
-    settings file with --watched-by, and the scenario waits for the job.
-    """
+    """Play a scenario on a lab that is up; `parallax.lab.named` lists them."""
     from parallax.lab import commands
     from parallax.lab.watched import recorded_by
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from parallax.findings.finding import Finding, has_spread
+from parallax.findings.finding import Finding, asked_at, has_spread
 from parallax.kinds import OPEN_KINDS
-from parallax.model import NOBODY
+from parallax.model import NOBODY, FindingStatus
 
 
 class Seen(StrEnum):
@@ -54,31 +55,49 @@ def suspected_in_words(at: datetime) -> str:
     return f"first suspected {at:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def frozen_since(findings: Iterable[Finding]) -> dict[int, datetime]:
-    """Return the brokers that hold back read_committed by a finding that is not over, each with its time.
+@dataclass(frozen=True, slots=True)
+class Freeze:
+    """When a replica held back read_committed consumers, by a finding.
 
-    That is when the first such finding of the broker was first suspected.
+    Attributes:
+        since: when it was first suspected.
+        until: when the probe that ended it was made. None if it is not over.
     """
-    found: dict[int, datetime] = {}
+
+    since: datetime
+    until: datetime | None = None
+
+    @property
+    def in_words(self) -> str:
+        """That the replica is frozen or was, and since when, as the finding says it."""
+        how = "frozen" if self.until is None else f"was frozen until {self.until:%Y-%m-%d %H:%M:%S} UTC"
+        return f"{how}, {suspected_in_words(self.since)}"
+
+
+def freezes(findings: Iterable[Finding]) -> dict[int, list[Freeze]]:
+    """Return by broker when its replica was frozen, by open findings and by those that are over."""
+    found: dict[int, list[Freeze]] = {}
     for finding in findings:
-        if finding.stands and finding.kind in OPEN_KINDS and finding.broker != NOBODY:
-            known = found.get(finding.broker, finding.first_suspected_at)
-            found[finding.broker] = min(known, finding.first_suspected_at)
-    return found
+        is_it = finding.stands or finding.status is FindingStatus.RESOLVED
+        if is_it and finding.kind in OPEN_KINDS and finding.broker != NOBODY:
+            until = None if finding.stands else asked_at(finding)
+            found.setdefault(finding.broker, []).append(Freeze(finding.first_suspected_at, until))
+    return {broker: sorted(one, key=lambda freeze: freeze.since) for broker, one in found.items()}
 
 
-def frozen_in_words(at: datetime) -> str:
-    """Return that a replica is frozen, and since when, as its finding says it."""
-    return f"frozen, {suspected_in_words(at)}"
+def standing_freeze(known: Iterable[Freeze]) -> Freeze | None:
+    """Return the first of a replica's freezes that is not over; None if all are."""
+    return next((one for one in known if one.until is None), None)
 
 
 __all__ = [
+    "Freeze",
     "Seen",
-    "frozen_in_words",
-    "frozen_since",
+    "freezes",
     "seen",
     "seen_by_state",
     "seen_counted",
     "seen_counts",
+    "standing_freeze",
     "suspected_in_words",
 ]

@@ -271,6 +271,26 @@ def test_the_last_audit_of_a_partition_has_one_result(full: MonitorState) -> Non
     assert found["audit_last_timestamp_seconds", ()] == 970.0
 
 
+def test_an_audit_that_found_a_divergence_has_diverged_until_that_is_over(full: MonitorState) -> None:
+    one = FINDING
+    results = {"consistent": 0.0, "diverged": 0.0, "over": 0.0, "unknown": 0.0}
+
+    def said(result: PartitionResult) -> dict[str, float]:
+        full.update_audit(replace(AUDIT, partitions=(result,), ended_at=970.0))
+        found = samples(full)
+        assert found["audit_result_timestamp_seconds", ("orders", "0")] == 970.0
+        return {name: found["audit_result", ("orders", "0", name)] for name in results}
+
+    diverged = PartitionResult(*one.place, Result.DIVERGED, findings=(one,))
+    full.update_findings(FindingsStatus(open=(one,)))
+    assert said(diverged) == results | {"diverged": 1.0}
+    full.update_findings(FindingsStatus(pending={one.place: 1}))
+    assert said(diverged) == results | {"diverged": 1.0}
+    full.update_findings(FindingsStatus())
+    assert said(diverged) == results | {"over": 1.0}
+    assert said(replace(diverged, reasons=("broker 2 did not answer",))) == results | {"unknown": 1.0}
+
+
 def test_spot_checks_are_counted_by_what_they_found(full: MonitorState) -> None:
     full.spot_checked({"aborted": 30, "committed": 2})
     full.spot_checked({"aborted": 5})

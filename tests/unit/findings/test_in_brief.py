@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from parallax.findings.in_brief import Seen, frozen_since, seen, seen_counted
+from parallax.findings.finding import asked_at
+from parallax.findings.in_brief import Freeze, Seen, freezes, seen, seen_counted, standing_freeze
 from parallax.model import NOBODY, FindingKind, FindingStatus
 from tests.builders.findings import finding
 
@@ -35,11 +36,18 @@ def test_those_that_consumers_may_see_are_counted_for_themselves() -> None:
     assert seen_counted([finding("c")]) == ""
 
 
-def test_a_replica_is_frozen_since_its_first_finding_that_stands_was_suspected() -> None:
+def test_a_replica_is_frozen_by_findings_that_stand_and_was_by_those_that_are_over() -> None:
     at = finding("a").first_suspected_at
     frozen = {"kind": FindingKind.READ_COMMITTED_FROZEN}
     later = finding("b", first_suspected_at=at + timedelta(hours=1), **frozen)
     earlier = finding("c", kind=FindingKind.MARKER_MISSING)
     over = finding("d", status=FindingStatus.RESOLVED, broker=3, **frozen)
     undirected, other = finding("e", broker=NOBODY, **frozen), finding("f", broker=1)
-    assert frozen_since([later, earlier, over, undirected, other]) == {2: at}
+    dismissed = finding("g", status=FindingStatus.DISMISSED, broker=1, **frozen)
+    found = freezes([later, earlier, over, undirected, other, dismissed])
+    assert found == {
+        2: [Freeze(at), Freeze(later.first_suspected_at)],
+        3: [Freeze(over.first_suspected_at, asked_at(over))],
+    }
+    assert standing_freeze(found[2]) == Freeze(at)
+    assert standing_freeze(found[3]) is None

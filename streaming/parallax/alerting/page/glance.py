@@ -19,15 +19,12 @@ from parallax.alerting.overdue import BEHIND, LAGGING_S, behind, overdue
 from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
 from parallax.alerting.snapshot import Snapshot
 from parallax.alerting.unknown import Part, Telling, in_part, telling, unknown_offsets, without_verdict
-from parallax.audit.result import Result
 from parallax.compare.suspect import Coverage
-from parallax.counts import agreed, counted
 from parallax.findings.finding import Finding, sides_of
-from parallax.findings.in_brief import frozen_since, suspected_in_words
+from parallax.findings.in_brief import freezes, standing_freeze, suspected_in_words
 from parallax.guard.absences import Absence, Late
 from parallax.guard.words import late_in_short
 from parallax.model import NOBODY, PASSING, IsolationLevel, TopicPartition, UnknownReason
-from parallax.moments import time_text
 from parallax.sides import standing
 
 _LOADING = "it is being read for the first time"
@@ -174,23 +171,6 @@ def verdicts(snapshot: Snapshot, only: str | None = None) -> Iterator[Verdicts]:
         yield _verdicts(snapshot, place, brokers, standing_now.get(place, ()), copied_late.get(place, {}))
 
 
-def last_audit(snapshot: Snapshot, place: TopicPartition) -> str:
-    """The result of a partition's last audit, and what became of its findings; empty if there was none."""
-    if place not in snapshot.audits.results:
-        return ""
-    audit, ended_at = snapshot.audits.results[place]
-    said = f"{audit.result}, ended at {time_text(ended_at * 1000)}"
-    if audit.result is not Result.DIVERGED or not snapshot.findings_loaded:
-        return said
-    found = {finding.finding_id for finding in audit.findings}
-    stands = [one for one in snapshot.findings.standing if one.place == place]
-    if left := sum(one.finding_id in found for one in stands):
-        return f"{said}; of what it found {counted(left, 'finding')} {agreed(left, 'stands', 'stand')}"
-    if stands or snapshot.findings.pending.get(place):
-        return f"{said}; what it found is over, or counted in what stands or is being checked"
-    return f"{said}; what it found is over since"
-
-
 def _with_absences(made: Iterable[Partition], snapshot: Snapshot) -> list[Partition]:
     absent = {one.replica: one for one in snapshot.absences.absent}
     late = {one.replica: one for one in snapshot.absences.late}
@@ -273,7 +253,7 @@ _OF_CAUSE = {
 
 def _partition(snapshot: Snapshot, one: Verdicts) -> Partition:
     place, coverage = one.place, snapshot.coverage.get(one.place)
-    frozen = frozen_since(one.findings)
+    frozen = {b: first.since for b, known in freezes(one.findings).items() if (first := standing_freeze(known))}
     made = {
         broker: replace(
             _replica(snapshot, place, broker, *one.replicas[broker], unseen(snapshot, (*place, broker))),

@@ -8,7 +8,7 @@ growing wedge between the two lines shows what it lacks.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from html import escape
@@ -19,7 +19,7 @@ from markupsafe import Markup
 from parallax.alerting.page.compared import Steps
 from parallax.alerting.page.legend import BOX, LEVEL, legend
 from parallax.alerting.page.timeline import Report, Tracks
-from parallax.findings.in_brief import frozen_in_words
+from parallax.findings.in_brief import Freeze, standing_freeze
 from parallax.model import IsolationLevel
 
 _WIDTH, _HEIGHT, _TOP, _BOTTOM = 900, 76, 6, 6
@@ -37,7 +37,7 @@ LEGEND = legend(
         "done": (LEVEL, "compared with the other replicas up to here"),
         "furthest": (LEVEL, "how far the furthest replica is"),
         "lag": (BOX, "behind the furthest replica"),
-        "lag alarm": (BOX, "behind it, and frozen: it does not move, and others have gone on"),
+        "lag alarm": (BOX, "behind it, and frozen then: it did not move, and others had gone on"),
         "gap": (BOX, "the broker did not answer"),
     },
 )
@@ -58,6 +58,7 @@ class Lane:
         said: the lane's state in a few words.
         is_stuck: whether a finding says that the replica is frozen, or ``end`` has not moved for a minute although that
             of other replicas has.
+        stuck: from when until when it was so, by findings or by ``end``; None for the end of the lane.
     """
 
     broker: int
@@ -68,6 +69,7 @@ class Lane:
     compared: Sequence[Value]
     said: str
     is_stuck: bool
+    stuck: Sequence[tuple[datetime, datetime | None]] = ()
 
     @property
     def name(self) -> str:
@@ -98,14 +100,16 @@ class Drawn:
     values: Sequence[Sequence[str]]
 
 
-def lanes_over_time(tracks: Tracks, compared: Steps = (), frozen: Mapping[int, datetime] | None = None) -> list[Lane]:
+def lanes_over_time(
+    tracks: Tracks, compared: Steps = (), frozen: Mapping[int, Sequence[Freeze]] | None = None
+) -> list[Lane]:
     """The lanes over time, two for each replica with any record of progress.
 
     Args:
         tracks: by broker, what its replica reported over time.
         compared: over time, how far the partition was compared.
-        frozen: by broker, since when its replica holds back read_committed consumers, according to a finding
-            (`parallax.findings.in_brief.frozen_since`).
+        frozen: by broker, when its replica held back read_committed consumers, according to findings
+            (`parallax.findings.in_brief.freezes`).
     """
     known = {IsolationLevel.READ_COMMITTED: frozen or {}}
     ends = {level: {b: _end_of(own, level) for b, own in tracks.items()} for level in IsolationLevel}
@@ -117,8 +121,15 @@ def lanes_over_time(tracks: Tracks, compared: Steps = (), frozen: Mapping[int, d
         for level in IsolationLevel:
             end = ends[level][broker]
             if last is not None and any(value is not None for _, value in end):
-                said, is_stuck = _stands(end, furthest[level], last, known.get(level, {}).get(broker))
-                made.append(Lane(broker, level, own, end, furthest[level], upto[level], said, is_stuck))
+                freezes = known.get(level, {}).get(broker, ())
+                now = standing_freeze(freezes)
+                said, is_stuck = _stands(end, furthest[level], last, now)
+                over = [one for one in freezes if one.until is not None and one.until > own[0].at]
+                stuck = [(_stood_since(end, one.since), one.until) for one in ([now] if now else []) + over]
+                if is_stuck and now is None:
+                    stuck.append((_stood_since(end, last), None))
+                said = ", ".join((said, *(one.in_words for one in over)))
+                made.append(Lane(broker, level, own, end, furthest[level], upto[level], said, is_stuck, stuck))
     return made
 
 
@@ -155,11 +166,9 @@ def _furthest(every: Sequence[Sequence[Value]]) -> list[Value]:
     return [(at, max(offsets, default=None)) for at, offsets in found]
 
 
-def _stands(
-    own: Sequence[Value], furthest: Sequence[Value], last: datetime, frozen: datetime | None
-) -> tuple[str, bool]:
+def _stands(own: Sequence[Value], furthest: Sequence[Value], last: datetime, frozen: Freeze | None) -> tuple[str, bool]:
     at, offset = own[-1]
-    known = () if frozen is None else (frozen_in_words(frozen),)
+    known = () if frozen is None else (frozen.in_words,)
     if offset is None:
         since = next(a for a, later in _tail(own) if later is None)
         return ", ".join((f"does not answer since {since:%H:%M:%S}", *known)), frozen is not None
@@ -173,6 +182,12 @@ def _stands(
         return ", ".join(said), frozen is not None
     longer = " or longer" if since == answered[0][0] else ""
     return ", ".join((*said, f"has not moved since {since:%H:%M:%S}{longer}")), behind > 0
+
+
+def _stood_since(own: Sequence[Value], at: datetime) -> datetime:
+    """Since when an offset had stood at a time as it did then."""
+    answered = [one for one in own if one[1] is not None and one[0] <= at]
+    return _tail(answered)[0][0] if answered else own[0][0]
 
 
 def _tail(own: Sequence[Value]) -> Sequence[Value]:
@@ -213,7 +228,13 @@ def _drawn(lane: Lane, on: _Axes, end: datetime) -> Markup:
     starts = [(one.at, one.log_start_offset) for one in lane.reports]
     marks = [(one.at, one.high_watermark) for one in lane.reports]
     parts = [_area("log", starts, marks, on, end), _area("held", starts, lane.end, on, end)]
-    parts.append(_area("lag alarm" if lane.is_stuck else "lag", lane.end, lane.furthest, on, end))
+    bounds = [at for since, until in lane.stuck for at in (since, until or end)]
+
+    def was_stuck(at: datetime) -> bool:
+        return any(since <= at < (until or end) for since, until in lane.stuck)
+
+    parts.append(_area("lag", lane.end, lane.furthest, on, end, bounds, lambda at: not was_stuck(at)))
+    parts.append(_area("lag alarm", lane.end, lane.furthest, on, end, bounds, was_stuck))
     parts += [_line("furthest", lane.furthest, on, end), _line("done", lane.compared, on, end)]
     parts += [_line("mark", lane.end, on, end), _silence(lane, on, end)]
     box = (
@@ -247,12 +268,31 @@ def _line(name: str, values: Sequence[Value], on: _Axes, end: datetime) -> str:
     return f'<path class="{name}" d="{made}"/>' if made else ""
 
 
-def _area(name: str, below: Sequence[Value], above: Sequence[Value], on: _Axes, end: datetime) -> str:
-    """What lies between two offsets, as far as both are known: one outline for each stretch of time."""
+def _area(
+    name: str,
+    below: Sequence[Value],
+    above: Sequence[Value],
+    on: _Axes,
+    end: datetime,
+    bounds: Iterable[datetime] = (),
+    is_drawn: Callable[[datetime], bool] = lambda _: True,
+) -> str:
+    """What lies between two offsets, as far as both are known: one outline for each stretch of time.
+
+    Args:
+        name: class of the drawn area.
+        below: over time, the lower offset.
+        above: over time, the upper offset.
+        on: the axes.
+        end: where the drawing ends.
+        bounds: times at which it may begin or end to be drawn.
+        is_drawn: whether it is drawn from one of the times on.
+    """
     runs: list[list[tuple[float, float, float, float]]] = [[]]
-    for at, until in pairwise([*sorted({at for at, _ in (*below, *above)}), end]):
+    times = {at for at, _ in (*below, *above)} | {at for at in bounds if at < end}
+    for at, until in pairwise([*sorted(times), end]):
         low, high = at_time(below, at), at_time(above, at)
-        if low is not None and high is not None and high > low and until > at:
+        if low is not None and high is not None and high > low and until > at and is_drawn(at):
             runs[-1].append((on.x(at), on.x(until), on.y(low), on.y(high)))
         elif runs[-1]:
             runs.append([])

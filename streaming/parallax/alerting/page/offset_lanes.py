@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from parallax.alerting.page.glance import CALM, Partition, Replica
 from parallax.alerting.page.legend import BOX, legend
-from parallax.findings.in_brief import frozen_in_words
+from parallax.findings.in_brief import Freeze
 from parallax.model import IsolationLevel
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _LANE, _BAR = 900, 150, 180, 22, 26, 12
@@ -75,7 +75,7 @@ class Lane:
         if self.behind:
             said[-1] += f", {self.behind:,} behind the furthest replica"
         if self.frozen is not None:
-            said.append(frozen_in_words(self.frozen))
+            said.append(Freeze(self.frozen).in_words)
         said.append("not read yet" if self.read is None else f"read up to {self.read:,}")
         said.append("nothing compared" if self.compared is None else f"compared up to {self.compared:,}")
         unseen = f"not seen, {self.unseen}; last known: " if self.unseen else ""

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from parallax.alerting.audited import last_audits
 from parallax.alerting.leaders import may_lead
 from parallax.alerting.page import glance
 from parallax.alerting.page.glance import Partition, State
@@ -281,7 +282,7 @@ class Renderer:
             leads=may_lead(snapshot).get(place, {}),
             lanes=drawn_lanes(found[0]),
             lanes_legend=LEGEND,
-            audit=glance.last_audit(snapshot, place),
+            audit=audit.in_words if (audit := last_audits(snapshot).get(place)) else "",
             absence_in_words=lambda absence: in_words(absence, snapshot.taken_at),
             late_in_short=late_in_short,
             audit_of_late=audit_in_words([place], snapshot.audits_at, snapshot.taken_at),
@@ -369,6 +370,7 @@ def finding_values(
     runbook: str = RUNBOOK,
     on_record: Facts = NO_FACTS,
     shell: Shell = ANYWHERE,
+    asked_on: str = "",
 ) -> dict[str, Any]:
     """The values that the template finding_body.html shows.
 
@@ -379,8 +381,11 @@ def finding_values(
         runbook: the address of the runbook, or its path.
         on_record: what tables other than the findings table have on record about the finding.
         shell: how printed commands name the cluster and the job.
+        asked_on: is said of an open or acknowledged finding, after the time of its last probe.
     """
     explained = replace(explain(finding, standing, shell), runbook=runbook_of(finding, runbook))
+    if asked_on and finding.stands:
+        explained = replace(explained, asked=f"{explained.asked} {asked_on}")
     count = f"{tally_of(finding).count:,}" if finding.is_incident else None
     mine = [event for event in events if event.finding_id == finding.finding_id]
     versions, more = of_evidence(finding)

@@ -26,7 +26,7 @@ from parallax.alerting.status import Status
 from parallax.errors import one_line
 from parallax.findings.acknowledge import AcknowledgeError, acknowledge
 from parallax.findings.finding import current
-from parallax.findings.in_brief import frozen_since
+from parallax.findings.in_brief import freezes
 from parallax.findings.naming import FindingNotNamedError, named
 from parallax.findings.report import OnRecord
 from parallax.findings.table import FindingsTableError, read_events
@@ -126,7 +126,8 @@ class Page:
         except (DeltaError, OSError, pa.ArrowException) as failure:
             error = f"The recorded progress cannot be read: {one_line(failure)}"
         snapshot = self._state.snapshot()
-        frozen = frozen_since(f for f in snapshot.findings.standing if f.place == place)
+        known = (*snapshot.findings.standing, *snapshot.findings.ended)
+        frozen = freezes(one for one in known if one.place == place)
         over_time = drawn_over_time(lanes_over_time(tracks, self._compared.of(place, snapshot), frozen))
         html = self._renderer.partition(snapshot, self._status(snapshot), place, over_time, error)
         if html is None:

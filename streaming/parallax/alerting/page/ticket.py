@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,15 +13,17 @@ from parallax.alerting.page.lanes_over_time import Drawn, drawn_over_time, lanes
 from parallax.alerting.page.render import finding_values, report
 from parallax.alerting.page.timeline import recorded
 from parallax.config import AlertingSettings
-from parallax.findings.finding import Finding, current
-from parallax.findings.in_brief import frozen_since
+from parallax.findings.finding import Finding, asked_at, current
+from parallax.findings.in_brief import freezes
 from parallax.findings.naming import named
-from parallax.findings.report import NO_FACTS, OnRecord
+from parallax.findings.report import ASKED_ON, NO_FACTS, OnRecord
 from parallax.findings.table import read_events
 from parallax.output import output
 from parallax.shell import ANYWHERE, Shell
 
 _AROUND = timedelta(minutes=30)
+_AT_MOST = timedelta(days=1)
+"""Of what was recorded, so much is drawn."""
 
 
 def write_report(
@@ -31,6 +33,7 @@ def write_report(
     on_record: OnRecord = lambda _: NO_FACTS,
     alerting: AlertingSettings | None = None,
     shell: Shell = ANYWHERE,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> int:
     """Write a report; an existing file is replaced as a whole, or not at all.
 
@@ -41,6 +44,7 @@ def write_report(
         on_record: returns what other tables have on record about a finding.
         alerting: the settings with the cluster's name and the address of the runbook; None for the defaults.
         shell: how printed commands name the cluster and the job.
+        clock: the present, for tests.
 
     Returns:
         How many findings the report has.
@@ -50,26 +54,30 @@ def write_report(
         FindingNotNamedError: an unknown or ambiguous id.
         SetupError: the file cannot be written.
     """
-    told = alerting or AlertingSettings()
+    told, now = alerting or AlertingSettings(), clock()
     with output(file) as to:
         events = read_events(storage)
         standing = current(events)
         chosen = [named(standing, one) for one in wanted] or [f for f in standing.values() if f.stands]
         chosen.sort(key=lambda f: (not f.is_open, not f.exposed, f.first_suspected_at))
         reported = [
-            finding_values(finding, events, standing.values(), told.runbook_url, on_record(finding), shell)
-            | {"over_time": _over_time(storage, finding)}
+            finding_values(finding, events, standing.values(), told.runbook_url, on_record(finding), shell, ASKED_ON)
+            | {"over_time": _over_time(storage, finding, now)}
             for finding in chosen
         ]
         to.write(report(reported, told.cluster))
     return len(reported)
 
 
-def _over_time(storage: str, finding: Finding) -> Drawn | None:
-    """Where the offsets stood when it was suspected; none where that was cleared away since."""
-    at = finding.first_suspected_at
+def _over_time(storage: str, finding: Finding, now: datetime) -> Drawn | None:
+    """Where the offsets stood from before it was suspected until it was over, or until now; None if that is cleared.
+
+    Of what lasted longer than a day, the first day is drawn.
+    """
+    since = finding.first_suspected_at - _AROUND
+    until = min(now, since + _AT_MOST, now if finding.stands else asked_at(finding) + _AROUND)
     try:
-        tracks = recorded(storage, finding.place, at - _AROUND, at + _AROUND)
-        return drawn_over_time(lanes_over_time(tracks, frozen=frozen_since([finding])))
+        tracks = recorded(storage, finding.place, since, until)
+        return drawn_over_time(lanes_over_time(tracks, frozen=freezes([finding])))
     except (DeltaError, OSError, pa.ArrowException):
         return None

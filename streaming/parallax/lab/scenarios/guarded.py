@@ -66,7 +66,6 @@ class GuardedConductor(Conductor):
 
 GUARDED = Scenario(
     "guarded",
-    "five topics that a guard holds and five that it does not, one outage",
     {f"{half}{suffix}": write for half in (OPEN, HELD) for suffix, write in SCENARIOS["all"].scripts.items()},
     conductor=GuardedConductor,
 )

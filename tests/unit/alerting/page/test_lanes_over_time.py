@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 
 from parallax.alerting.page.lanes_over_time import LEGEND, Drawn, Lane, drawn_over_time, lanes_over_time
 from parallax.alerting.page.timeline import Report, Tracks
+from parallax.findings.in_brief import Freeze
 from parallax.model import IsolationLevel
 
 BEGAN = datetime(2026, 1, 2, 3, 0, tzinfo=UTC)
@@ -59,7 +60,7 @@ def test_a_frozen_replica_is_said_and_drawn_to_be_behind_the_others() -> None:
 
 
 def test_a_replica_that_a_finding_calls_frozen_says_since_when_as_the_finding_does() -> None:
-    known = {2: at(-3600)}
+    known = {2: [Freeze(at(-3600))]}
     said = "130, 570 behind the furthest replica, frozen, first suspected 2026-01-02 02:00:00 UTC"
     lanes = {(one.broker, one.isolation): one for one in lanes_over_time(FROZEN, frozen=known)}
     committed, uncommitted = (lanes[2, level] for level in sorted(IsolationLevel, reverse=True))
@@ -74,6 +75,30 @@ def test_a_replica_that_a_finding_calls_frozen_says_since_when_as_the_finding_do
         )
         assert "frozen, first suspected 2026-01-02 02:00:00 UTC" in lane_of_2.said
         assert more.removeprefix(", ") in lane_of_2.said
+
+
+def test_a_freeze_that_is_over_stays_drawn_as_the_alarm_that_it_was() -> None:
+    thawed = [
+        Report(one.at, 0, 130 if at(30) < one.at < at(300) else one.high_watermark, one.high_watermark)
+        for one in track(*GOING)
+    ]
+    tracks = {1: track(*GOING), 2: thawed}
+    of_2, still = (
+        next(
+            one
+            for one in lanes_over_time(tracks, frozen=frozen)
+            if (one.broker, one.isolation) == (2, IsolationLevel.READ_COMMITTED)
+        )
+        for frozen in ({2: [Freeze(at(60), at(290))]}, {})
+    )
+    assert of_2.said == "700, was frozen until 2026-01-02 03:04:50 UTC, first suspected 2026-01-02 03:01:00 UTC"
+    assert (of_2.is_stuck, of_2.stuck) == (False, [(at(30), at(290))])
+    assert (still.said, still.stuck) == ("700", [])
+    made = drawn_over_time([of_2])
+    assert made is not None
+    alarm, lag = part(made, 2, "lag alarm"), part(made, 2, "lag")
+    assert max(float(x) for x in re.findall(r"H([0-9.]+)", alarm)) == 290 / 600 * 900
+    assert min(float(x) for x in re.findall(r"[MH]([0-9.]+)", lag)) == 290 / 600 * 900
 
 
 def test_a_restart_does_not_make_a_standstill_younger() -> None:

@@ -50,6 +50,18 @@ def test_it_begins_with_a_summary(job: Job, tmp_path: Path) -> None:
     assert rest.count("<h2>") == 4
 
 
+def test_what_stands_is_drawn_up_to_the_present_and_may_have_been_asked_about_since(job: Job, tmp_path: Path) -> None:
+    found = shown_again("aa" * 16)
+    job.findings.append([found])
+    since = found.first_suspected_at
+    times = [since + timedelta(minutes=minutes) for minutes in (-5, 50, 90)]
+    job.record([progress(observed_at=t, recorded_on=t.date()) for t in times])
+    write_report(job.storage, ["aaaa"], tmp_path / "report.html", clock=lambda: since + timedelta(minutes=100))
+    text = (tmp_path / "report.html").read_text()
+    assert "A running job goes on asking" in text
+    assert f"to {since + timedelta(minutes=90):%H:%M:%S} UTC" in text
+
+
 def test_it_loads_nothing_and_leads_to_the_runbook_alone(job: Job, tmp_path: Path) -> None:
     write_report(job.storage, (), tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
@@ -70,7 +82,7 @@ def test_it_draws_the_offsets_around_the_time_when_it_was_suspected(job: Job, tm
     at = shown_again().first_suspected_at
     times = [at + timedelta(minutes=minutes) for minutes in (-40, -10, 0, 10, 40)]
     job.record([progress(observed_at=t, recorded_on=t.date(), high_watermark=n) for n, t in enumerate(times)])
-    write_report(job.storage, ["aaaa"], tmp_path / "report.html")
+    write_report(job.storage, ["aaaa"], tmp_path / "report.html", clock=lambda: at + timedelta(minutes=30))
     said = "broker 1, read_uncommitted over time: high watermark from 1 to 3; nothing compared."
     assert f'aria-label="{said}"' in (tmp_path / "report.html").read_text()
 

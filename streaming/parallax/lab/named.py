@@ -1,0 +1,26 @@
+"""The scenarios of the lab. ``--help`` prints a line on each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SUMMARIES: Mapping[str, str] = {
+    "all": "five topics, five divergences, one outage",
+    "resurrected": "a tombstone is lost: a deleted record lives on",
+    "aborted-committed": "an ABORT is lost: rolled-back data is committed",
+    "committed-aborted": "a COMMIT is lost: a deletion is rolled back",
+    "put-aborted": "a COMMIT is lost: a new value is rolled back",
+    "frozen": "the last end marker is lost: read_committed stands still",
+    "group-offset": "a tombstone is lost: a deleted group's offset lives on",
+    "healthy": "as all, but nothing is lost: no finding is expected",
+}
+"""By name. Broker 2 loses what is lost. The order is that of the list."""
+
+
+def listed() -> str:
+    """The scenarios for people, a line each."""
+    widest = max(map(len, SUMMARIES))
+    return "\n".join(f"{name:<{widest}}  {summary}" for name, summary in SUMMARIES.items())
+
+
+__all__ = ["SUMMARIES", "listed"]
