@@ -1091,7 +1091,9 @@ def _shown(place: tuple[int | str, ...]) -> str:
 
 
 def variable_of(place: tuple[int | str, ...]) -> str | None:
-    """The variable of the environment that sets an option, or all of what it is part of; None if none does.
+    """The name of the environment variable that sets an option; None if none does.
+
+    It may also set the whole section or list that the option is part of.
 
     Args:
         place: the names that lead to the option, as ``("storage", "path")``.

@@ -118,8 +118,8 @@ def made(
     """Return a new event of a single finding, for the findings table.
 
     Args:
-        finding_id: the finding's id. For the dismissal of a suspect that a finding reports already it is the suspect's,
-            so that the dismissal takes nothing back.
+        finding_id: the finding's id. If a suspect is dismissed because a finding reports it already, it is the
+            suspect's id, so that the event does not end that finding.
         status: what the event says.
         claim: what was judged.
         decision: the verdict.

@@ -29,17 +29,17 @@ def seen(finding: Finding) -> Seen:
 
 
 def seen_by_state(accused: int, *, has_spread: bool) -> Seen:
-    """Return what consumers see if a replica leads that shows the finding.
+    """Return whether consumers see a finding while a replica leads that shows it: yes, or perhaps without direction.
 
     Args:
         accused: the broker; `NOBODY` without direction.
-        has_spread: all replicas show it.
+        has_spread: whether all replicas show it; then the answer is yes.
     """
     return Seen.PERHAPS if accused == NOBODY and not has_spread else Seen.YES
 
 
 def seen_counts(findings: Iterable[Finding]) -> dict[str, int]:
-    """Return how many findings consumers see, and how many they may see, by words for each."""
+    """Return how many findings consumers see, and how many they may see. Each number is under the words for it."""
     every = [seen(finding) for finding in findings]
     return {"seen by consumers": every.count(Seen.YES), "perhaps seen by consumers": every.count(Seen.PERHAPS)}
 
@@ -55,9 +55,9 @@ def suspected_in_words(at: datetime) -> str:
 
 
 def frozen_since(findings: Iterable[Finding]) -> dict[int, datetime]:
-    """Return the brokers that hold back read_committed by a finding that is not over, each with its time.
+    """Return by broker since when it has held back read_committed consumers, by findings that are not over.
 
-    That is when the first such finding of the broker was first suspected.
+    That is when the first of the broker's findings about an open transaction was first suspected.
     """
     found: dict[int, datetime] = {}
     for finding in findings:
@@ -68,7 +68,7 @@ def frozen_since(findings: Iterable[Finding]) -> dict[int, datetime]:
 
 
 def frozen_in_words(at: datetime) -> str:
-    """Return that a replica is frozen, and since when, as its finding says it."""
+    """Return a phrase that a replica is frozen, with the time at which that was first suspected."""
     return f"frozen, {suspected_in_words(at)}"
 
 

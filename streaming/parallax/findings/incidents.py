@@ -775,9 +775,10 @@ class Incidents:
         return UNKNOWN if proven is not None and proven.stands else self._forgotten.get(group, UNKNOWN)
 
     def of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """Return the claims that findings would make of a suspected transaction, one for each incident.
+        """Return the claim of a suspected transaction as a member of each incident that may count it.
 
-        Only incidents that are not over, and that may have counted it before a restart, are considered.
+        These are the incidents that are not over, and that may have counted it before a restart. The claims are as
+        `Proven.as_finding` makes them.
         """
         return [
             proven.as_finding(claim, State.WRONG)
@@ -787,11 +788,11 @@ class Incidents:
         ]
 
     def unnamed_of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """Return the claims that findings would make of a suspect, if incidents may have counted it before a restart.
+        """Return a suspect's claim as a member of each incident that may count it without naming it.
 
-        Only incidents that do not name the suspect are considered. The claims say from the incident's event where
-        replicas had differed, which a suspect does not know. For a suspect about a key the result is empty once all
-        that the incident counts is known.
+        These are the incidents that may have counted it before a restart. The claims are as `Proven.unnamed_as` makes
+        them for a suspect about a key, and as `of_the_last_run` makes them for a transaction. An incident about keys is
+        left out once all members that it counts are known.
         """
         if claim.rule is Rule.LATEST_VALUE:
             known = [p for p in self._proven.values() if p.stands and claim.raised_at_ms <= p.restored_ms]
@@ -827,9 +828,9 @@ class Incidents:
         return [o for proven in there if proven.group.kind is kind for o in proven.members.offsets_of_wrong(key)]
 
     def members(self, finding_id: str) -> list[Claim]:
-        """Return the claims that findings would make of the members that an incident counts.
+        """Return the members that an incident counts, each as a claim that `Proven.as_finding` makes.
 
-        It makes an object for each of them.
+        There may be hundreds of thousands; each is made into an object.
         """
         for proven in self._proven.values():
             if proven.event is not None and proven.event.finding_id == finding_id:
@@ -837,7 +838,7 @@ class Incidents:
         return []
 
     def shown(self, finding_id: str) -> list[Claim]:
-        """Return the claims that findings would make of members that were over before their incident was reported."""
+        """Return the members that were over before their incident was reported, as `Proven.as_finding` makes claims."""
         for proven in self._proven.values():
             if proven.event is not None and proven.event.finding_id == finding_id:
                 return [proven.claim(at) for at in np.flatnonzero(proven.members.are(State.SHOWN)).tolist()]

@@ -111,9 +111,9 @@ def as_candidates(rows: Array, passed_at: int) -> Array:
 
 
 def superseding(rows: Array) -> Array:
-    """The records that make older records of their key irrelevant.
+    """Those of the given records that make older records of their key irrelevant.
 
-    Some replica shows them as committed, and none as aborted.
+    They have a key, some replica shows them as committed, and none as aborted.
 
     Args:
         rows: of `PENDING` or `CANDIDATE`.
