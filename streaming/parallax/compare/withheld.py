@@ -89,7 +89,7 @@ def compare(
         settings: grace period, and cap of the state.
         now_ms: milliseconds since 1970 UTC.
         views: reads withheld rows again, when they are needed.
-        limits: how many rows must wait before any are withheld; None for the defaults.
+        limits: from how much on rows are withheld; None for the defaults.
         options: further arguments of `parallax.compare.step.step`.
 
     Raises:

@@ -36,7 +36,7 @@ class Differed:
     It is kept because what is written later may show that all of them are right.
 
     Attributes:
-        newest: the highest offset at which a replica held a record of the key, or the record that is judged.
+        newest: the highest offset at which a replica held a record of the key; at least that of the claim's record.
         below: the highest last stable offset that a replica had. What lies there or above was written, or decided,
             after the difference.
         epoch: where replicas held unlike records at one offset: the leader epoch of the record that replaced the
@@ -281,7 +281,7 @@ class Claim:
         ended: whether the finding that makes this claim is resolved.
         freed: for a suspect: whether a finding that was its cause, or said the same, has ended. It is proven only by
             what the replicas show now.
-        left: whether the suspect was made at the end of a finding about another replica, and by no reader.
+        left: whether the suspect was made because a finding about another replica ended, and not by the comparison.
     """
 
     suspect_id: str

@@ -322,13 +322,13 @@ class Proven(Held):
         ended: how many members are not wrong any more, by `Resolution`.
         sampled: by class (see `classes`), how many members samples have asked about.
         ``beside``: the brokers other than the accused that have shown the same as the accused for some member.
-        restored_ms: when the event was decided from which the incident was restored, milliseconds since 1970 UTC; -1 if
-            it was not restored.
-        is_restored: whether the group was restored from that event, and some member was not asked about since.
+        restored_ms: the time of the event from which the incident was restored at the start of the job, milliseconds
+            since 1970 UTC; -1 if it was not restored.
+        is_restored: whether the group was restored from this event, and some member was not asked about since.
         unnamed: how many of the members that this event counts are not known yet. It names only some of them; the
             others become known as their suspects are probed again.
         undecided: how many undecided suspects this event mentions.
-        seen_below: what `parallax.findings.incident.seen_below` returns for that event.
+        seen_below: what `parallax.findings.incident.seen_below` returns for this event.
     """
 
     event: Finding | None = None

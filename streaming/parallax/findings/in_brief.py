@@ -55,9 +55,9 @@ def suspected_in_words(at: datetime) -> str:
 
 
 def frozen_since(findings: Iterable[Finding]) -> dict[int, datetime]:
-    """Return by broker since when it has held back read_committed consumers, by findings that are not over.
+    """Return the brokers that hold back read_committed by a finding that is not over, each with its time.
 
-    That is when the first of the broker's findings about an open transaction was first suspected.
+    That is when the first such finding of the broker was first suspected.
     """
     found: dict[int, datetime] = {}
     for finding in findings:
@@ -68,7 +68,7 @@ def frozen_since(findings: Iterable[Finding]) -> dict[int, datetime]:
 
 
 def frozen_in_words(at: datetime) -> str:
-    """Return a phrase that a replica is frozen, with the time at which that was first suspected."""
+    """Return that a replica is frozen, and since when, as its finding says it."""
     return f"frozen, {suspected_in_words(at)}"
 
 

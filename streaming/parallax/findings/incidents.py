@@ -757,9 +757,9 @@ class Incidents:
         return is_explained or (claim.key is not None and bool(self.wrong_about(claim.place, claim.key)))
 
     def had_ended(self, claim: Claim) -> bool:
-        """Whether a suspect on a transaction had its verdict before a restart.
+        """Whether a suspect on a transaction had its verdict before a restart, from an incident that is over.
 
-        It had if an incident that was over by then had decided it.
+        It had if an incident about its replica ended after the suspect's evidence was shown.
         """
         return any(
             0 < claim.shown_at_ms <= self._over_until(group)

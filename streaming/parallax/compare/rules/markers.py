@@ -288,6 +288,9 @@ def find_missed(intervals: Array, markers: Array, positions: Array, members: int
         markers: known end markers, rows of `MARKER`.
         positions: by slot (row in the state's table of brokers), a replica's next offset in read_uncommitted.
         members: bit mask of the replica set.
+
+    Returns:
+        The rows of `INTERVAL`, with the markers that were found in the columns ``missed`` and ``missed_...``.
     """
     if not len(intervals) or not len(markers):
         return intervals
