@@ -62,10 +62,10 @@ SECRETS = (
 _BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 
 PAGES = f"{REPOSITORY}/docs"
-"""Where the documents are that alerts link to, unless an installation has them elsewhere."""
+"""Address of the documents that alerts link to; an installation may set another."""
 
 MAX_BYTES = 1 << 50
-"""Bounds bytes and rows where nothing else does: what is computed of them stays a 64-bit integer."""
+"""The highest value of settings in bytes or rows, so that what is computed of them fits into a 64-bit integer."""
 _LEAST_RATE = 1 << 16
 """Bytes a second below which a limit would hold back single batches of records."""
 _MAX_MS = (1 << 31) - 1

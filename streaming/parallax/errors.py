@@ -22,7 +22,7 @@ class PassingError(Exception):
     """
 
     passes: ClassVar[bool] = True
-    """Not for a kind of it that somebody has to mend."""
+    """Whether it may pass; a subclass that needs a person's help sets this to False."""
 
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})

@@ -43,9 +43,7 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, To
 ALONE = 16
 """Up to so many suspects, or findings, of a group are probed and reported one by one."""
 PAGES = 4
-"""At most so many pages are asked about at the same time, over all partitions, and only one that accuses a given
-broker.
-"""
+"""At most so many pages are asked about at the same time, over all partitions; at most one for each accused broker."""
 _ABSORBED = 4096
 """At most so many single findings become part of an incident with one event of it."""
 _FORGET_AFTER = timedelta(hours=24)
