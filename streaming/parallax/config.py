@@ -62,10 +62,10 @@ SECRETS = (
 _BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 
 PAGES = f"{REPOSITORY}/docs"
-"""Where the documents are that alerts link to, unless an installation has them elsewhere."""
+"""Address of the documents that alerts link to; an installation may set another."""
 
 MAX_BYTES = 1 << 50
-"""Bounds bytes and rows where nothing else does: what is computed of them stays a 64-bit integer."""
+"""The highest value of settings in bytes or rows, so that what is computed of them fits into a 64-bit integer."""
 _LEAST_RATE = 1 << 16
 """Bytes a second below which a limit would hold back single batches of records."""
 _MAX_MS = (1 << 31) - 1
@@ -1035,7 +1035,7 @@ def validate(document: dict[str, Any], where: str = "settings") -> Settings:
 
     Args:
         document: the settings by section, as the file has them.
-        where: what errors call their origin.
+        where: the name by which errors say where the settings are from, such as the file's path.
 
     Raises:
         ConfigError: a setting is wrong; the text is one line that names every such option.
@@ -1091,7 +1091,9 @@ def _shown(place: tuple[int | str, ...]) -> str:
 
 
 def variable_of(place: tuple[int | str, ...]) -> str | None:
-    """The variable of the environment that sets an option, or all of what it is part of; None if none does.
+    """The name of the environment variable that sets an option; None if none does.
+
+    It may also set the whole section or list that the option is part of.
 
     Args:
         place: the names that lead to the option, as ``("storage", "path")``.

@@ -23,8 +23,8 @@ class _NotNow:
 def keep_pandas_out() -> None:
     """Have pyarrow convert Python's values without importing pandas, which would cost 26 MB and up to seconds.
 
-    pyarrow tries that import once, at its first conversion, which this makes here. Functions that need pandas
-    (``to_pandas``) still import it. If pandas is imported already, this has no effect.
+    pyarrow tries that import once, at its first conversion. This function makes that conversion while the import is
+    blocked. Functions that need pandas (``to_pandas``) still import it. If pandas is imported already, nothing changes.
     """
     finder = _NotNow()
     sys.meta_path.insert(0, finder)

@@ -16,13 +16,13 @@ class SetupError(RuntimeError):
 
 
 class PassingError(Exception):
-    """Something does not answer, is taken or is gone, so that the same start may succeed later.
+    """A command failed for a reason that may pass by itself: something does not answer, is in use or is gone.
 
     Error classes have it as a second base: ``class TakenError(JobError, PassingError)``.
     """
 
     passes: ClassVar[bool] = True
-    """Not for a kind of it that somebody has to mend."""
+    """Whether it may pass; a subclass that needs a person's help sets this to False."""
 
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
@@ -30,7 +30,9 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 def is_passing(error: BaseException | None) -> bool:
-    """Whether an error is of something else than what a person gave: it, or what caused it, may pass by itself.
+    """Whether an error may pass by itself, so that the same command may succeed later without a change.
+
+    It may if it is a `PassingError`, or a disk that is full or fails. Wrong settings do not pass.
 
     Args:
         error: the error; its causes (``raise ... from``) count as well.

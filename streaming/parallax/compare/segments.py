@@ -91,9 +91,10 @@ def _checksum(document: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The file (segment) that holds the states of a bucket, a share of the partitions; and its further files.
+    """The names of the files with the states of one bucket, which is a share of the partitions.
 
-    ``files`` are the large states of this bucket. Several buckets may share a segment.
+    ``name`` is the segment: the file with the states of this bucket and perhaps of others. ``files`` are the bucket's
+    large states, each in a file of its own.
     """
 
     name: str
@@ -358,7 +359,9 @@ class Store:
         return max(known, key=lambda one: (one[0].number, one[1]), default=None)
 
     def commit(self, mark: str, manifest: Manifest) -> None:
-        """Record which files hold the state at one of Spark's offsets, then remove those of older states only.
+        """Record which files hold the state at one of Spark's offsets.
+
+        Then remove old manifests, and the files that no manifest names any more. The newest manifests stay.
 
         Raises:
             OSError: the manifest cannot be written.

@@ -115,7 +115,8 @@ BROKER = np.dtype(
 - ``position`` by view: next offset to read, by position rows; ``shown``: one past the last row taken in.
 - ``begun`` by view: `NOT_BEGUN`, `FOLLOWED` or `WHOLE_SO_FAR`.
 - ``topic_id`` by view: as its reader reported it last.
-- ``topic_at``: what it had reported by then was about an earlier topic of the name; -1 where there was none.
+- ``topic_at``: its reports of this time or earlier are about an earlier topic of the same name, milliseconds since 1970
+  UTC; -1 if there was none.
 - ``stable_told``: its last stable offset as reported last, at ``reported_at``, by progress or by a position row.
 - ``last_stable_offset``: as of the last tick of progress, at ``observed_at``.
 - ``stalled_*``: see rules/progress.py.
@@ -125,9 +126,11 @@ BROKER = np.dtype(
 """
 
 NOT_BEGUN, FOLLOWED, WHOLE_SO_FAR = 0, 1, 2
-"""How far a view has come with what its replica held before the first reading (compare/unread.py).
+"""How far a view has read what its replica held when the reading began (compare/unread.py).
 
-Not read yet. Through, and noted if not every offset was shown. Under way, with every offset shown so far.
+- `NOT_BEGUN`: nothing of it has been read.
+- `FOLLOWED`: all of it has been read. If some offsets were not shown, that is noted.
+- `WHOLE_SO_FAR`: part of it has been read, and every offset in that part was shown.
 """
 
 CONTENT = np.dtype([("offset", "<i8"), ("fingerprint", "<i8"), ("shown", "<u4")])
@@ -147,7 +150,7 @@ PENDING = np.dtype(
 )
 """read_committed: who showed a record as visible, and who as aborted, at an offset not every replica has passed.
 
-``leader_epoch``: the highest in which it was shown; so in `MARKER`.
+``leader_epoch`` is the highest in which any replica showed it.
 """
 
 TOMBSTONE, NULL_KEY, NAMELESS, DISPUTED, REPORTED, EARLY, UNLIKE, FOR_OUTCOME = 1, 2, 4, 8, 16, 32, 64, 128
@@ -155,9 +158,9 @@ TOMBSTONE, NULL_KEY, NAMELESS, DISPUTED, REPORTED, EARLY, UNLIKE, FOR_OUTCOME = 
 
 - The value is null.
 - The key is null.
-- No record was shown, only that one would be aborted (`LISTED`), so the key is not known.
-- Replicas show unlike outcomes.
-- That was reported.
+- No record was shown. A list of aborted transactions covers the offset (`LISTED`), so the key is not known.
+- Replicas show unlike outcomes (`DISPUTED`).
+- The unlike outcomes were reported.
 - The record is judged without the replicas that are away.
 - Replicas show unlike records there, so the outcome of one says nothing of another's.
 - In `CANDIDATE`: its value is judged, and it is remembered only for how it was shown (compare/remembered.py).
@@ -166,7 +169,7 @@ TOMBSTONE, NULL_KEY, NAMELESS, DISPUTED, REPORTED, EARLY, UNLIKE, FOR_OUTCOME = 
 CANDIDATE = np.dtype([*PENDING.descr, ("passed_at", "<i8"), ("horizon", "<i8")])
 """read_committed: a record that every replica has passed and not all have shown; waits for an explanation.
 
-Or, with `FOR_OUTCOME`, for an end marker that its replica was not read to have missed yet.
+With `FOR_OUTCOME` it waits for something else: a replica may turn out to have missed the end marker of its transaction.
 """
 
 INTERVAL = np.dtype(
@@ -187,14 +190,21 @@ INTERVAL = np.dtype(
 )
 """A transaction as one replica shows it: first data, end marker (`NEVER` while open), and the marker it missed.
 
-``over_by``: the replica itself said that it had ended below this offset; ``next_start``: and that this one followed.
-Where it ended and the marker was not read, ``end`` is ``over_by``, and ``end_type`` is 0.
+- ``missed_shown``: bit mask of the replicas that showed the missed marker; ``missed_epoch`` is its leader epoch.
+- ``told``: bits for what was reported of it (compare/accusing.py).
+- ``over_by``: by the replica's list of open transactions, this one has ended below this offset.
+- ``next_start``: where the producer's next transaction begins by that list.
+
+If it has ended and its marker was not read, ``end`` is ``over_by``, and ``end_type`` is 0.
 """
 
 MARKER = np.dtype(
     [("offset", "<i8"), ("producer_id", "<i8"), ("type", "u1"), ("shown", "<u4"), ("leader_epoch", "<i4")]
 )
-"""An end marker that some replica showed; ``type`` is `RowKind` COMMIT or ABORT. Unlike ones at one offset are two."""
+"""An end marker that some replica showed; ``type`` is `RowKind` COMMIT or ABORT.
+
+Different markers at one offset have a row each. ``leader_epoch`` is the highest in which any replica showed it.
+"""
 
 DISPUTE = np.dtype([("producer_id", "<i8"), ("horizon", "<i8")])
 """A producer with disputed records: judged once the markers up to ``horizon`` have been read."""
@@ -219,7 +229,7 @@ A failed step may leave one as well: from its offset on, until the positions of 
 """
 
 UNREAD = np.dtype([("view", "u1"), ("reason", "u1"), ("start", "<i8"), ("end", "<i8"), ("since", "<i8")])
-"""A range that no replica was read to show in time, or that was left behind without verdict: an audit settles it.
+"""A range that no replica was read in time to show, or that was left without a verdict: an audit settles it.
 ``reason`` is an index into `UNREAD_REASONS`, ``since`` is in milliseconds."""
 
 UNREAD_REASONS = (
@@ -244,9 +254,11 @@ SUM = np.dtype(
 )
 """The sums of a reader's withheld rows below ``end``: their number, and the sum of their fingerprints.
 
-``transactional``: how many are no plain records. ``odd``: how many are judged by themselves, and not only against
-another replica's. ``shape``: a sum over the rows of transactions, of offset, producer and kind, by which the two views
-of a replica can be compared. Fingerprints: `parallax.replica.digests`.
+- ``rows``: how many rows; ``low`` and ``high``: the two halves of the sum of their fingerprints
+  (`parallax.replica.digests`).
+- ``transactional``: how many rows are part of transactions or end markers.
+- ``odd``: how many rows are judged even if all replicas show them alike: listed, emptied or contradicted ones.
+- ``shape``: a sum over the transactional rows' offsets, producers and kinds. It is the same in both views of a replica.
 """
 
 GOING = np.dtype(
@@ -260,8 +272,8 @@ GOING = np.dtype(
         ("aborted", "?"),
     ]
 )
-"""read_committed: the transactions that go on at an offset ``end`` by the withheld rows of a replica, as `UNENDED` has
-them. One row without a producer says for each such offset that it is known."""
+"""read_committed: the transactions that are open at an offset ``end``, by the withheld rows of a replica; the other
+columns are as in `UNENDED`. Each ``end`` has also a row without a producer, even if no transaction is open there."""
 
 RAISED_IDS = np.dtype("<u8")
 """The first 64 bits of the ids of suspects that were raised, oldest first; at most `MAX_RAISED`."""

@@ -53,9 +53,9 @@ class StepResult:
         state: the partition's state, for the next step.
         suspects: those that were not raised before.
         coverage: how far the partition has been compared.
-        unlike: offsets that all replicas have passed in read_uncommitted by this step, and that only some of them hold.
-            Only such offsets count as were written while the topic may have been compacted, and it must not be
-            compacted now. Otherwise empty.
+        unlike: offsets that all replicas have now passed in read_uncommitted, and where some of them hold a record and
+            others none. Only offsets that were written while the topic may have been compacted count. Empty while the
+            topic is compacted.
     """
 
     state: PartitionState

@@ -122,15 +122,18 @@ def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reache
 
 
 def recorded(parts: Array, ends: Array, ranges: Array) -> Array:
-    """The marks of a reader (the sums of its rows below some offsets), by the sums recorded with the rows.
-
-    The columns ``slot`` and ``view`` are not set.
+    """The marks of a reader (the sums of its rows below some offsets), from sums that were recorded with the rows.
 
     Args:
-        parts: rows of `parallax.replica.digests.PART`: the sums of the rows of one block of offsets each, in order.
-        ends: for each of ``parts``, the offset below which it and those before it hold everything.
-        ranges: rows of `parallax.views.blocks.RANGE`: the offsets that were read in one go; ``parts`` name them by
-            index.
+        parts: rows of `parallax.replica.digests.PART`, each with the sums of the rows in one block of offsets; in the
+            order of offsets.
+        ends: for each of ``parts``, where its offsets end: the reader's rows below are those of this part and of all
+            parts before it.
+        ranges: rows of `parallax.views.blocks.RANGE`, each for the offsets that the reader read in one micro-batch.
+
+    Returns:
+        Rows of `SUM`, one for the end of each part and of each range, in offset order. The columns ``slot`` and
+        ``view`` are not set.
     """
     made = np.concatenate([_of_parts(parts), np.zeros(len(ranges), SUM)])
     made["end"] = np.concatenate([ends, ranges["end"]])

@@ -34,7 +34,7 @@ class Accusation:
 
     @property
     def cause(self) -> str:
-        """What identifies the divergence, such as its transaction, key or offset, as text: the same tomorrow."""
+        """A text that identifies the divergence, such as its transaction, key or offset; the same in every run."""
         if self.kind in TRANSACTION_KINDS:
             return f"txn:{self.producer_id}:{self.transaction_start_offset}"
         if self.kind in KEY_KINDS and (self.key_hash_hi or self.key_hash_lo):
@@ -85,7 +85,7 @@ class Suspect:
 
     @property
     def cause(self) -> str:
-        """What identifies the divergence, such as its transaction, key or offset, as text: the same tomorrow."""
+        """A text that identifies the divergence, such as its transaction, key or offset; the same in every run."""
         return self.accusation.cause
 
     @property
@@ -156,8 +156,8 @@ class UnreadRange:
         end: one past the last offset.
         reason: why there is no verdict; one of the reasons that an audit of the partition settles.
         since: when the replicas were read past the range, in milliseconds since 1970 UTC.
-        unjudged: how many of its offsets still wait for a verdict of the stream; they are counted under that reason
-            instead.
+        unjudged: how many of its offsets still wait for a verdict of the stream. They count under the reason
+            `UnknownReason.UNJUDGED` instead.
     """
 
     view: int
@@ -184,9 +184,9 @@ class BrokerCoverage:
     Attributes:
         read_uncommitted: next offset to read at that isolation level.
         read_committed: next offset to read at that isolation level.
-        frozen_for_s: for how many seconds its last stable offset has not moved, although the replica has replicated
-            past where it should have. It then lies below that of the others, or, if none is ahead, below one that was
-            reached before. 0 if the replica is not frozen.
+        frozen_for_s: for how many seconds its last stable offset has not moved, although the replica holds what should
+            move it. It is lower than another replica's last stable offset, or than one that some replica had before.
+            0 if the replica is not frozen.
     """
 
     broker: int
@@ -212,10 +212,11 @@ class Coverage:
         candidates: how many absences wait for an explanation; those below ``compared_up_to`` count in ``unknown``.
         state_bytes: size of the state when packed.
         unread: ranges that need an audit, in order; they count in ``unknown``.
-        awaits_report: whether a verdict waits for the replicas' next report, even one that repeats the last.
-        waits_from: by view, the lowest offset that is unknown for a passing reason (`parallax.model.PASSING`). If rows
-            only have to be read, it is the offset up to which all replicas have been read. -1 if nothing waits. It
-            moves as long as the comparison gets on.
+        awaits_report: whether a verdict waits for the replicas' next offsets and open transactions (progress). Those
+            are then recorded even if they repeat the last ones.
+        waits_from: by view, the lowest offset that is unknown for a reason that ends once more has been read
+            (`parallax.model.PASSING`). Where rows have yet to be read, it is at most the offset up to which all
+            replicas were read. -1 if nothing waits. It grows as long as the comparison gets on.
         error: why the partition could not be compared and has begun again, in one line; empty where it was compared.
     """
 
@@ -248,10 +249,10 @@ class Coverage:
         return self.unknown.get(reason, (0, 0))
 
     def settled(self, ended: Callable[[UnreadRange], bool]) -> Coverage:
-        """The coverage without the offsets that were not read in time, where an audit has compared them since.
+        """The coverage without the ranges of ``unread`` that an audit has settled since.
 
         Args:
-            ended: says of a range whether an audit has settled it.
+            ended: returns whether an audit has settled a range.
         """
         left = tuple(span for span in self.unread if not ended(span))
         if len(left) == len(self.unread):

@@ -57,7 +57,7 @@ def create_suspects(storage: str) -> None:
 def append_suspects(storage: str, suspects: Sequence[Suspect], query_id: str, batch_id: int) -> None:
     """Append the suspects of one micro-batch to their table, unless they are in it already.
 
-    delta-rs writes them, not Spark. A few rows on the way to a page at night should not wait for a Spark job.
+    delta-rs writes them, not Spark. A few rows that may alarm somebody should not wait for a Spark job.
     """
 
     def is_there(table: DeltaTable) -> bool:

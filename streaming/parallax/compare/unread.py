@@ -49,7 +49,7 @@ MAX_RANGES = 64
 """How many ranges of a view are kept apart; if there are more, the oldest neighbours are joined."""
 
 LATELY = 4
-"""A last stable offset reported within this part of the retention is nearly the present one."""
+"""A last stable offset counts as the present one if it was reported within ``delete.retention.ms`` divided by this."""
 
 APART_MS = 600_000
 """How much later than a reading a bound may be that was taken in before it; at most a fourth of the retention.

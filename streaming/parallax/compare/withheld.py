@@ -8,7 +8,7 @@ cases:
 - The replicas that are there show unlike rows. So what is wrong among them is found while one is away.
 - All replicas have passed them. If the sums of all are equal, no row is looked at (`parallax.compare.agreed`).
   Otherwise the rows are read from the views and compared as if they had been read now.
-- Something is about to break the order of offsets, or to change who the replicas are.
+- The order of offsets is about to break, as by a truncation, or the set of replicas is about to change (`is_broken`).
 
 Rows that are read from the views must add up to what was withheld. If they do not, retention has dropped some of them,
 and nobody knows what these were. Then the comparison of the partition begins again (`parallax.compare.anew`).
@@ -89,7 +89,7 @@ def compare(
         settings: grace period, and cap of the state.
         now_ms: milliseconds since 1970 UTC.
         views: reads withheld rows again, when they are needed.
-        limits: how many rows must wait before any are withheld; None for the defaults.
+        limits: from how much on rows are withheld; None for the defaults.
         options: further arguments of `parallax.compare.step.step`.
 
     Raises:

@@ -32,7 +32,8 @@ class Limits:
 
     Attributes:
         worth: rows are withheld once this many bytes of a state wait for a replica that does not move.
-        few: if no more rows than this are left, all are compared in one step once all replicas have passed the first.
+        few: once all replicas have passed the first withheld row, all withheld rows are compared in one step if the
+            slowest replica has no more than this many of them left to pass.
         at_a_time: about how many rows are read from the views for one step.
         grain: at which offsets the sums of rows are kept.
     """
@@ -46,9 +47,9 @@ class Limits:
 def begun(
     before: PartitionState, after: PartitionState, settings: CompareSettings, until: int, limits: Limits
 ) -> PartitionState:
-    """A compared state, which from now on withholds rows if many wait for a replica that does not move.
+    """The state after a step; it withholds rows from now on if enough of it waits for a replica that does not move.
 
-    They are withheld from the first offset that nobody has shown.
+    Rows are withheld from the first offset on that no replica has shown.
 
     Args:
         before: the state before the step.
@@ -75,8 +76,8 @@ def begun(
 def worth(state: PartitionState, settings: CompareSettings, limits: Limits) -> int:
     """How many bytes of a state must wait before rows are withheld.
 
-    They are more if the other replicas differ among themselves. Their later rows may show what is wrong, so these are
-    compared row by row as far as there is room.
+    If the other replicas differ among themselves, more bytes must wait. Later rows may show which replica is wrong, so
+    rows are compared one by one as long as there is room in the state.
     """
     is_judged = bool(state.partition["differed"][0]) or len(state.disputes) > 0 or is_early(state.candidates).any()
     return max(limits.worth, settings.state_cap_bytes // 2) if is_judged else limits.worth
@@ -107,8 +108,8 @@ def waiting(state: PartitionState) -> int:
 def is_broken(state: PartitionState, seen: Observations) -> bool:
     """Whether withholding has to end.
 
-    It ends if a replica joins the set, or if a reader reports more than that it has read on: a truncated log, another
-    topic of that name. It also ends if rows come without a position row behind them.
+    It ends if a replica joins the set. It ends if a reader reports anything but that it has read on, as that a log was
+    truncated, or that the topic was created again. It also ends if rows come without a position row behind them.
     """
     if not _are_vouched_for(seen.rows):
         return True

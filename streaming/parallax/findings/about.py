@@ -8,7 +8,7 @@ from typing import Any
 from parallax.model import UNKNOWN, FindingKind
 
 KEPT = "record_offset"
-"""Key in the evidence of an event whose difference is gone: which record the event before was about, by its offset."""
+"""Key in an event's evidence. It holds the offset of the record that the finding was about before it was over."""
 
 
 def record_offset(kind: FindingKind, broker: int, places: Sequence[int], evidence: Mapping[str, Any]) -> int:

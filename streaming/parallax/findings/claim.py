@@ -36,7 +36,7 @@ class Differed:
     It is kept because what is written later may show that all of them are right.
 
     Attributes:
-        newest: the highest offset at which a replica held a record of the key, or the record that is judged.
+        newest: the highest offset at which a replica held a record of the key; at least that of the claim's record.
         below: the highest last stable offset that a replica had. What lies there or above was written, or decided,
             after the difference.
         epoch: where replicas held unlike records at one offset: the leader epoch of the record that replaced the
@@ -123,7 +123,8 @@ class Recorded:
         differed: for a finding about a key or an offset: what was known when the replicas last differed.
         had_ended: for a transaction that every replica holds open: what was read of one of them when it had ended
             there; None if nothing was.
-        keys: for a transaction: further keys that it has written, in the form of `Claim.key_text`; of many only some.
+        keys: for a transaction: further keys that it has written, in the form of `Claim.key_text`; some of them if they
+            are many.
         lacks: for a finding on an outcome: offset of the value that the accused was proven to lack because of it; -1 if
             none.
         ``beside``: for a finding: the other brokers that showed the same as the accused when they were last asked.
@@ -275,12 +276,12 @@ class Claim:
         confirmed_at_ms: for a finding: when its last event was decided, milliseconds since 1970 UTC; 0 for a suspect.
         renamed: whether the claim was about another transaction at first. It is now about the one that keeps the
             accused's last stable offset from moving.
-        deleted_at: a finding accuses another replica of showing a value of the key that was deleted at this offset;
-            values below it prove nothing. -1 where there is no such finding.
+        deleted_at: the offset at which the key was deleted, if a finding about another replica has proven that; values
+            below it prove nothing. -1 where there is no such finding.
         ended: whether the finding that makes this claim is resolved.
         freed: for a suspect: whether a finding that was its cause, or said the same, has ended. It is proven only by
             what the replicas show now.
-        left: whether the suspect was made at the end of a finding about another replica, and by no reader.
+        left: whether the suspect was made because a finding about another replica ended, and not by the comparison.
     """
 
     suspect_id: str
@@ -308,7 +309,7 @@ class Claim:
 
     @property
     def cause(self) -> str:
-        """The claim's cause.
+        """A text that identifies the divergence, such as its transaction, key or offset; the same in every run.
 
         A divergence that is seen again has the same cause, and so the same finding, whatever its kind.
         """
@@ -399,10 +400,11 @@ class Claim:
 
     @property
     def may_be_of_others(self) -> bool:
-        """Whether the other replicas are still asked when the accused is gone.
+        """Whether other replicas may be wrong in the same way, so that they are asked even if the accused is gone.
 
-        They are if they may be wrong in the same way. It is False for unlike records at one offset and for a truncated
-        log. There the answer of another replica alone proves what is wrong with it.
+        They may for a claim about all replicas, and for a finding that is not over. There are two exceptions: findings
+        about unlike records at one offset, and about a truncated log. There another replica's answer alone proves what
+        is wrong with it.
         """
         is_finding = self.confirmed_at_ms > 0 and not self.ended
         return self.is_about_all or (is_finding and self.kind in _SPREADING)
@@ -417,9 +419,9 @@ class Claim:
         return replace(self, broker=broker)
 
     def of_another(self, broker: int, at_ms: int, *, has_healed: bool) -> Claim:
-        """Return a suspect that accuses another replica of the same as this claim accuses its own.
+        """Return a new suspect: it accuses another replica of what this claim accuses its replica of.
 
-        It is for a finding that is over for its own accused.
+        A finding makes it when the finding is over for its own accused.
 
         Args:
             broker: the other replica.
@@ -455,9 +457,10 @@ class Claim:
         )
 
     def rule_of(self, kind: FindingKind) -> Rule:
-        """Return the rule that a finding of this kind breaks, if it comes from this claim.
+        """Return the rule that is broken by a finding of the given kind that this claim has led to.
 
-        It is the kind's own rule. A transaction whose outcomes differ without direction breaks the rule of outcomes.
+        It is this claim's rule if the kind is this claim's, else the kind's own rule. There is one exception: if
+        outcomes of a transaction differ without direction, it is `Rule.OUTCOME`.
         """
         if kind is self.kind:
             return self.rule
@@ -469,8 +472,8 @@ class Claim:
         """The places of everything that together proves the claim, as far as they are known.
 
         The claim is proven only if all of them are part of the current log. A claim about a transaction is proven by
-        the end marker that the accused lacks. A claim about a key is proven by the record that the accused lacks or has
-        superseded. If that is a transactional tombstone, the COMMIT behind it is part of the proof.
+        the end marker that the accused lacks. A claim about a key is proven by the claim's record. If that is a
+        transactional tombstone, the COMMIT behind it is part of the proof. Other claims have no such places.
         """
         known = self.recorded
         if self.kind in TRANSACTION_KINDS:

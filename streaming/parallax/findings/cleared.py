@@ -253,7 +253,7 @@ CLEARED: Mapping[Clears, Callable[[Shown], Iterable[int]]] = {
 
 
 Unproven = tuple[str, str]
-"""Why a replica is not proven right, as it follows the name of one broker, and of several."""
+"""Why a replica is not proven right: the rest of a sentence about one broker, and of one about several."""
 
 
 def unproven(shown: Shown) -> Mapping[Unproven, frozenset[int]]:

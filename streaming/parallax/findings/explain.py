@@ -39,7 +39,7 @@ class Explanation:
         now: what consumers see with the present leader.
         after: what they see once another replica is elected leader.
         right: which replicas the evidence proves right, and of which it proves nothing.
-        may_lead: which replicas must not lead by the findings, and the command that shows what else counts.
+        may_lead: which replicas must not lead because of findings, and the command that shows all other reasons.
         look: the command that shows what each broker holds of what the finding is about.
         steps: what to do, in order.
         away: as JSON for kafka-reassign-partitions.sh, an assignment without the accused: the first step of a repair;

@@ -1,9 +1,11 @@
 """When a wrong replica led a partition, and which consumer groups have read past what is wrong there. Pure.
 
-A committed offset says how far a group has come, not when, and not from which broker it read. A group that has not come
-to the offsets that are wrong has not read them. One that has may have read them from a wrong leader. A group cannot
-commit beyond the end of the log, so one that has come beyond where the log ended when that broker began to lead has
-committed since.
+A committed offset says how far a group has come, not when, and not from which broker it read.
+
+- If the group has not come to the wrong offsets, it has not read them.
+- If it has passed them, it may have read them from a wrong leader.
+- If it has come further than the log's end when the wrong broker began to lead, it has committed since that time. No
+  group can commit beyond the end of the log.
 """
 
 from __future__ import annotations
@@ -40,10 +42,13 @@ class Reign:
 
 
 def reigns(rows: Iterable[Mapping[str, Any]]) -> list[Reign]:
-    """Join rows that each cover one leader epoch into times, in their order.
+    """Return who led a partition when, in the order of time.
+
+    Consecutive leader epochs of one broker are joined into one `Reign`.
 
     Args:
-        rows: in the order of time, with the columns leader, leader_epoch, since, until and began_at.
+        rows: one for each leader epoch, in the order of time, with the columns leader, leader_epoch, since, until and
+            began_at. Rows without a leader are left out.
     """
     found: list[Reign] = []
     for row in rows:
@@ -59,9 +64,10 @@ def reigns(rows: Iterable[Mapping[str, Any]]) -> list[Reign]:
 
 
 def wrong_brokers(finding: Finding) -> frozenset[int]:
-    """The replicas that consumers may have read wrongly by a finding: those that show it, or may.
+    """The brokers from which consumers may have read what a finding says is wrong.
 
-    If it accuses nobody, each of those that differ may be wrong. If all share it, or it is unsettled, all may.
+    They are the accused, and those that show the same. If the finding accuses nobody, they are the brokers on all
+    sides. If it has spread or is unsettled, they are all replicas.
     """
     shown = Shown.of(finding)
     if has_spread(finding) or is_unsettled(finding):

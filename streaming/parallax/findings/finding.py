@@ -118,8 +118,8 @@ def made(
     """Return a new event of a single finding, for the findings table.
 
     Args:
-        finding_id: the finding's id. For the dismissal of a suspect that a finding reports already it is the suspect's,
-            so that the dismissal takes nothing back.
+        finding_id: the finding's id. If a suspect is dismissed because a finding reports it already, it is the
+            suspect's id, so that the event does not end that finding.
         status: what the event says.
         claim: what was judged.
         decision: the verdict.
@@ -396,7 +396,7 @@ def asked_at(finding: Finding) -> datetime:
 def asked_ms(finding: Finding) -> int:
     """Return when the replicas were asked for the answers by which a finding ended, milliseconds since 1970 UTC.
 
-    For an event that ends nothing it is when the event was decided. The same for a finding that joined an incident,
+    It is when the event was decided if the finding is not over. So it is if the finding became part of an incident,
     because no probe was needed for that.
     """
     decided = int(finding.decided_at.timestamp() * 1000)

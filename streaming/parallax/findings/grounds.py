@@ -18,7 +18,7 @@ OPEN_KINDS = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_F
 
 
 class Leads(Enum):
-    """What the leader is to a finding."""
+    """What a finding proves of the replica that leads."""
 
     ACCUSED = auto()
     """The accused leads."""
@@ -36,7 +36,7 @@ class Grounds:
 
     Attributes:
         shown: the evidence of the finding.
-        leads: what the leader is to the finding.
+        leads: what the finding proves of the replica that leads.
         right: the brokers whose replicas the finding proves right.
         sources: those of ``right`` that may be copied. A copy makes the accused what its source is. So every other
             finding of the partition that is not over must prove the source right too, unless it accuses the same broker

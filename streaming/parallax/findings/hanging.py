@@ -69,8 +69,8 @@ class Told:
     """What all transaction coordinators together answered about some producers.
 
     Attributes:
-        transactions: what coordinators list of the producers asked about. Where a transaction is listed twice, the
-            later entry has its partitions.
+        transactions: what coordinators list of the producers asked about. An ongoing transaction is listed a second
+            time further on, with its partitions, if its coordinator has described it.
         unanswered: by broker that did not answer, the reason. Under -1 it says why no coordinator could be asked.
     """
 

@@ -48,8 +48,8 @@ class Hanging:
     def since(self) -> float:
         """Since when the transaction is known to be open, seconds since 1970 UTC.
 
-        The coordinator of the transaction may say so, and Parallax's own looks do. Timestamps of producers do not
-        count.
+        It is the start that the coordinator gives, or the time when Parallax first saw the last stable offset stand
+        still, whichever is earlier. Timestamps of producers do not count.
         """
         return self.stands_since if self.started is None else min(self.started, self.stands_since)
 

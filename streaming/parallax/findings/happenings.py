@@ -147,7 +147,7 @@ Action = Probe | Append | Broken
 
 @dataclass(frozen=True, slots=True)
 class AskedAgain:
-    """What came of it when the replicas were last asked about a finding that is not over and stayed as it was.
+    """The result of the last probe of a finding, if the probe left the finding as it was.
 
     Attributes:
         at: when they were asked.
@@ -182,8 +182,8 @@ class FindingsStatus:
         second_opinions: on how many claims the second opinion gave an answer since the process started. They are
             counted by how the answer agrees with the probe's verdict (`parallax.findings.second_opinion.Agreement`).
         last_probe_at: when the last probe finished, seconds since 1970 UTC; None before the first.
-        asked_again: by finding id, what came of it when a finding that is not over was last asked about, since the
-            start. Incidents are left out, because they are asked about page by page.
+        asked_again: by finding id, the result of the last probe since the start that left the finding as it was. Only
+            for findings that are not over. Incidents are left out, because they are asked about page by page.
         error: why findings cannot be written or read at present; None where they can.
         skipped: how many rows of the tables of suspects and findings are ignored, because a newer version wrote them.
     """

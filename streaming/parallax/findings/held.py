@@ -1,8 +1,8 @@
 """The members of one group, and which of them the next probe asks about: suspects that wait, and proven members.
 
-Members are asked about in rounds, and a round goes page by page. Each member's row has the number of the last round in
-which it was asked about. So a round comes to its end even if members are added meanwhile: new ones are asked about in
-the same round.
+Members are asked about in rounds, and a round goes page by page. In each round, each member is asked about once: its
+row has the number of the last round that asked about it. Members that are added during a round are asked about in that
+round.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Page:
         number: the page's number, unique in this process.
         group: the group that the members belong to.
         is_proven: whether the members were proven earlier and are checked again; else they are suspects.
-        claims: for each member the claim to ask about; for proven members, the claim that a finding would make.
+        claims: for each member the claim to ask about; for proven members, as `Proven.as_finding` makes it.
         originals: for each member the claim that its suspect made.
         lone: for each member, how many probes found its proof to rest on a lone witness (`Decision.lone_witness`).
         gone: for each member, how many probes in a row found that its replica does not exist any more.
@@ -107,7 +107,7 @@ class Left(NamedTuple):
 
     Attributes:
         explained: members that a finding on a transaction explains; they become suspects that wait for its end.
-        over: members that the incident no longer counts, each as the claim that a finding would make.
+        over: members that the incident no longer counts, each as a claim that `Proven.as_finding` makes.
         on_others: suspects about other replicas that may be wrong in the same way as members in ``over`` were.
     """
 
@@ -231,7 +231,10 @@ class Waiting(Held):
         return int((self.members.are(*WAITING) & (self.members.rows["raised_at_ms"] <= at_ms)).sum())
 
     def accusing(self, claim: Claim) -> list[Claim]:
-        """Return the suspects that wait and accuse a replica about the key of a claim that accuses nobody."""
+        """Return the waiting suspects about the key of a claim that accuses nobody; each accuses a replica.
+
+        There are none if the claim accuses somebody, or if it has no key.
+        """
         group = self.group
         accuses = group.broker != NOBODY and not group.is_of_transactions
         if not accuses or group.place != claim.place or claim.broker != NOBODY or claim.key is None:
@@ -319,12 +322,13 @@ class Proven(Held):
         ended: how many members are not wrong any more, by `Resolution`.
         sampled: by class (see `classes`), how many members samples have asked about.
         ``beside``: the brokers other than the accused that have shown the same as the accused for some member.
-        restored_ms: when the event was decided from which the incident was restored, milliseconds since 1970 UTC; -1 if
-            it was not restored.
-        is_restored: whether the group was restored from that event, and some member was not asked about since.
-        unnamed: how many members that event counts that are not yet known by name.
-        undecided: how many undecided suspects that event mentions.
-        seen_below: what `parallax.findings.incident.seen_below` returns for that event.
+        restored_ms: the time of the event from which the incident was restored at the start of the job, milliseconds
+            since 1970 UTC; -1 if it was not restored.
+        is_restored: whether the group was restored from this event, and some member was not asked about since.
+        unnamed: how many of the members that this event counts are not known yet. It names only some of them; the
+            others become known as their suspects are probed again.
+        undecided: how many undecided suspects this event mentions.
+        seen_below: what `parallax.findings.incident.seen_below` returns for this event.
     """
 
     event: Finding | None = None
@@ -504,14 +508,17 @@ class Proven(Held):
         return taken
 
     def claim(self, at: int) -> Claim:
-        """Return the claim that a finding about the member in a row would make."""
+        """Return the claim of the member in a row, as `as_finding` makes it."""
         return self.as_finding(self.members.claim(at), self.members.rows["state"][at])
 
     def as_finding(self, claim: Claim, state: int) -> Claim:
-        """Return the claim that a finding would make of a suspect, if the suspect is a member of this incident.
+        """Return a member's claim as if a finding about this member alone made it.
+
+        It has the incident's accused, kind and rule, and the time of the incident's last event. A probe checks it as it
+        checks a finding again.
 
         Args:
-            claim: the suspect's claim.
+            claim: the claim of the member's suspect.
             state: the member's state.
         """
         decided = 0 if self.event is None else int(self.event.decided_at.timestamp() * 1000)
@@ -531,14 +538,14 @@ class Proven(Held):
 
     @property
     def has_unnamed(self) -> bool:
-        """Whether the incident was restored from an event that may count members not yet known by name."""
+        """Whether the incident was restored from an event that may count more members than are known yet."""
         return bool(self.unnamed or self.undecided)
 
     def unnamed_as(self, claim: Claim) -> Claim:
-        """Return the claim that a finding would make of a suspect, if this incident counted it before a restart.
+        """Return a suspect's claim as `as_finding` makes it, on the assumption that the incident counts the suspect.
 
-        The incident's event does not name that member. If the incident accuses nobody, the claim says below which
-        offset the replicas had differed.
+        It is for a suspect that the incident may have counted before a restart, and that its event does not name. If
+        the incident accuses nobody, the claim also says below which offset the replicas had differed.
         """
         recorded = claim.recorded
         if self.group.broker == NOBODY and recorded.differed is None and self.seen_below != UNKNOWN:

@@ -121,7 +121,7 @@ class RecordedHistory:
         """Return for each transaction asked about the last record of each key that some replica was recorded to show.
 
         Without a table, there are no records. If the table cannot be read, each result says why, because its records
-        are then unknown. So does the result for a transaction of which retention has dropped something that was read.
+        are then unknown. If retention has dropped something that was read of a transaction, its result says that.
         """
         of = question.of
         place = (pc.field("topic") == question.topic) & (pc.field("partition") == question.partition)

@@ -30,17 +30,17 @@ def seen(finding: Finding) -> Seen:
 
 
 def seen_by_state(accused: int, *, has_spread: bool) -> Seen:
-    """Return what consumers see if a replica leads that shows the finding.
+    """Return whether consumers see a finding while a replica leads that shows it: yes, or perhaps without direction.
 
     Args:
         accused: the broker; `NOBODY` without direction.
-        has_spread: all replicas show it.
+        has_spread: whether all replicas show it; then the answer is yes.
     """
     return Seen.PERHAPS if accused == NOBODY and not has_spread else Seen.YES
 
 
 def seen_counts(findings: Iterable[Finding]) -> dict[str, int]:
-    """Return how many findings consumers see, and how many they may see, by words for each."""
+    """Return how many findings consumers see, and how many they may see. Each number is under the words for it."""
     every = [seen(finding) for finding in findings]
     return {"seen by consumers": every.count(Seen.YES), "perhaps seen by consumers": every.count(Seen.PERHAPS)}
 

@@ -43,9 +43,7 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, To
 ALONE = 16
 """Up to so many suspects, or findings, of a group are probed and reported one by one."""
 PAGES = 4
-"""At most so many pages are asked about at the same time, over all partitions, and only one that accuses a given
-broker.
-"""
+"""At most so many pages are asked about at the same time, over all partitions; at most one for each accused broker."""
 _ABSORBED = 4096
 """At most so many single findings become part of an incident with one event of it."""
 _FORGET_AFTER = timedelta(hours=24)
@@ -757,9 +755,9 @@ class Incidents:
         return is_explained or (claim.key is not None and bool(self.wrong_about(claim.place, claim.key)))
 
     def had_ended(self, claim: Claim) -> bool:
-        """Whether a suspect on a transaction had its verdict before a restart.
+        """Whether a suspect on a transaction had its verdict before a restart, from an incident that is over.
 
-        It had if an incident that was over by then had decided it.
+        It had if an incident about its replica ended after the suspect's evidence was shown.
         """
         return any(
             0 < claim.shown_at_ms <= self._over_until(group)
@@ -775,9 +773,10 @@ class Incidents:
         return UNKNOWN if proven is not None and proven.stands else self._forgotten.get(group, UNKNOWN)
 
     def of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """Return the claims that findings would make of a suspected transaction, one for each incident.
+        """Return the claim of a suspected transaction as a member of each incident that may count it.
 
-        Only incidents that are not over, and that may have counted it before a restart, are considered.
+        These are the incidents that are not over, and that may have counted it before a restart. The claims are as
+        `Proven.as_finding` makes them.
         """
         return [
             proven.as_finding(claim, State.WRONG)
@@ -787,11 +786,11 @@ class Incidents:
         ]
 
     def unnamed_of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """Return the claims that findings would make of a suspect, if incidents may have counted it before a restart.
+        """Return a suspect's claim as a member of each incident that may count it without naming it.
 
-        Only incidents that do not name the suspect are considered. The claims say from the incident's event where
-        replicas had differed, which a suspect does not know. For a suspect about a key the result is empty once all
-        that the incident counts is known.
+        These are the incidents that may have counted it before a restart. The claims are as `Proven.unnamed_as` makes
+        them for a suspect about a key, and as `of_the_last_run` makes them for a transaction. An incident about keys is
+        left out once all members that it counts are known.
         """
         if claim.rule is Rule.LATEST_VALUE:
             known = [p for p in self._proven.values() if p.stands and claim.raised_at_ms <= p.restored_ms]
@@ -827,9 +826,9 @@ class Incidents:
         return [o for proven in there if proven.group.kind is kind for o in proven.members.offsets_of_wrong(key)]
 
     def members(self, finding_id: str) -> list[Claim]:
-        """Return the claims that findings would make of the members that an incident counts.
+        """Return the members that an incident counts, each as a claim that `Proven.as_finding` makes.
 
-        It makes an object for each of them.
+        There may be hundreds of thousands; each is made into an object.
         """
         for proven in self._proven.values():
             if proven.event is not None and proven.event.finding_id == finding_id:
@@ -837,7 +836,7 @@ class Incidents:
         return []
 
     def shown(self, finding_id: str) -> list[Claim]:
-        """Return the claims that findings would make of members that were over before their incident was reported."""
+        """Return the members that were over before their incident was reported, as `Proven.as_finding` makes claims."""
         for proven in self._proven.values():
             if proven.event is not None and proven.event.finding_id == finding_id:
                 return [proven.claim(at) for at in np.flatnonzero(proven.members.are(State.SHOWN)).tolist()]

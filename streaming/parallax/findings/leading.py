@@ -125,14 +125,15 @@ def _by_accusing(name: str, shown: Shown, right: Collection[int], broker: int) -
 
 
 def said(finding: Finding, others: Iterable[Finding], shell: Shell) -> str:
-    """Say in sentences which replicas must not lead by the findings of a partition, and what shows the rest.
+    """Say in sentences which replicas of a partition must not lead according to its findings.
 
-    What all replicas share does not count: no election changes it.
+    The text ends with the command that shows the other reasons not to let one lead. Findings that have spread do not
+    count, because no election changes what all replicas share. The text is empty if ``finding`` itself has spread.
 
     Args:
-        finding: it is not over; its evidence names the replicas.
+        finding: the last event of a finding that is not over; its evidence names the replicas.
         others: the last events of other findings.
-        shell: how the command names the job.
+        shell: the options by which the command names the cluster and the job.
     """
     if has_spread(finding):
         return ""

@@ -129,7 +129,9 @@ def _versions(content: Array) -> Array:
 
 
 def incomparable(content: Array) -> Array:
-    """The offsets where nobody can tell whether records differ: unlike hashes, made by two versions of the hash.
+    """The offsets where nobody can tell whether records differ, because their hashes are of two versions.
+
+    The hashes differ. That may be because the records do, or only because the versions do.
 
     Args:
         content: rows of `CONTENT`, in offset order.

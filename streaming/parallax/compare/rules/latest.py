@@ -111,9 +111,9 @@ def as_candidates(rows: Array, passed_at: int) -> Array:
 
 
 def superseding(rows: Array) -> Array:
-    """The records that make older records of their key irrelevant.
+    """Those of the given records that make older records of their key irrelevant.
 
-    Some replica shows them as committed, and none as aborted.
+    They have a key, some replica shows them as committed, and none as aborted.
 
     Args:
         rows: of `PENDING` or `CANDIDATE`.
@@ -138,7 +138,9 @@ def unexplained(candidates: Array, shown: Sequence[Array]) -> Array:
 
 
 def set_horizons(candidates: Array, brokers: Array) -> Array:
-    """Set the *horizon* of each absence: it counts once the replicas that lack the record were read up to there.
+    """Set the *horizon* of each absence that has none yet. It waits until all replicas that answer report once more.
+
+    The absence is judged once the replicas that lack the record were read up to its horizon.
 
     A replica may have copied a log in which the record was superseded already. The superseding record may be anywhere
     below the last stable offset of the replica it copied from. So the horizon is the highest last stable offset of all,
@@ -188,7 +190,7 @@ def ripe(candidates: Array, positions: Array, members: int | Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A latest value that one replica shows otherwise than the rest.
+    """Which replica is accused of one absence, a record that not all replicas have shown.
 
     Attributes:
         row: index of the absence among the candidates.
@@ -225,7 +227,7 @@ def judge(candidates: Array, members: int | Array, *, strict_from: int, sure: Ar
     """Say which replica is accused of each absence that nothing explains.
 
     - A tombstone that was surely committed: each replica that lacks it is accused, for it may still show the deleted
-      record. The state does not hold what all have shown alike, so the probe looks for the older value.
+      record. The older value is not in the state if all replicas have shown it; the probe looks for it.
     - From ``strict_from`` on, where nothing is compacted, any record that some lack: each replica that lacks it is
       accused of `RECORD_MISSING`.
     - Anything else is a `VISIBILITY_MISMATCH` that accuses nobody. Replicas that lack a value may have lost it, or the

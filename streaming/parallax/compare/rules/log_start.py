@@ -31,9 +31,9 @@ def holds_any(brokers: Array) -> Array:
 def observe(brokers: Array, deleted_to: int, head: int, grace_ms: int) -> list[Accusation]:
     """Accuse each replica whose log has begun above another log with records for longer than the grace period.
 
-    All logs may begin above an offset where one of them once began: the leader has lost its head, and the others have
-    followed. Then the replica that was first seen so is accused for all. Only replicas that answered at the last tick
-    count; older answers are out of date.
+    All logs may have lost their head: they begin at one offset, above the one where a log once began. That happens if
+    the leader loses its head, and the others take over its log start. Then one replica is accused for all: the one that
+    was first seen to begin so high. Only replicas that answered at the last tick count; older answers are out of date.
 
     Args:
         brokers: rows of `BROKER`, with the micro-batch's progress in them; written to.

@@ -145,7 +145,9 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
 
 
 def add_ended(intervals: Array, markers: Array, offsets: Array, producers: Array, slots: Array) -> Array:
-    """Add a transaction for each record that lies in no known one, if its replica has shown the end marker.
+    """Add the transactions of records that lie in no known one, where the replica has shown the end marker.
+
+    Such a transaction goes from the first of its given records to the replica's next marker of the producer.
 
     Args:
         intervals: the transactions so far, rows of `INTERVAL`.
@@ -220,18 +222,20 @@ def within(intervals: Array, slots: Array, producers: Array, offsets: Array) -> 
 
 
 def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array, Array]:
-    """The end markers that the replicas of some rows showed, in either view, below each replica's last row.
+    """For each replica that showed some given rows, the end markers that it showed below the last of these rows.
 
-    The cleaner may remove a marker that was shown in read_committed before the reader of read_uncommitted comes to it.
-    It has ended the transaction all the same.
+    It may have shown a marker in either view. The cleaner may remove one that read_committed showed before the reader
+    of read_uncommitted comes to it. That marker has ended the transaction all the same.
 
     Args:
         markers: known end markers, rows of `MARKER`.
-        slots: for each of the rows, the slot of the replica that showed it, in order.
-        offsets: of these rows, in order for each slot.
+        slots: for each of the given rows, the replica that showed it, as a slot (row in the state's table of brokers);
+            ascending.
+        offsets: the offset of each of the given rows; ascending for each slot.
 
     Returns:
-        Rows of ``markers``; the slot of each; for each of the given rows, how many markers of its replica lie below it.
+        Three arrays: the end markers, as rows of ``markers``, one replica after the other; for each, the slot of the
+        replica that showed it; for each of the given rows, how many markers of its replica lie below it.
     """
     passed = np.zeros(len(slots), np.intp)
     found, of = [markers[:0]], [slots[:0]]
@@ -248,7 +252,7 @@ def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array
 
 
 def end_at_own(intervals: Array, markers: Array, positions: Array) -> Array:
-    """End each transaction inside which its own replica turns out to have shown an end marker.
+    """End each transaction at the lowest end marker of its producer that its own replica has shown inside it.
 
     The rest of the interval is dropped, because nobody knows where in it the next transaction began.
 
@@ -284,6 +288,9 @@ def find_missed(intervals: Array, markers: Array, positions: Array, members: int
         markers: known end markers, rows of `MARKER`.
         positions: by slot (row in the state's table of brokers), a replica's next offset in read_uncommitted.
         members: bit mask of the replica set.
+
+    Returns:
+        The rows of `INTERVAL`, with the markers that were found in the columns ``missed`` and ``missed_...``.
     """
     if not len(intervals) or not len(markers):
         return intervals
@@ -298,16 +305,17 @@ def find_missed(intervals: Array, markers: Array, positions: Array, members: int
 
 
 def later_ones(intervals: Array, shown: Array) -> Array:
-    """The later transactions that a replica ended together with one whose end marker it missed.
+    """The transactions that a replica took for a part of an earlier one, because it missed that one's end marker.
 
-    Such a transaction begins at the replica's first record behind the missed marker.
+    The replica's next marker ended both. The later transaction begins at the producer's first record that the replica
+    shows behind the missed marker.
 
     Args:
         intervals: transactions, rows of `INTERVAL`.
-        shown: records, rows of `PENDING` in offset order; they say where such a transaction begins.
+        shown: records, rows of `PENDING` in offset order; they say where a later transaction begins.
 
     Returns:
-        New rows of `INTERVAL`, one for each such transaction that has none yet. No missed marker is noted in them.
+        New rows of `INTERVAL`, one for each later transaction that has none yet. Their ``missed`` is `NEVER`.
     """
     ended = intervals[(intervals["missed"] != NEVER) & (intervals["end"] != NEVER) & (intervals["end_type"] != UNREAD)]
     begins = np.searchsorted(shown["offset"], ended["missed"], side="right")
@@ -368,25 +376,32 @@ def _lowest_inside(intervals: Array, mine: Array, markers: Array) -> tuple[Array
 def reconcile(
     intervals: Array, slot: int, producers: Array, starts: Array, log_ends: tuple[int, int], stable: int
 ) -> Array:
-    """Find which transactions have ended on a replica, by its own list of open ones, although no end marker was read.
+    """Find the transactions that are open by a replica's rows, but not by the replica's own list of open transactions.
 
-    A transaction may end unseen: its data and its marker are cleaned before the reader gets to the marker. A
-    transaction that is open by the rows is over if the replica does not list it, or lists a later transaction of the
-    producer.
+    Such a transaction has ended unseen: the cleaner removed its data and its end marker before the reader got to the
+    marker. Either the replica does not list it, or it lists a later transaction of the producer.
 
-    It is closed only once the reader has passed that offset (`close_ended`), for its marker may still come. The last
-    stable offset must be past it too. Above the last stable offset the cleaner takes nothing, so the marker can still
-    be read. Only a truncation before it was replicated removes it, and then the transaction is open again.
+    The result says in ``over_by`` below which offset the transaction has ended, and in ``next_start`` where the listed
+    later one begins. `close_ended` ends it once the reader has passed ``over_by``, because the reader may still come to
+    the marker until then.
+
+    A transaction that begins at or above the last stable offset is left open. The cleaner removes nothing there, so its
+    marker can still be read. The marker may also be truncated before it is replicated: then the transaction is open
+    again.
 
     Args:
         intervals: transactions, rows of `INTERVAL`.
         slot: the index of the replica's row in the state's table of brokers.
         producers: producer ids of the transactions that it listed.
-        starts: the first offset of each; it is that of a batch, which may lie below the first record left of the
-            transaction.
-        log_ends: the replica's log end offset, at the tick before and now. Only what was in the log then and is in it
-            now can be known to be over. What was truncated in between may have got the same offset again.
+        starts: the first offset of each, which is the first of a batch. The transaction's first record that is left may
+            lie above it.
+        log_ends: the replica's log end offset, at the tick before and now. A transaction that is not listed is over
+            only if it begins below both. Above, the log may have been truncated and written again in between.
         stable: the replica's last stable offset, asked before the list.
+
+    Returns:
+        The rows of `INTERVAL`. An open transaction that the replica lists from a lower offset on now begins there. It
+        does not if it was reported already, or if an earlier one of its producer ended above that offset.
     """
     mine = np.flatnonzero((intervals["slot"] == slot) & (intervals["end"] == NEVER))
     if not len(mine):
@@ -412,10 +427,10 @@ def reconcile(
 
 
 def close_ended(intervals: Array, positions: Array) -> Array:
-    """End each open transaction that is over by its replica's own list of open ones (`reconcile`).
+    """End each transaction that `reconcile` has found to be over, once its replica was read that far.
 
-    The producer's next transaction begins there. A marker that was missed before stays missed: the replica had passed
-    it with the transaction open.
+    It ends at its ``over_by``, without a marker. If the replica lists a later transaction of the producer, that one is
+    added as open. An end marker below this end stays missed: the replica had passed it with the transaction open.
 
     Args:
         intervals: transactions, rows of `INTERVAL`.

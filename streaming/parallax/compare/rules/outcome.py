@@ -45,7 +45,8 @@ def shown_records(
 
     All arguments are arrays of one length, with an entry for each row; ``keys`` holds the two halves of the key hashes.
     ``slots`` says which replica showed a row, ``aborted`` whether it showed it as aborted. ``nameless`` marks rows that
-    only say that a record would be aborted, so its key is not known.
+    show no record: the replica's list of aborted transactions covers the offset, so a record there is aborted. Its key
+    is not known.
     """
     mask = bits(slots)
     flags = np.where(null_key, NULL_KEY, 0) | np.where(tombstone, TOMBSTONE, 0)
@@ -170,7 +171,9 @@ class Verdict:
 def judge_disputes(
     pending: Array, rows: Array, markers: Array, intervals: Array, unmarked: Array | tuple[int, int] = NOWHERE
 ) -> list[Verdict]:
-    """Say which replica is wrong where outcomes differ and no missed marker explains it, so far as markers prove it.
+    """Say of records with unlike outcomes which replica is wrong, as far as end markers prove it.
+
+    The records are those that no missed marker explains (`explained`).
 
     The first end marker that a replica shows after a record ended its transaction there, if its type fits the outcome.
     If the type does not fit, the replica contradicts itself (`follow_ends`). Then the marker does not say where the
@@ -180,13 +183,14 @@ def judge_disputes(
 
     - Its transaction ended at a higher offset.
     - It passed a marker with the transaction open. Then its end lies above that marker, even if it was cleaned unread.
-    - The other replica shows the opposite end marker directly behind the record, in the record's leader epoch. This one
-      shows an end only further up, of whichever type: its own may have been cleaned.
+    - The other replica shows the opposite end marker directly behind the record, in the record's leader epoch, and the
+      wrong one shows its first end marker further up. That marker's type proves nothing: it may be of a later
+      transaction, and the right marker may have been cleaned.
 
-    Otherwise nobody is accused: neither numbers nor the order of reading prove anything. Then a replica that
-    contradicts itself by a marker of another leader epoch than the record's belongs to no side. The marker that gave
-    its outcome may have been truncated, unread. If the outcomes of a row no longer differ without such replicas, no
-    verdict has the row: its outcome is unknown.
+    Otherwise nobody is accused: neither the number of replicas nor the order of reading proves anything. Then a replica
+    may contradict itself by a marker whose leader epoch is not the record's. Such a replica is on no side, because the
+    marker that gave its outcome may have been truncated before anybody read it. If the outcomes of a row differ only
+    because of such replicas, no verdict has the row: its outcome is unknown.
 
     Args:
         pending: rows of `PENDING`.
@@ -419,6 +423,9 @@ def wrongly_shown(pending: Array, interval: Array) -> Array:
     Args:
         pending: rows of `PENDING`.
         interval: the transaction on that replica, a row of `INTERVAL`.
+
+    Returns:
+        Rows of ``pending``: records below the missed marker that the replica shows as its next marker ended them.
     """
     showed = pending["visible"] if interval["end_type"] == COMMIT else pending["aborted"]
     own = has_bit(showed, interval["slot"])
@@ -426,11 +433,16 @@ def wrongly_shown(pending: Array, interval: Array) -> Array:
 
 
 def shown_against(unended: Array, interval: Array) -> Array:
-    """The records that a replica shows otherwise than the end marker by which it ended their transaction.
+    """The records whose outcome on a replica contradicts the end marker that ended their transaction there.
+
+    The replica shows them as aborted although that marker is a COMMIT, or as committed although it is an ABORT.
 
     Args:
         unended: rows of `UNENDED`.
         interval: the transaction on that replica, a row of `INTERVAL`.
+
+    Returns:
+        Rows of ``unended``.
     """
     return unended[_within(unended, interval) & (unended["aborted"] == (interval["end_type"] == COMMIT))]
 
@@ -443,8 +455,8 @@ def _within(unended: Array, interval: Array) -> Array:
 def explained(pending: Array, intervals: Array) -> Array:
     """Mask of the records whose unlike outcomes are explained by a missed end marker.
 
-    All replicas that show one of the outcomes must show it because of a marker that they missed. A transaction explains
-    only what its own replica shows. For two replicas may have missed the same marker, and one may be read much later.
+    They are if all replicas that show one of the outcomes show it because they missed a marker. Each of these replicas
+    must be known to have missed it. For two may have missed the same marker, and one may be read much later.
 
     Args:
         pending: rows of `PENDING`.

@@ -6,8 +6,9 @@ were truncated, the reference is the highest that any of them reported since. So
 suspect. A high watermark that trails by a fetch round, or steps back after a restart, makes none either. Any movement
 of the last stable offset stops the clock.
 
-Where no other replica is ahead, all may be below an offset that one had reached: the right ones may have been copied
-from a wrong one. Then the reference is the high watermark that was seen together with that offset (`Ended`).
+No other replica may be ahead, and all may still be wrong: their last stable offsets lie below one that some replica had
+reached. That happens if the right replicas are replaced by copies of a wrong one. Then the reference is the high
+watermark that was seen together with the higher last stable offset (`Ended`).
 """
 
 from __future__ import annotations

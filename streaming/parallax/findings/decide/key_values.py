@@ -42,8 +42,8 @@ def latest_differs(
 ) -> Differing | None:
     """Return a value of the key that only one of two replicas shows its consumers: the accused, or another one.
 
-    A replica that has not decided the claim's record yet is left out, because it shows something older. A value does
-    not count where its replica may not have come yet to what deleted it on the other (`behind`).
+    A replica is left out while the outcome of the claim's record is still open there, because it shows something older.
+    A value does not count if its replica may still come to what deleted the value on the other (`behind`).
 
     Args:
         case: the claim about the record.

@@ -17,8 +17,8 @@ from parallax.model import UNKNOWN
 def rests_on(case: Case) -> Belongs:
     """Return whether all recorded proof of a claim is part of the current log: yes, no or perhaps.
 
-    It is *no* as well if a replica holds something else in a proof's place, since the tail of a log may be of an older
-    epoch. That can be seen only until the cleaner removes what is there.
+    It is *no* as well if a replica holds something else at the offset of a proof. Leader epochs may not show that,
+    since the new log's tail may be of an older epoch. It can be seen only until the cleaner removes what is there.
     """
     another = holds_another_end if case.claim.kind in TRANSACTION_KINDS else holds_another_record
     if is_proof_replaced(case) or any(another(case.claim, answer) for answer in (case.accused, *case.others)):

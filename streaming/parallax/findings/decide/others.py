@@ -36,8 +36,9 @@ def _says(claim: Claim, answer: ReplicaAnswer) -> bool:
 def differing_values(claim: Claim, answers: Answers) -> dict[Side, list[int]]:
     """Return the brokers sorted into sides by the value of a finding's key, now that the finding is over.
 
-    Empty if all show the same. If they differ, it is another divergence, or the finding's own on a replica that no
-    longer holds the record. Replicas whose last stable offset is too low for a comparison are left out.
+    Empty if all show the same. If they differ, there is another divergence. Or one more replica has what the finding
+    proved wrong, and no longer holds the record. Replicas whose last stable offset is too low for a comparison are left
+    out.
     """
     if claim.key is None or claim.spread:
         return {}

@@ -237,9 +237,9 @@ def _was_shown(case: Case, now: str) -> Decision | None:
 
 
 def unlike_outcomes(case: Case) -> Decision:
-    """Decide on a claim that replicas show different outcomes, where no end marker says which is right.
+    """Decide on a claim that replicas show different outcomes of a record, if no end marker says which is right.
 
-    If they do, nobody is accused.
+    If the claim is true, it is confirmed as a difference without direction.
     """
     claim, accused = case.claim, case.accused
     if accused.last_stable_offset <= claim.offset:

@@ -38,13 +38,15 @@ def open_everywhere(
         held: the transaction as the accused lists it.
         open_on: the brokers that list it as open.
         past: those of them whose log reaches beyond its end.
-        has_ended: whether a recorded end marker or the coordinator says that it has ended. If neither does, only a
-            finding that proved it in the current log shows that: the transaction may just take long.
+        has_ended: whether a recorded end marker or the coordinator says that it has ended. If neither does, only an
+            earlier proof in the current log counts: the claim must be a finding's. Else the transaction may just take
+            long.
 
     Returns:
-        None if another replica does not hold it open, if no other replica answers, or if nothing says that it has
-        ended. A finding that has spread stays spread even if a replica does not answer. It stays so too if the
-        producer writes again, because the ended transaction is then part of the ongoing one.
+        Spread if all replicas hold it open. Confirmed if some replica does not answer, unless the finding had spread
+        before. Not proven if its coordinator says that it is ongoing, unless the finding had spread before: then the
+        ended transaction has become part of the ongoing one. None if another replica does not hold it open, if no other
+        replica answers, or if nothing says that it has ended.
     """
     # If it is the only one, the replicas that had ended the transaction were removed.
     if (not case.others and not case.is_only_one) or len(open_on) <= len(case.others):

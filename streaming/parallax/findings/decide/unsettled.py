@@ -60,9 +60,11 @@ def differs_anew(before: Differed | None, answers: Answers) -> bool:
 def agreed(case: Case, decision: Decision) -> Decision:
     """Return the decision on a finding whose difference is gone, if nothing had proven which side was right.
 
+    If the finding may not end, the result keeps it: as pending, as unsettled, or as a difference again.
+
     Args:
         case: the claim with its answers.
-        decision: the decision that would end the finding; it is returned only if the finding may end.
+        decision: the decision that would end the finding.
     """
     claim = case.claim
     if decision.resolution in _SAID:
