@@ -12,7 +12,15 @@ from parallax.findings.decide import Decision, Resolution
 from parallax.findings.internal_keys import key_in_words
 from parallax.findings.members import Group
 from parallax.findings.tense import in_past
-from parallax.kinds import KINDS, MANY_UNLIKE_OUTCOMES, NO_DIRECTION, OPEN_KINDS, OUTCOME_KINDS, UNLIKE_OUTCOMES
+from parallax.kinds import (
+    KINDS,
+    MANY_UNLIKE_OUTCOMES,
+    NO_DIRECTION,
+    OPEN_KINDS,
+    OUTCOME_KINDS,
+    UNLIKE_OUTCOMES,
+    Family,
+)
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 from parallax.sides import OUTCOMES, Shows, Side
 
@@ -23,7 +31,7 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
     A broker that neither answered nor was read is not named.
     """
     kind, accused = decision.kind, decision.accused
-    shows, consumers = _words(claim, decision)
+    shows, consumers = _words(claim, decision, answers)
     answer = answers.replicas.get(accused)
     live = answer.key.live if answer is not None and answer.key is not None else None
     sentence = shows.format(
@@ -40,7 +48,7 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
     )
     if (blocked := blocked_at(claim, decision, answers)) is not None:
         sentence = f"{sentence} {_BLOCKED.format(lso=blocked, broker=accused)}"
-    if kind is FindingKind.CONTENT_MISMATCH and accused != NOBODY:
+    if KINDS[kind].family is Family.CONTENT and accused != NOBODY:
         sentence = f"{sentence} What broker {accused} holds there was replaced in a newer leader epoch."
     if (words := key_in_words(claim.topic, answers.key)) is not None:
         sentence = f"{sentence} The key is {words}."
@@ -66,16 +74,56 @@ _TAKEN_BY_THE_INDEX = (
     "miss that value",
 )
 """What ``outcome_contradicts_marker`` says where the record is shown wrongly no more: ``shows`` and ``consumers``."""
+_TAKEN_BY_THE_OUTCOME = (
+    (
+        "Broker {broker} lacks a value of the key of offset {offset} of {partition} that another shows. Its cleaner "
+        "went by the wrong outcome that broker {broker} gave that record. Shown: {sides}."
+    ),
+    "miss that value",
+)
+"""What the kinds of `parallax.kinds.OUTCOME_KINDS` say where the accused shows less than another."""
+_OF_A_DELETION = {
+    FindingKind.ABORTED_RECORD_COMMITTED: (
+        (
+            "Broker {broker} shows the rolled-back deletion at offset {offset} of {partition} as committed; it was "
+            "aborted {others}."
+        ),
+        "take a key for deleted that was not deleted",
+    ),
+    FindingKind.COMMITTED_RECORD_ABORTED: (
+        (
+            "Broker {broker} hides the committed deletion at offset {offset} of {partition} as aborted; it was "
+            "committed {others}."
+        ),
+        "in read_committed go on seeing what was deleted",
+    ),
+}
+"""What these kinds say of a tombstone: ``shows`` and ``consumers``."""
+_LACKING = frozenset({Shows.NO_VALUE, Shows.LACKS_VALUE})
+_OF_A_KEY = _LACKING | {Shows.VALUE, Shows.SOME_VALUE, Shows.TOMBSTONE, Shows.LACKS_TOMBSTONE}
 
 
-def _words(claim: Claim, decision: Decision) -> tuple[str, str]:
+def _words(claim: Claim, decision: Decision, answers: Answers) -> tuple[str, str]:
     """Return what the replicas show, and what consumers meet, as sentences with fields (`parallax.kinds.Kind`)."""
     kind = decision.kind
-    if kind is FindingKind.VISIBILITY_MISMATCH and claim.rule_of(kind) is Rule.OUTCOME:
+    shown = {side.shows for side in decision.sides}
+    if kind is FindingKind.VISIBILITY_MISMATCH and claim.rule_of(kind) is Rule.OUTCOME and _OF_A_KEY.isdisjoint(shown):
         return UNLIKE_OUTCOMES
-    if kind is FindingKind.OUTCOME_CONTRADICTS_MARKER and OUTCOMES.isdisjoint(side.shows for side in decision.sides):
+    if kind is FindingKind.OUTCOME_CONTRADICTS_MARKER and OUTCOMES.isdisjoint(shown):
         return _TAKEN_BY_THE_INDEX
+    if kind in OUTCOME_KINDS and any(
+        s.shows in _LACKING and decision.accused in on for s, on in decision.sides.items()
+    ):
+        return _TAKEN_BY_THE_OUTCOME
+    if kind in _OF_A_DELETION and _is_deletion(claim.first_offset, answers):
+        return _OF_A_DELETION[kind]
     return KINDS[kind].shows, KINDS[kind].consumers
+
+
+def _is_deletion(offset: int, answers: Answers) -> bool:
+    """Whether any replica that was asked holds a tombstone at an offset."""
+    held = (a.uncommitted.get(offset) or a.committed.get(offset) for a in answers.replicas.values())
+    return any(record is not None and record.value_size < 0 for record in held)
 
 
 _BLOCKED = (

@@ -61,6 +61,42 @@ def test_values_of_a_key_do_not_say_which_replica_has_aborted_a_transaction() ->
     assert "it was aborted by what was read. Shown for its key: a value on broker 2, no value on broker 1." in text
 
 
+def deletion(broker: int, outcome: str) -> ReplicaAnswer:
+    return replica(broker, committed={10: record(outcome=outcome, value_size=-1)}, asked=frozenset({10}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "accused", "others", "said_of_it"),
+    [
+        (FindingKind.ABORTED_RECORD_COMMITTED, "committed", "aborted", "take a key for deleted that was not deleted."),
+        (FindingKind.COMMITTED_RECORD_ABORTED, "aborted", "committed", "go on seeing what was deleted."),
+    ],
+)
+def test_a_wrong_outcome_of_a_deletion_says_what_that_does_to_consumers(
+    kind: FindingKind, accused: str, others: str, said_of_it: str
+) -> None:
+    text = said(claim(kind), deletion(1, others), deletion(2, accused))
+    assert "deletion at offset 10" in text
+    assert text.endswith(said_of_it)
+    assert "data that was rolled back" not in text
+
+
+def test_a_value_that_a_wrong_outcome_has_taken_is_said_to_be_lacking() -> None:
+    c = claim(FindingKind.ABORTED_RECORD_COMMITTED)
+    sides = parsed({"no value": (2,), "value at offset 4": (1,)})
+    text = summary(c, Decision(Verdict.CONFIRMED, c.kind, "r", accused=2, sides=sides), answers(replica(1), replica(2)))
+    assert text.startswith("Broker 2 lacks a value of the key of offset 10 of")
+    assert "as committed" not in text
+    assert text.endswith("consumers miss that value.")
+
+
+def test_values_that_differ_where_outcomes_were_suspected_are_said_of_the_key() -> None:
+    c = claim(FindingKind.VISIBILITY_MISMATCH)
+    sides = parsed({"no value": (2,), "a value": (1, 3)})
+    text = summary(c, Decision(Verdict.CONFIRMED, c.kind, "r", sides=sides), answers(*map(replica, (1, 2, 3))))
+    assert "do not show the same latest value for the key of offset 10: no value on broker 2" in text
+
+
 def test_a_deletion_is_named_by_the_tombstone_and_not_by_the_value_that_the_claim_was_about() -> None:
     old, tombstone = record(30, producer_id=-1), record(70, producer_id=-1, value_size=-1)
     given = shows(1, tombstone), shows(2, old), shows(3, tombstone)

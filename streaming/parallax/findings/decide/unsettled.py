@@ -71,7 +71,7 @@ def agreed(case: Case, decision: Decision) -> Decision:
         return decision
     if case.absent:
         return case.pending(f"{decision.reason}; not reached: {names(case.absent)}")
-    if claim.kind is FindingKind.CONTENT_MISMATCH:
+    if KINDS[claim.kind].family is Family.CONTENT:
         return _one_offset(case, decision)
     if claim.kind in KEY_KINDS and claim.key is not None:
         return _one_key(case, decision)
