@@ -93,6 +93,11 @@ def _tells_of_more(proven: Proven) -> bool:
     return bool(proven.tally.shown_as) and proven.tally.shown_as != told
 
 
+def _ended(proven: Proven) -> dict[str, int]:
+    """Return how many members are not wrong any more, by how they ended."""
+    return {name: number for name, number in proven.ended.items() if number}
+
+
 def _had_verdicts(proven: Proven) -> bool:
     """Whether an incident is over that had a verdict on everything suspected before."""
     return proven.event is not None and not proven.stands and tally_of(proven.event).waiting == 0
@@ -550,7 +555,7 @@ class Incidents:
             proven.tally,
             count=self._number(proven),
             waiting=self._undecided(group) + proven.unread,
-            ended={name: number for name, number in proven.ended.items() if number},
+            ended=_ended(proven),
             lowest=min(offsets, default=-1),
             highest=max(offsets, default=-1),
             status=FindingStatus.CONFIRMED if singles else proven.tally.status,
@@ -598,6 +603,8 @@ class Incidents:
         if number < before <= number + self._may_have_counted(proven):
             return False  # After a restart: the last event counted what is not proven again yet.
         is_other = proven.leads != event.exposed or proven.tally.status is not event.status
+        # As many may have come as have ended: then it counts others, and as many.
+        is_other |= _ended(proven) != tally_of(event).ended
         return number != before or is_other or _tells_of_more(proven)
 
     def _extent(self, proven: Proven) -> Extent:
