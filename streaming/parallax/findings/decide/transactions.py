@@ -197,7 +197,9 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
             return case.confirmed(reason, kind, sides={Side(Shows.OPEN): past, Side(Shows.ENDED_AS_READ): ended})
         if unsure:
             return case.pending(f"{names(unsure)} cannot say whether the transaction is open")
-        return case.unproven(f"the transaction at offset {start} is open on every replica that has it")
+        # As it was: that it had ended is proven by no log that is left, and it may end otherwise yet.
+        reason = f"the transaction at offset {start} is open on every replica that has it"
+        return case.unproven(reason, Resolution.UNPROVEN)
     if closed and not _past_the_marker(claim, accused, closed):
         return case.pending(f"broker {accused.broker} has not caught up with the end of the transaction yet")
     if claim.marker_offset == UNKNOWN and case.answers.coordinator is not None and case.answers.coordinator.is_ending:
