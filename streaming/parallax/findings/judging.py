@@ -639,10 +639,7 @@ class Judging:
         # If some replicas ended a record's transaction otherwise, only its key's value may still differ.
         if claim.rule_of(decision.kind) is not Rule.LATEST_VALUE and are_outcomes(decision.sides.keys()):
             return {}
-        incidents = self._incidents.wrong_about(claim.place, claim.key)
-        found = self._about_the_key(task, claim, before, _accuses_by_proof)
-        found |= self._about_the_key(task, claim, before, _is_shown_by_all)
-        found |= {f.finding_id: Cause(f.broker, f.kind) for f in incidents if f.finding_id != task.finding_id}
+        found = self._about_the_key(task, claim, before, lambda f: _accuses_by_proof(f) or _is_shown_by_all(f))
         return {name: cause for name, cause in found.items() if decision.may_be_of(cause.broker)}
 
     def _about_the_key(
@@ -652,12 +649,21 @@ class Judging:
         before: Sequence[Finding],
         which: Callable[[Finding], bool] = attrgetter("stands"),
     ) -> dict[str, Cause]:
-        """Return the findings that accuse a replica about the key of a claim, by their ids."""
-        return {
+        """Return the findings, and incidents, that accuse a replica about the key of a claim, by their ids.
+
+        ``which`` is asked of findings; of incidents those count that are not over.
+        """
+        if claim.key is None:
+            return {}
+        found = {
             name: Cause(f.broker, f.kind, f.offset if _is_shown_by_all(f) else UNKNOWN)
             for name, f in self._beside(task, claim, before).items()
             if which(f)
         }
+        counted = self._incidents.wrong_about(claim.place, claim.key)
+        found |= {f.finding_id: Cause(f.broker, f.kind, deleted_at) for f, deleted_at in counted}
+        found.pop(task.finding_id or "", None)
+        return found
 
     def _beside(self, task: Task, claim: Claim, before: Sequence[Finding]) -> dict[str, Finding]:
         """Return the last events of the other findings that accuse a replica about the key of a claim, by their ids."""
