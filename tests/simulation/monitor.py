@@ -350,11 +350,12 @@ class Monitor(Readers):
         return tuple(map(frozenset, findings.sides_of(mine[-1]).values())) if mine else finding.sides
 
     def gave_way(self, first: Finding, later: Finding) -> bool:
-        """Whether a finding was reported before another one, and has ended since that was."""
+        """Whether a finding was reported before another one, and is over."""
         known = [(event.suspect_id, event.status) for event in self.events]
-        said, ended = ((first.claim.suspect_id, s) for s in (FindingStatus.CONFIRMED, FindingStatus.RESOLVED))
-        other = later.claim.suspect_id, FindingStatus.CONFIRMED
-        return ended in known and known.index(said) < known.index(other) < len(known) - known[::-1].index(ended)
+        said, other = ((one.claim.suspect_id, FindingStatus.CONFIRMED) for one in (first, later))
+        mine = [status for name, status in known if name == first.claim.suspect_id]
+        last = [status for status in mine if status is not FindingStatus.DISMISSED][-1]
+        return last is FindingStatus.RESOLVED and known.index(said) < known.index(other)
 
     def round(self, order: random.Random, between: Callable[[], bool] | None = None) -> list[Finding]:
         """One full round: every reader reads to its end, progress, a batch, a probe."""

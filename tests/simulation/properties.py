@@ -232,7 +232,8 @@ def healed(said: Said, cluster: Cluster, now: Moment, open_now: Iterable[Said]) 
 
     What an open finding speaks of is another divergence of the same key, which came later. So is what a log shows that
     was truncated since (an unclean election), or has lost its head: it may have lost what had healed it. And so is
-    what a replica lacks of a key of which it shows a record that was written after what the finding speaks of. A log
+    what a replica lacks of a key of which it shows a record that was written after what the finding speaks of; or of
+    which it shows nothing by now, where it was to show a deletion, and lacks a value that was written since. A log
     whose head is back lacks no record of it; one that holds again what was truncated shows no record there that is not
     the true one. And so is what is shown to those alone whom an open transaction keeps below what the finding speaks
     of, where an open finding speaks of that transaction.
@@ -244,11 +245,19 @@ def healed(said: Said, cluster: Cluster, now: Moment, open_now: Iterable[Said]) 
             continue
         if said.about == "key" and oracle.newest_shown(cluster.replicas[broker], said.key) > said.offset:
             continue
+        if _lacks_a_later_one(said, cluster.replicas[broker], truth):
+            continue
         if said.about == "key" and _is_kept_below(said, cluster.replicas[broker], now, standing, truth):
             continue
         if mine if said.about in ("cut", "head") else _is_wrong_still(said, now[broker], truth):
             return Broken(ENDS_RIGHT, said.kind, f"{said} ended as healed; broker {broker} is wrong: {now[broker]}")
     return None
+
+
+def _lacks_a_later_one(said: Said, replica: Replica, truth: Truth) -> bool:
+    """Whether a replica shows the deleted value no more, and lacks one that was written after the deletion."""
+    is_deleted = said.kind == "deleted_record_resurrected" and oracle.newest_shown(replica, said.key) < 0
+    return is_deleted and truth.latest.get(said.key, -1) > said.offset
 
 
 def _is_wrong_still(said: Said, wrong: Wrong, truth: Truth) -> bool:

@@ -31,10 +31,13 @@ class Singles:
             members: what it counts.
             shown: what was over when it was found.
         """
-        standing = {claim.suspect_id: claim for claim in members}
+        counted = {claim.suspect_id: claim for claim in members}
         tally = tally_of(event)
-        about = {_counted_as(claim) for claim in standing.values()}
-        assert tally.count == len(about), f"an incident must count what is wrong: {tally.count}, not {about}"
+        about: dict[object, Claim] = {}
+        for claim in sorted(counted.values(), key=lambda claim: claim.begins_at):
+            about.setdefault(_counted_as(claim), claim)  # What one end marker ended is one, from its first record on.
+        standing = {claim.suspect_id: claim for claim in about.values()}
+        assert tally.count == len(about), f"an incident must count what is wrong: {tally.count}, not {set(about)}"
         known = self.known.setdefault(event.finding_id, {})
         made = []
         for name, claim in standing.items():
@@ -43,9 +46,9 @@ class Singles:
         alike = next((r for r in (Resolution.HEALED, Resolution.EXPLAINED) if set(tally.ended) <= {str(r)}), None)
         ended = json.dumps({"resolution": str(alike or Resolution.COMPACTED)})
         for name, last in known.items():
-            if name not in standing and last.stands:
+            if name not in counted and last.stands:
                 made.append(replace(last, status=FindingStatus.RESOLVED, evidence=ended, decided_at=event.decided_at))
-        over = {claim.suspect_id: claim for claim in shown if claim.suspect_id not in standing}
+        over = {claim.suspect_id: claim for claim in shown if claim.suspect_id not in counted}
         made += [_over(event, claim) for name, claim in over.items() if name not in known]
         known |= {one.suspect_id: one for one in made}
         return made

@@ -51,7 +51,7 @@ _FORGET_AFTER = timedelta(hours=24)
 _NEVER = float("inf")
 
 
-_UNSETTLED = FindingStatus.UNSETTLED
+_RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
 
 
 def is_held(claim: Claim) -> bool:
@@ -89,6 +89,11 @@ def _tells_of_more(proven: Proven) -> bool:
     """Whether more members were over when they were found than the last event reports."""
     told = "" if proven.event is None else tally_of(proven.event).shown_as
     return bool(proven.tally.shown_as) and proven.tally.shown_as != told
+
+
+def _ended(proven: Proven) -> dict[str, int]:
+    """Return how many members are not wrong any more, by how they ended."""
+    return {name: number for name, number in proven.ended.items() if number}
 
 
 def _had_verdicts(proven: Proven) -> bool:
@@ -548,7 +553,7 @@ class Incidents:
             proven.tally,
             count=self._number(proven),
             waiting=self._undecided(group) + proven.unread,
-            ended={name: number for name, number in proven.ended.items() if number},
+            ended=_ended(proven),
             lowest=min(offsets, default=-1),
             highest=max(offsets, default=-1),
             status=FindingStatus.CONFIRMED if singles else proven.tally.status,
@@ -596,6 +601,8 @@ class Incidents:
         if number < before <= number + self._may_have_counted(proven):
             return False  # After a restart: the last event counted what is not proven again yet.
         is_other = proven.leads != event.exposed or proven.tally.status is not event.status
+        # As many may have come as have ended: then it counts others, and as many.
+        is_other |= _ended(proven) != tally_of(event).ended
         return number != before or is_other or _tells_of_more(proven)
 
     def _extent(self, proven: Proven) -> Extent:
@@ -806,15 +813,23 @@ class Incidents:
         rows = self._proven_of(group_of_claim(one)).members
         return bool(len(rows.of_transaction(one.producer_id, one.transaction_start_offset, *State)))
 
-    def wrong_about(self, place: TopicPartition, key: tuple[int, int]) -> list[Finding]:
-        """Return the incidents that are not over and accuse a replica of showing a key wrongly."""
-        return [
-            proven.event
-            for group, proven in self._proven.items()
-            if group.place == place and group.broker != NOBODY and not group.is_of_transactions
-            if proven.event is not None and proven.stands
-            if proven.members.is_wrong(key)
-        ]
+    def wrong_about(self, place: TopicPartition, key: tuple[int, int]) -> list[tuple[Finding, int]]:
+        """Return the incidents that are not over and accuse a replica of showing a key wrongly.
+
+        Each comes with the offset of the deletion below which every replica shows the key's value wrongly; -1 where it
+        accuses one replica only.
+        """
+        found = []
+        for group, proven in self._proven.items():
+            is_about_keys = group.broker != NOBODY and not group.is_of_transactions
+            if group.place != place or not is_about_keys or proven.event is None or not proven.stands:
+                continue
+            on_all = proven.members.offsets_of(key, State.SPREAD) if group.kind is _RESURRECTED else []
+            if proven.members.offsets_of(key, State.WRONG):
+                found.append((proven.event, UNKNOWN))
+            elif on_all:
+                found.append((proven.event, max(on_all)))
+        return found
 
     def deleted_at(self, place: TopicPartition, key: tuple[int, int]) -> list[int]:
         """Return the offsets at which a key was deleted, if an incident accuses a replica of having missed it.
@@ -822,8 +837,12 @@ class Incidents:
         Only incidents that are not over count.
         """
         there = (proven for group, proven in self._proven.items() if group.place == place and proven.stands)
-        kind = FindingKind.DELETED_RECORD_RESURRECTED
-        return [o for proven in there if proven.group.kind is kind for o in proven.members.offsets_of_wrong(key)]
+        return [
+            offset
+            for proven in there
+            if proven.group.kind is _RESURRECTED
+            for offset in proven.members.offsets_of(key, State.WRONG)
+        ]
 
     def members(self, finding_id: str) -> list[Claim]:
         """Return the members that an incident counts, each as a claim that `Proven.as_finding` makes.

@@ -139,6 +139,7 @@ class Judging:
         rest, left_out = len(answers.rest), answers.rest_left_out
         live_only = page.is_proven or self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
+        leans_on = leans_on or tuple(self._ended_with_others(claim, decision, before))
         outcome = self._outcome_of(page, at, claim, decision, answers, before, is_explained=bool(leans_on))
         left: list[Claim] = []
         if outcome.state in (State.OVER, State.SHOWN) and _is_over(decision) and not leans_on:
@@ -274,8 +275,6 @@ class Judging:
         claim, answers = judged.claim, judged.answers
         if judged.decision.resolution is Resolution.GONE:
             claim = own  # A finding that ends with its replica is about that replica.
-        elif judged.decision.has_spread and task.finding_id is not None:
-            claim = replace(claim, broker=own.broker)  # A loss that has spread from it is, too.
         decision = self._twice(task, claim, _of_the_one_asked_instead(own, judged.decision, answers), answers)
         if task.finding_id is not None and decision.lacks != UNKNOWN:
             self._ledger.note_lack(task.finding_id or task.claim.suspect_id, claim.offset, decision.lacks)
@@ -307,7 +306,8 @@ class Judging:
         known_as = self._deleted_before(task, claim, decision, answers, before)
         known_as = known_as or self._undirected_before(task, claim, decision, before)
         same = {} if known_as is None else {known_as.finding_id: Cause(known_as.broker, known_as.kind)}
-        same = same or self._ended_with_others(claim, decision, before) or self._spread_before(task, decision, before)
+        same = same or self._ended_with_others(claim, decision, before)
+        same = same or self._spread_before(task, claim, decision, before)
         same = same or self._cut_before(task, claim, decision, before)
         if same:
             is_new = task.finding_id is None and not decision.has_spread
@@ -438,20 +438,25 @@ class Judging:
             and claim.lost_to <= other.lost_to
         }
 
-    def _spread_before(self, task: Task, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
-        """Return the finding that all replicas hold a suspect's transaction open; none where there is none.
+    def _spread_before(
+        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
+    ) -> dict[str, Cause]:
+        """Return another finding that says the same of all replicas; none where there is none.
 
-        Each of them is suspected by itself, and it is one loss.
+        Each of them is suspected, and reported, by itself. Once all show it, it is one loss.
         """
-        claim = task.claim
-        if task.finding_id is not None or not decision.has_spread or decision.kind not in OPEN_KINDS:
+        if not decision.has_spread:
             return {}
-        about = claim.producer_id, claim.transaction_start_offset
+        said = replace(claim, kind=decision.kind)
+        if said.kind in TRANSACTION_KINDS:
+            known = _standing(self._ledger.causes(claim.place), claim, before)
+        else:
+            known = {name: claim_of(f) for name, f in self._beside(task, claim, before).items() if f.stands}
         return {
             name: Cause(other.broker, other.kind)
-            for name, other in _standing(self._ledger.causes(claim.place), claim, before).items()
-            if other.spread and other.broker != claim.broker and other.kind in OPEN_KINDS
-            if (other.producer_id, other.transaction_start_offset) == about
+            for name, other in known.items()
+            if other.spread and name != (task.finding_id or task.claim.finding_id(self.cluster_id))
+            if other.cause == said.cause and (other.kind is said.kind or {other.kind, said.kind} <= OPEN_KINDS)
         }
 
     def _goes_by_what_is_live(self, task: Task) -> bool:
@@ -481,7 +486,8 @@ class Judging:
         is_left = known.status is FindingStatus.RESOLVED and was_explained_in_part(known)
         if decision.has_spread:
             status = FindingStatus.SPREAD
-            changed = (known.stands or is_left) and not (has_spread(known) and not refines(decision.kind, known.kind))
+            says_more = claim.broker != known.broker or refines(decision.kind, known.kind)
+            changed = (known.stands or is_left) and (says_more or not has_spread(known))
         elif decision.is_unsettled:
             # A loss that has spread stays one, unless it held back consumers everywhere and holds back nobody any more.
             holds_nobody = known.status is FindingStatus.SPREAD and known.kind in OPEN_KINDS
@@ -633,10 +639,7 @@ class Judging:
         # If some replicas ended a record's transaction otherwise, only its key's value may still differ.
         if claim.rule_of(decision.kind) is not Rule.LATEST_VALUE and are_outcomes(decision.sides.keys()):
             return {}
-        incidents = self._incidents.wrong_about(claim.place, claim.key)
-        found = self._about_the_key(task, claim, before, _accuses_by_proof)
-        found |= self._about_the_key(task, claim, before, _is_shown_by_all)
-        found |= {f.finding_id: Cause(f.broker, f.kind) for f in incidents if f.finding_id != task.finding_id}
+        found = self._about_the_key(task, claim, before, lambda f: _accuses_by_proof(f) or _is_shown_by_all(f))
         return {name: cause for name, cause in found.items() if decision.may_be_of(cause.broker)}
 
     def _about_the_key(
@@ -646,12 +649,21 @@ class Judging:
         before: Sequence[Finding],
         which: Callable[[Finding], bool] = attrgetter("stands"),
     ) -> dict[str, Cause]:
-        """Return the findings that accuse a replica about the key of a claim, by their ids."""
-        return {
+        """Return the findings, and incidents, that accuse a replica about the key of a claim, by their ids.
+
+        ``which`` is asked of findings; of incidents those count that are not over.
+        """
+        if claim.key is None:
+            return {}
+        found = {
             name: Cause(f.broker, f.kind, f.offset if _is_shown_by_all(f) else UNKNOWN)
             for name, f in self._beside(task, claim, before).items()
             if which(f)
         }
+        counted = self._incidents.wrong_about(claim.place, claim.key)
+        found |= {f.finding_id: Cause(f.broker, f.kind, deleted_at) for f, deleted_at in counted}
+        found.pop(task.finding_id or "", None)
+        return found
 
     def _beside(self, task: Task, claim: Claim, before: Sequence[Finding]) -> dict[str, Finding]:
         """Return the last events of the other findings that accuse a replica about the key of a claim, by their ids."""

@@ -222,13 +222,9 @@ class Members:
         """Return a mask over all rows: True where the member is in one of the given states."""
         return np.isin(self.rows["state"], np.array(states, np.uint8))
 
-    def is_wrong(self, key: tuple[int, int]) -> bool:
-        """Whether a key is proven wrong on the accused, but not on all replicas."""
-        return bool(len(self.of_key(key, State.WRONG)))
-
-    def offsets_of_wrong(self, key: tuple[int, int]) -> list[int]:
-        """Return the offsets at which a key is proven wrong on the accused, but not on all replicas."""
-        offsets: list[int] = self.rows["offset"][self.of_key(key, State.WRONG)].tolist()
+    def offsets_of(self, key: tuple[int, int], state: State) -> list[int]:
+        """Return the offsets of the members in a state that are about one key."""
+        offsets: list[int] = self.rows["offset"][self.of_key(key, state)].tolist()
         return offsets
 
     def of_key(self, key: tuple[int, int], *states: State) -> Array:

@@ -65,8 +65,8 @@ def outcomes_of_others(case: Case) -> dict[int, str]:
         if is_another_log(claim, answer):
             truth.pop(answer.broker, None)
             continue
-        if answer.last_stable_offset <= claim.first_offset or has_lost_its_end(claim, answer):
-            # Outcomes never change: what it showed belongs to a truncated log, or it cannot show it yet.
+        if _has_lost_it(claim, answer) or has_lost_its_end(claim, answer):
+            # Outcomes never change: what it showed belongs to a truncated log.
             truth.pop(answer.broker, None)
         if (marker := end_shown(claim, answer)) is not None:
             truth[answer.broker] = ended_by(marker.type)
@@ -74,6 +74,15 @@ def outcomes_of_others(case: Case) -> dict[int, str]:
             truth[answer.broker] = live
     truth.pop(case.accused.broker, None)
     return truth
+
+
+def _has_lost_it(claim: Claim, answer: ReplicaAnswer) -> bool:
+    """Whether a replica has lost the record, or what had ended its transaction.
+
+    One that has just started shows nothing yet. It has lost nothing by that, and what was read of it still counts.
+    """
+    has_just_started = answer.high_watermark <= claim.first_offset < answer.log_end_offset
+    return answer.last_stable_offset <= claim.first_offset and not has_just_started
 
 
 def recorded_end(claim: Claim) -> str | None:

@@ -13,7 +13,7 @@ from parallax.findings.answers import ABORTED, COMMITTED, KeyShown, OpenTransact
 from parallax.findings.claim import Claim
 from parallax.findings.decide.case import Case, Decision, Resolution, Verdict
 from parallax.findings.decide.endings import ended_by, kind_of, other_outcome, recorded_end
-from parallax.findings.decide.lineage import end_shown, is_proof_gone
+from parallax.findings.decide.lineage import end_shown, is_proof_gone, is_proof_replaced
 from parallax.findings.decide.unsettled import agreed as agreed_without_proof
 from parallax.kinds import KEY_KINDS, OPEN_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
@@ -176,6 +176,9 @@ def _healed(case: Case, decision: Decision, *, is_lost: bool) -> Decision:
         return decision
     if (still := _shows_otherwise(case)) is not None:
         return replace(decision, reason=f"{decision.reason}; {still}", resolution=Resolution.DIFFERS)
+    if claim.broker != NOBODY and is_proof_replaced(case):
+        reason = f"{decision.reason}; what had proven the other value wrong was truncated"
+        return replace(decision, reason=reason, resolution=Resolution.UNPROVEN)
     if is_lost:
         return _lost_everywhere(case)
     if claim.kind is FindingKind.RECORD_MISSING and claim.key is not None and not claim.all_compared:

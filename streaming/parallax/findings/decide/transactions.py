@@ -47,26 +47,25 @@ def transaction(case: Case) -> Decision:
     held = _held(claim, accused)
     if held is not None:
         return _about_to_end(case) or _may_go_on(case, held) or _still_open(case, held)
-    if claim.kind in OPEN_KINDS and (gone := _held_no_more(case)) is not None:
-        return gone
-    return ended(case) if is_end_proven(case) else ended_somewhere(case)
-
-
-def _held_no_more(case: Case) -> Decision | None:
-    """Judge a transaction that the accused held open, and that is not, or not surely, part of its log now.
-
-    What it had decided stays so. If a transaction further down holds its last stable offset, its log is another.
-    """
-    claim, accused = case.claim, case.accused
-    if _is_cut_away(case):
+    if claim.kind in OPEN_KINDS and _is_cut_away(case):
         gone = f"the log of broker {accused.broker} was truncated, and does not hold the transaction open any more"
         return case.dismissed(gone)
-    held = [one for one in accused.open_transactions or () if one.start_offset < claim.transaction_start_offset]
-    below = next((one for one in held if accused.is_held_by(one)), None)
-    if below is None or not case.live_only:
+    decision = ended(case) if is_end_proven(case) else ended_somewhere(case)
+    is_open_no_more = claim.kind in OPEN_KINDS and case.live_only
+    return _held_by_another(case) or decision if is_open_no_more and decision.verdict is Verdict.PENDING else decision
+
+
+def _held_by_another(case: Case) -> Decision | None:
+    """Say that a freeze is over where another transaction holds the accused by now; None where none does.
+
+    Until that one ends, nobody can say what became of the first.
+    """
+    accused = case.accused
+    other = next((one for one in accused.open_transactions or () if accused.is_held_by(one)), None)
+    if other is None:
         return None
     gone = f"broker {accused.broker} does not hold the transaction open any more; it holds another one open, at offset"
-    return case.dismissed(f"{gone} {below.start_offset}", Resolution.UNPROVEN)
+    return case.dismissed(f"{gone} {other.start_offset}", Resolution.UNPROVEN)
 
 
 def _is_cut_away(case: Case) -> bool:
@@ -198,7 +197,9 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
             return case.confirmed(reason, kind, sides={Side(Shows.OPEN): past, Side(Shows.ENDED_AS_READ): ended})
         if unsure:
             return case.pending(f"{names(unsure)} cannot say whether the transaction is open")
-        return case.unproven(f"the transaction at offset {start} is open on every replica that has it")
+        # As it was: that it had ended is proven by no log that is left, and it may end otherwise yet.
+        reason = f"the transaction at offset {start} is open on every replica that has it"
+        return case.unproven(reason, Resolution.UNPROVEN)
     if closed and not _past_the_marker(claim, accused, closed):
         return case.pending(f"broker {accused.broker} has not caught up with the end of the transaction yet")
     if claim.marker_offset == UNKNOWN and case.answers.coordinator is not None and case.answers.coordinator.is_ending:

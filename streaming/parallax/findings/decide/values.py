@@ -21,7 +21,13 @@ from parallax.findings.decide.case import (
     values_shown,
     verb,
 )
-from parallax.findings.decide.lineage import holds_another_record, is_proof_replaced, lists_as_aborted, rests_on
+from parallax.findings.decide.lineage import (
+    holds_another_record,
+    is_proof_gone,
+    is_proof_replaced,
+    lists_as_aborted,
+    rests_on,
+)
 from parallax.findings.decide.outcomes import unlike_outcomes
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 from parallax.sides import Shows, Side, standing
@@ -76,12 +82,15 @@ def _in_a_shorter_log(case: Case) -> Decision | None:
     """Judge a key whose record was truncated, where the current log has not reached its offset again.
 
     Nothing that was read of that record proves anything then. The key is compared where all that answer have come
-    equally far.
+    equally far. Where they have not, a finding accuses nobody by that record any more.
     """
-    sides = values_as_far_as_read(case) if is_proof_replaced(case) else None
-    if sides is None:
+    if not is_proof_replaced(case):
         return None
+    sides = values_as_far_as_read(case)
     cut = f"what was read at offset {case.claim.offset} was truncated"
+    if sides is None:
+        is_void = case.live_only and case.claim.broker != NOBODY and not case.absent and is_proof_gone(case)
+        return case.dismissed(f"{cut}, on all replicas", Resolution.UNPROVEN) if is_void else None
     if len(sides) < 2:
         return case.unproven(f"{cut}, and all show the same of the key", Resolution.UNPROVEN)
     return replace(case.differs(sides, kind=FindingKind.VISIBILITY_MISMATCH), proof_truncated=True)

@@ -83,7 +83,7 @@ class TestAMarkerThatIsMissingOnAll:
 
     def test_a_transaction_that_nothing_says_has_ended_is_merely_long(self) -> None:
         got = decide(claim(FindingKind.MARKER_MISSING), answers(stuck(1), stuck(2), stuck(3)))
-        assert ended(got) == (Verdict.DISMISSED, Resolution.HEALED)
+        assert ended(got) == (Verdict.DISMISSED, Resolution.UNPROVEN)
 
     def test_another_transaction_that_is_open_on_all_by_now_is_merely_long(self) -> None:
         another = (OpenTransaction(PRODUCER + 1, start_offset=40),)
