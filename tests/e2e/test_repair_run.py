@@ -8,7 +8,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -108,6 +110,44 @@ def test_while_repairs_are_off_a_plan_can_be_made_and_no_broker_is_asked_for_a_c
     assert "DESCRIBE on consumer groups is not granted" in asked.stdout
     asks = {"DESCRIBE_TRANSACTIONS", "LIST_GROUPS", "OFFSET_FETCH"}
     assert witness.kinds(played.lab) - before <= witness.READING | asks
+
+
+def seen(settings: Path, topic: str, *words: object) -> tuple[int, dict[int, dict[str, Any]]]:
+    """What consumers of each replica had seen by now, by broker."""
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}"
+    asked = ["seen", "-c", settings, "--topic", topic, "--partition", 0, "--at", now, "--format", "json", *words]
+    done = CliRunner().invoke(app, [str(word) for word in asked])
+    return done.exit_code, {one["broker"]: one for one in json.loads(done.stdout)}
+
+
+@pytest.mark.parametrize("producer", ["legacy", "java"])
+def test_what_consumers_of_each_replica_had_seen_is_on_record(
+    played: Played, tmp_path: Path, producer: ProducerKind
+) -> None:
+    settings, topic = config(played, tmp_path, "off"), f"gone-{producer}-tombstone"
+    (wrong,) = (found for found in played.job.findings() if found.topic == topic and found.broker == 2)
+    code, by_key = seen(settings, topic, "--key", "customer-7")
+    assert (code, {broker: one["saw"] for broker, one in by_key.items()}) == (
+        0,
+        {1: "tombstone", 2: "record", 3: "tombstone"},
+    )
+    assert by_key[2]["record"]["offset"] == wrong.offset < by_key[1]["record"]["offset"]
+    deleted = by_key[1]["record"]["offset"]
+    code, at_it = seen(settings, topic, "--offset", deleted)
+    assert (code, {broker: one["saw"] for broker, one in at_it.items()}) == (
+        0,
+        {1: "tombstone", 2: "nothing", 3: "tombstone"},
+    )
+    assert at_it[2]["why"] == "the replica held no record there when it was read"
+    code, others = seen(settings, topic, "--key", "nobody", "--broker", 1)
+    assert (code, others[1]["why"]) == (0, "no record of the key was shown")
+    code, held = seen(settings, f"gone-{producer}-frozen", "--offset", 0)
+    assert (code, held[2]["why"]) == (0, "it was held back at the last stable offset 0")
+    assert held[1]["saw"] == held[3]["saw"] == "nothing", "newer ones of its key have replaced it"
+    page = tmp_path / "report.html"
+    made = CliRunner().invoke(app, ["report", wrong.finding_id, "-o", str(page), "-c", str(settings)])
+    assert made.exit_code == 0, made.output
+    assert f"of brokers 1 and 3 a tombstone at offset {deleted}" in page.read_text()
 
 
 def test_without_its_right_a_repair_stops_names_it_and_keeps_others_out_until_it_is_given_up(

@@ -39,12 +39,14 @@ class Facts:
         repairs: what repairs did about the finding.
         led: when a wrong replica led, and what consumers could read there.
         readers: how far consumer groups have come; empty where nobody asked.
+        seen: what consumers of each replica had seen of it; empty where nobody looked.
     """
 
     absences: tuple[str, ...] = ()
     repairs: tuple[str, ...] = ()
     led: tuple[str, ...] = ()
     readers: tuple[str, ...] = ()
+    seen: tuple[str, ...] = ()
 
 
 NO_FACTS = Facts()
@@ -292,7 +294,7 @@ def sections(explained: Explanation, on_record: Facts = NO_FACTS) -> list[tuple[
         (MAY_LEAD, explained.may_lead),
         (LOOK, explained.look),
         (TO_DO, steps),
-        (LED, "\n".join([*on_record.led, *on_record.readers])),
+        (LED, "\n".join([*on_record.led, *on_record.seen, *on_record.readers])),
         (ON_RECORD, "\n".join(on_record.absences)),
         ("More", explained.runbook),
     ]

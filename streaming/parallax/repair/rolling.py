@@ -1,9 +1,9 @@
 """Whether a broker may be restarted now: who would lead its partitions, and whether it is back in time. Pure.
 
-The controller lets a leader lead on while it is in sync. Else it elects the first replica of the assignment that is in
-sync; else the first that is eligible (ELR, KIP-966); else, where unclean elections are on, the first that is there. An
-election of preferred leaders makes the first of the assignment lead, once that is in sync
-(``PartitionChangeBuilder.electLeader``). All who lead then have to be safe. What the broker lacks has to be kept by the
+The controller lets a leader lead on while it is in sync. Otherwise it takes the first replica of the assignment that is
+in sync. If none is, it takes the first that is eligible (ELR, KIP-966). If elections may be unclean, it then takes the
+first that is there (``PartitionChangeBuilder.electLeader``). An election of preferred leaders makes the first of the
+assignment lead, once that is in sync. All who lead then have to be safe. What the broker lacks has to be kept by the
 others for longer than the outage takes.
 """
 
@@ -54,7 +54,7 @@ class TopicSettings:
 
 
 def elected(led: Led, broker: int) -> int | None:
-    """Return who leads a partition while a broker is away, of those that are in sync or eligible; None if nobody is."""
+    """Return who leads a partition while a broker is away. None if nobody is in sync or eligible."""
     if led.leader != broker and led.leader in led.isr:
         return led.leader
     others = [one for one in led.replicas if one != broker]
@@ -92,7 +92,7 @@ def _by_election(led: Led, topic: TopicSettings, broker: int) -> Fitness:
 
 
 def _by_preference(led: Led, broker: int) -> Fitness:
-    """Whether the preferred leader may lead: elections of preferred leaders make it one, meanwhile or afterwards."""
+    """Whether the preferred leader may lead: the next election of preferred leaders makes it one."""
     preferred = led.replicas[0]
     if preferred == elected(led, broker):
         return SAFE
