@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from confluent_kafka import Consumer
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -30,7 +31,7 @@ from parallax.findings.finding import Finding
 from parallax.lab import admin
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
-from parallax.lab.traffic import ProducerKind
+from parallax.lab.traffic import PlainProducer, ProducerKind
 from parallax.lab.view import read_replica
 from parallax.lab.waiting import until
 from parallax.model import FindingStatus
@@ -131,7 +132,7 @@ def test_what_consumers_of_each_replica_had_seen_is_on_record(
         0,
         {1: "tombstone", 2: "record", 3: "tombstone"},
     )
-    assert by_key[2]["record"]["offset"] == wrong.offset < by_key[1]["record"]["offset"]
+    assert by_key[2]["record"]["offset"] == wrong.record_offset < by_key[1]["record"]["offset"]
     deleted = by_key[1]["record"]["offset"]
     code, at_it = seen(settings, topic, "--offset", deleted)
     assert (code, {broker: one["saw"] for broker, one in at_it.items()}) == (
@@ -304,3 +305,50 @@ def test_the_findings_are_over_by_themselves(played: Played) -> None:
         return {one.status for one in found} == {FindingStatus.RESOLVED} and {one.topic for one in found} == wanted
 
     until(over, "both findings to be resolved", timeout=_PATIENCE_S)
+
+
+def test_a_group_that_reads_while_a_wrong_replica_leads_is_named(played: Played, tmp_path: Path) -> None:
+    settings, topic, lab = config(played, tmp_path, "off"), "gone-java-tombstone", played.lab
+    (wrong,) = (found for found in played.job.findings() if found.topic == topic and found.broker == 2)
+
+    def readers() -> dict[str, Any]:
+        asked = ["findings", "readers", wrong.finding_id, "-c", str(settings), "--format", "json"]
+        done = CliRunner().invoke(app, asked)
+        assert done.exit_code == 0, done.output
+        return dict(json.loads(done.stdout))
+
+    reader = Consumer(
+        {
+            "bootstrap.servers": lab.bootstrap_servers,
+            "group.id": "while-it-led",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
+    )
+    got: dict[bytes, bytes | None] = {}
+
+    def has_read_to_the_end() -> bool:
+        message = reader.poll(1.0)
+        if message is not None and message.error() is None:
+            got[message.key() or b""] = message.value()
+        return b"later" in got
+
+    admin.elect_leaders(lab, topic, broker=2)
+    try:
+        until(lambda: [one["broker"] for one in readers()["led"]] == [2], "its reign to be on record", timeout=150)
+        PlainProducer(lab.bootstrap_servers).send(topic, "later", "1")
+        reader.subscribe([topic])
+        until(has_read_to_the_end, "the group to read to the end", timeout=60, interval=0)
+        reader.commit(asynchronous=False)
+        found = {group["group"]: group["came"] for group in readers()["groups"]}
+        assert (got[b"customer-7"], found["while-it-led"]) == (b"alive", "past_since"), found
+        page = tmp_path / "report.html"
+        made = CliRunner().invoke(app, ["report", wrong.finding_id, "-o", str(page), "-c", str(settings)])
+        assert (made.exit_code, "Group while-it-led is past it, and has committed since" in page.read_text()) == (
+            0,
+            True,
+        ), made.output
+    finally:
+        reader.close()
+        admin.elect_leaders(lab, topic, broker=1)
