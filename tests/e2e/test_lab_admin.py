@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from parallax.cli import app
+from parallax.findings.table import FindingsTable
 from parallax.lab import admin
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
@@ -17,6 +18,7 @@ from parallax.lab.traffic import PlainProducer
 from parallax.lab.waiting import until
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient, Watermarks
+from tests.e2e.accused import accused
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -75,7 +77,7 @@ def test_who_is_eligible_to_lead_is_known_and_makes_no_restart_safe(
     lab.wait_isr(topic, {1})
     until(lambda: client.eligible_leaders([topic]) == {TopicPartition(topic, 0): (2,)}, "broker 2 to be eligible")
     storage = {"path": str(tmp_path / "data")}
-    (tmp_path / "data").mkdir()
+    FindingsTable(storage["path"]).append([accused(topic, 2, 1, [1, 2], offset=1)])
     config = tmp_path / "parallax.yaml"
     settings = {"kafka": {"bootstrap.servers": lab.bootstrap_servers}, "topics": {"include": [topic]}}
     config.write_text(json.dumps(settings | {"storage": storage}))

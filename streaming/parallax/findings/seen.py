@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
@@ -13,10 +14,11 @@ from parallax.findings.exposure import Reign, wrong_brokers
 from parallax.findings.finding import Finding
 from parallax.findings.grounds import in_words as brokers_in_words
 from parallax.findings.led import FAILURES, led_around
-from parallax.findings.sight import Sight, saw, sights
+from parallax.findings.sight import Marks, Sight, saw, sights
 from parallax.findings.table import FindingsTableError
 from parallax.kinds import KEY_KINDS
-from parallax.model import IsolationLevel
+from parallax.model import UNKNOWN, IsolationLevel, TopicPartition
+from parallax.views.looked import last_told
 from parallax.views.shown import Asked, shown
 
 _LEVEL = IsolationLevel.READ_COMMITTED
@@ -35,9 +37,20 @@ def seen(storage: str, asked: Asked, brokers: Collection[int] = ()) -> list[Sigh
     """
     try:
         rows = shown(storage, asked, brokers).to_pylist()
+        partitions = {row["partition"] for row in rows}
+        marks = {
+            (partition, told["broker"]): _marks(told)
+            for partition in partitions
+            for told in last_told(storage, TopicPartition(asked.topic, partition), asked.at)
+        }
     except (DeltaError, OSError, pa.ArrowException) as error:
-        raise FindingsTableError(f"the table {asked.isolation.option} cannot be read ({one_line(error)})") from error
-    return sights(rows, asked.isolation, asked.at, asked.offset)
+        raise FindingsTableError(f"the views below {storage} cannot be read ({one_line(error)})") from error
+    return sights(rows, asked.isolation, asked.at, asked.offset, marks)
+
+
+def _marks(told: Mapping[str, Any]) -> Marks:
+    names = ("log_start_offset", "last_stable_offset", "high_watermark")
+    return Marks(told["at"], *(UNKNOWN if told[name] is None else told[name] for name in names))
 
 
 def seen_around(storage: str, finding: Finding) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 from parallax.model import UNKNOWN, IsolationLevel, Outcome, ReadEvent, RowKind
@@ -47,6 +48,20 @@ class Row:
     outcome: Outcome
     content: str
     value_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Where a replica's log stood; -1 for what is not known.
+
+    Attributes:
+        at: when the replica said so.
+    """
+
+    at: datetime
+    log_start: int = UNKNOWN
+    last_stable: int = UNKNOWN
+    high_watermark: int = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +143,11 @@ class _Reader:
 
 
 def sights(
-    rows: Iterable[Mapping[str, Any]], isolation: IsolationLevel, at: datetime, offset: int | None = None
+    rows: Iterable[Mapping[str, Any]],
+    isolation: IsolationLevel,
+    at: datetime,
+    offset: int | None = None,
+    marks: Mapping[tuple[int, int], Marks] = MappingProxyType({}),
 ) -> list[Sight]:
     """Say what a consumer of each replica had seen at a time: of a key its newest record, or what is at an offset.
 
@@ -138,6 +157,8 @@ def sights(
         isolation: of the consumer, and of the view.
         at: the time, UTC.
         offset: the offset; None for a key.
+        marks: by partition and broker, where the log stood then by the recorded progress. A reader that does not move
+            records nothing.
 
     Returns:
         One for each replica of which there are rows, by partition and broker.
@@ -145,55 +166,62 @@ def sights(
     readers: dict[tuple[int, int], _Reader] = {}
     for row in rows:
         readers.setdefault((int(row["partition"]), int(row["broker"])), _Reader()).take(row, at)
-    return [
-        _sight(partition, broker, reader, isolation, offset) for (partition, broker), reader in sorted(readers.items())
-    ]
+    return [_sight(place, reader, isolation, offset, marks.get(place)) for place, reader in sorted(readers.items())]
 
 
-def _sight(partition: int, broker: int, reader: _Reader, isolation: IsolationLevel, offset: int | None) -> Sight:
+def _sight(
+    place: tuple[int, int], reader: _Reader, isolation: IsolationLevel, offset: int | None, said: Marks | None
+) -> Sight:
     last = reader.last
     if last is None:
-        return Sight(partition, broker, What.UNKNOWN, "nothing that was read by then is in the views")
-    what, why, row = _of_key(reader, last, isolation) if offset is None else _at(reader, last, isolation, offset)
-    return Sight(partition, broker, what, why, row, int(last["offset"]), last["timestamp"])
+        return Sight(*place, What.UNKNOWN, "nothing that was read by then is in the views")
+    marks = said if said is not None and said.at > last["timestamp"] else _marks(last)
+    to, is_committed = int(last["offset"]), isolation is IsolationLevel.READ_COMMITTED
+    held_back = f"it was held back at the last stable offset {marks.last_stable}"
+    if not (is_committed and UNKNOWN < marks.last_stable <= to and marks.last_stable < marks.high_watermark):
+        held_back = ""
+    if offset is None:
+        what, why, row = _of_key(reader, marks, isolation, held_back)
+    else:
+        what, why, row = _at(reader, marks, isolation, offset, held_back)
+    return Sight(*place, what, why, row, to, last["timestamp"])
 
 
 _Found = tuple[What, str, Row | None]
 
 
-def _of_key(reader: _Reader, last: Mapping[str, Any], isolation: IsolationLevel) -> _Found:
+def _of_key(reader: _Reader, marks: Marks, isolation: IsolationLevel, held_back: str) -> _Found:
     visible = [row for row in reader.shown if _is_given(row, isolation)]
     if visible:
         return _shown(max(visible, key=lambda row: int(row["offset"])))
-    if reader.begin <= _mark(last, "log_start_offset"):
-        return What.NOTHING, "no record of the key was shown", None
+    if reader.begin <= marks.log_start:
+        return What.NOTHING, "; ".join(filter(None, ["no record of the key was shown", held_back])), None
     return What.UNKNOWN, f"the views hold no record of the key, and only what was read from offset {reader.begin}", None
 
 
-def _at(reader: _Reader, last: Mapping[str, Any], isolation: IsolationLevel, offset: int) -> _Found:
+def _at(reader: _Reader, marks: Marks, isolation: IsolationLevel, offset: int, held_back: str) -> _Found:
     found = next((row for row in reversed(reader.shown) if row["offset"] == offset), None)
     if found is not None and _is_given(found, isolation):
         return _shown(found)
     if found is not None:
         return What.NOTHING, _not_given(found), None
-    start, to = _mark(last, "log_start_offset"), int(last["offset"])
-    if offset < start:
-        return What.NOTHING, f"the log began at offset {start}", None
+    to = UNKNOWN if reader.last is None else int(reader.last["offset"])
+    if offset < marks.log_start:
+        return What.NOTHING, f"the log began at offset {marks.log_start}", None
     if offset < reader.begin:
         return What.UNKNOWN, f"the views hold only what was read from offset {reader.begin}", None
     if offset < to:
         return What.NOTHING, "the replica held no record there when it was read", None
-    stable, mark = _mark(last, "last_stable_offset"), _mark(last, "high_watermark")
-    if offset >= mark:
-        return What.NOTHING, f"the replica showed nothing from offset {mark} on", None
-    if isolation is IsolationLevel.READ_COMMITTED and stable <= to:
-        return What.NOTHING, f"it was held back at the last stable offset {stable}", None
-    return What.UNKNOWN, f"it was read up to offset {to} only", None
+    if UNKNOWN < marks.high_watermark <= offset:
+        return What.NOTHING, f"the replica showed nothing from offset {marks.high_watermark} on", None
+    return (What.NOTHING, held_back, None) if held_back else (What.UNKNOWN, f"it was read up to offset {to} only", None)
 
 
-def _mark(last: Mapping[str, Any], name: str) -> int:
-    value = last["position"][name]
-    return UNKNOWN if value is None else int(value)
+def _marks(last: Mapping[str, Any]) -> Marks:
+    """Where the log stood by a position row."""
+    names = ("log_start_offset", "last_stable_offset", "high_watermark")
+    found = (last["position"][name] for name in names)
+    return Marks(last["timestamp"], *(UNKNOWN if one is None else int(one) for one in found))
 
 
 def _is_given(row: Mapping[str, Any], isolation: IsolationLevel) -> bool:
@@ -265,4 +293,4 @@ def _time(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M:%SZ}"
 
 
-__all__ = ["Row", "Sight", "What", "document", "in_words", "saw", "sights"]
+__all__ = ["Marks", "Row", "Sight", "What", "document", "in_words", "saw", "sights"]

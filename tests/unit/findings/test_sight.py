@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from parallax.findings.sight import Sight, What, document, in_words, saw, sights
+from parallax.findings.sight import Marks, Sight, What, document, in_words, saw, sights
 from parallax.model import IsolationLevel, Outcome, RowKind
 
 RC, RU = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
@@ -106,6 +106,20 @@ def test_at_an_offset_it_is_said_what_was_there(offset: int, expected: str) -> N
     end = read(4, 10, last_stable_offset=4, high_watermark=9)
     found = one([BEGUN, *row, end], 10, offset)
     assert saw(found) == expected
+
+
+def test_a_reader_that_never_moved_is_judged_by_what_its_replica_told_of_its_log() -> None:
+    stuck = read(0, 0, "partition_added", log_start_offset=-1, last_stable_offset=-1, high_watermark=-1)
+    told = {(0, 2): Marks(clock(5), log_start=0, last_stable=0, high_watermark=9)}
+    (at_it,) = sights([stuck], RC, clock(10), 0, told)
+    (of_key,) = sights([stuck], RC, clock(10), None, told)
+    assert (at_it.what, at_it.why) == (What.NOTHING, "it was held back at the last stable offset 0")
+    assert of_key.why == "no record of the key was shown; it was held back at the last stable offset 0"
+    assert one([stuck], 10, 0).what is one([stuck], 10).what is What.UNKNOWN
+    (lags,) = sights([stuck], RU, clock(10), 0, told)
+    assert (lags.what, lags.why) == (What.UNKNOWN, "it was read up to offset 0 only")
+    (older,) = sights([read(4, 10)], RC, clock(10), 9, told)
+    assert older.why == "the replica showed nothing from offset 4 on", "the younger of both counts"
 
 
 def test_an_offset_that_was_not_read_is_not_known() -> None:
