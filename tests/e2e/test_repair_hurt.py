@@ -178,7 +178,9 @@ def test_a_plan_that_is_out_of_date_changes_nothing(
     late = repair("run", file, "-c", config, "--yes")
     assert (late.exit_code, "the plan is out of date" in late.stderr) == (2, True), late.output
     another = replace(accused(topic, 2, 1, [1, 2, 3], offset=NOT_REACHED + 1), finding_id="b" * 32, suspect_id="b" * 32)
-    FindingsTable(str(config.parent / "data")).append([another])
+    table = FindingsTable(str(config.parent / "data"))
+    table.news()
+    table.append([another])
     client.reassign(TopicPartition(topic, 0), [1, 2, 3])
     assert client.elect(TopicPartition(topic, 0))
     until(lambda: state(client, topic)[:2] == ([1, 2, 3], 1), "broker 1 to lead")

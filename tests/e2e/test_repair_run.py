@@ -113,7 +113,9 @@ def test_while_repairs_are_off_a_plan_can_be_made_and_no_broker_is_asked_for_a_c
     asked = CliRunner().invoke(app, ["findings", "readers", finding, "-c", str(settings)])
     assert (asked.exit_code, "no replica led that shows it" in asked.stdout) == (0, True), asked.output
     assert "DESCRIBE on consumer groups is not granted" in asked.stdout
-    asks = {"DESCRIBE_TRANSACTIONS", "LIST_GROUPS", "OFFSET_FETCH"}
+    rolled = CliRunner().invoke(app, ["roll", "1", "-c", str(settings)])
+    assert (rolled.exit_code, "must not be restarted now" in rolled.stdout) == (1, True), rolled.output
+    asks = {"DESCRIBE_TRANSACTIONS", "DESCRIBE_TOPIC_PARTITIONS", "LIST_GROUPS", "OFFSET_FETCH"}
     assert witness.kinds(played.lab) - before <= witness.READING | asks
 
 
