@@ -18,7 +18,7 @@ from parallax.findings.sight import Marks, Sight, saw, sights
 from parallax.findings.table import FindingsTableError
 from parallax.kinds import KEY_KINDS
 from parallax.model import UNKNOWN, IsolationLevel, TopicPartition
-from parallax.views.looked import last_told
+from parallax.views.looked import last_said
 from parallax.views.shown import Asked, shown
 
 _LEVEL = IsolationLevel.READ_COMMITTED
@@ -41,7 +41,7 @@ def seen(storage: str, asked: Asked, brokers: Collection[int] = ()) -> list[Sigh
         marks = {
             (partition, told["broker"]): _marks(told)
             for partition in partitions
-            for told in last_told(storage, TopicPartition(asked.topic, partition), asked.at)
+            for told in last_said(storage, TopicPartition(asked.topic, partition), asked.at)
         }
     except (DeltaError, OSError, pa.ArrowException) as error:
         raise FindingsTableError(f"the views below {storage} cannot be read ({one_line(error)})") from error

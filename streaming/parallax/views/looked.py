@@ -49,8 +49,8 @@ def asker(storage: str) -> Any:
     return QueryBuilder().register("progress", DeltaTable(uri))
 
 
-def last_told(storage: str, place: TopicPartition, at: datetime) -> list[dict[str, Any]]:
-    """What each replica of a partition told of its log last by a time, within a day before.
+def last_said(storage: str, place: TopicPartition, at: datetime) -> list[dict[str, Any]]:
+    """What each replica of a partition said of its log last by a time, within a day before.
 
     Args:
         storage: ``storage.path``.
@@ -74,4 +74,4 @@ def last_told(storage: str, place: TopicPartition, at: datetime) -> list[dict[st
     return rows
 
 
-__all__ = ["asker", "last_told", "within"]
+__all__ = ["asker", "last_said", "within"]
