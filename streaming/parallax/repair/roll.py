@@ -9,13 +9,14 @@ from typing import Any
 
 from parallax.config import Settings
 from parallax.counts import agreed, counted
-from parallax.findings.leading import Fitness, May, worst
+from parallax.errors import one_line
+from parallax.findings.leading import Fitness, May, unknown, worst
 from parallax.model import TopicPartition
 from parallax.repair.lead import EXIT_CODES, led
 from parallax.repair.leading import Led
 from parallax.repair.rolling import Outage, TopicSettings, elected, may_stop, notes
 from parallax.replica.client import ReplicaClient, TopicMetadata
-from parallax.replica.errors import ReplicaError
+from parallax.replica.errors import ReplicaError, UnknownTopic
 from parallax.source.options import matches
 from parallax.views.binding import with_cluster
 
@@ -42,16 +43,19 @@ class Rolled:
         broker: which.
         partitions: those of its partitions that the job watches.
         unwatched: how many others it holds.
+        unread: watched topics whose partitions the brokers do not give, each with why.
     """
 
     broker: int
     partitions: tuple[Judged, ...]
     unwatched: int
+    unread: tuple[str, ...] = ()
 
     @property
     def may(self) -> May:
-        """The gravest of all; unknown where nothing is watched."""
-        return worst(one.fitness for one in self.partitions) if self.partitions else May.UNKNOWN
+        """The gravest of all; unknown where nothing is watched, or not all of it is known."""
+        nobody_can_tell = [unknown(*self.unread)] if self.partitions else [unknown("nothing is watched")]
+        return worst([*(one.fitness for one in self.partitions), *nobody_can_tell])
 
     @property
     def exit_code(self) -> int:
@@ -94,7 +98,12 @@ def roll(settings: Settings, broker: int, outage_s: float) -> Rolled:
     for known_one in led(settings, watched):
         one, topic = replace(known_one, elr=eligible.get(known_one.place, ())), of[known_one.place.topic]
         partitions.append(Judged(one, may_stop(one, topic, outage), tuple(notes(one, topic, broker))))
-    return Rolled(broker, tuple(partitions), len(held) - len(watched))
+    unread = [
+        f"{name}: {one_line(topic.error)}"
+        for name, topic in sorted(known.items())
+        if topic.error is not None and not isinstance(topic.error, UnknownTopic) and _is_watched(topic, settings)
+    ]
+    return Rolled(broker, tuple(partitions), len(held) - len(watched), tuple(unread))
 
 
 def _is_watched(topic: TopicMetadata, settings: Settings) -> bool:
@@ -119,6 +128,7 @@ def document(found: Rolled) -> dict[str, Any]:
         "broker": found.broker,
         "may_restart": str(found.may),
         "unwatched_partitions": found.unwatched,
+        "unread_topics": list(found.unread),
         "partitions": [
             {
                 "topic": one.led.place.topic,
@@ -150,6 +160,7 @@ def in_words(found: Rolled) -> str:
         key=lambda one: (one.fitness.may is not May.UNSAFE, one.led.place),
     )
     lines += _listed([f"{one.led.place.name}: {one.fitness.in_words}" for one in against])
+    lines += _listed([f"nobody can tell of {one}" for one in found.unread])
     lines += _listed([f"{one.led.place.name}: {note}" for one in found.partitions for note in one.notes])
     if found.unwatched:
         others = counted(found.unwatched, "other partition")

@@ -14,6 +14,7 @@ from parallax.repair import roll as module
 from parallax.repair.leading import Led
 from parallax.repair.roll import Judged, Rolled, document, in_words, roll
 from parallax.repair.rolling import Outage, TopicSettings, elected, may_stop, notes
+from parallax.replica.errors import Unauthorized, UnknownTopic
 from parallax.replica.types import PartitionMetadata, TopicMetadata
 from tests.unit.repair.commands import config
 
@@ -163,6 +164,7 @@ def test_the_partitions_that_the_broker_holds_and_the_job_watches_are_judged(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "data").mkdir()
+    refused_topic: TopicMetadata | None = None
 
     class Cluster:
         def __init__(self, *_: Any, **__: Any) -> None: ...
@@ -173,7 +175,8 @@ def test_the_partitions_that_the_broker_holds_and_the_job_watches_are_judged(
             of = PartitionMetadata(1, 4, (1, 2), (1, 2))
             elsewhere = PartitionMetadata(2, 4, (2, 3), (2, 3))
             found = {"orders": {0: of, 1: elsewhere}, "other": {0: of}}
-            return {name: TopicMetadata(name, "A", some) for name, some in found.items()}
+            shown = {name: TopicMetadata(name, "A", some) for name, some in found.items()}
+            return shown if refused_topic is None else shown | {"orders": refused_topic}
 
         def topic_configs(self, topics: list[str], _: object) -> dict[str, dict[str, str]]:
             assert topics == ["orders"]
@@ -192,3 +195,10 @@ def test_the_partitions_that_the_broker_holds_and_the_job_watches_are_judged(
     assert (one.led.elr, one.notes) == ((9,), refused)
     assert json.dumps(document(found))
     assert roll(load(config(tmp_path)), 9, 600).exit_code == 3
+    refused_topic = TopicMetadata("orders", "A", {}, Unauthorized("it may not be described", topic="orders"))
+    hidden = roll(load(config(tmp_path)), 1, 600)
+    assert (hidden.exit_code, len(hidden.unread)) == (3, 1)
+    known = replace(hidden, partitions=(Judged(led(1, 1, 2), Fitness()),))
+    assert (known.exit_code, "nobody can tell of orders" in in_words(known)) == (3, True)
+    refused_topic = TopicMetadata("orders", "A", {}, UnknownTopic("there is none", topic="orders"))
+    assert roll(load(config(tmp_path)), 1, 600).unread == (), "there is nothing that anybody could lead"
