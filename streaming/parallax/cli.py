@@ -19,7 +19,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from parallax.commands import audit, findings, guard, init, job, lab, lead, record, repair, storage
+from parallax.commands import audit, findings, guard, init, job, lab, lead, record, repair, seen, storage
 from parallax.commands.shared import say
 from parallax.errors import one_line, plain
 from parallax.output import error_line
@@ -91,6 +91,7 @@ app.command()(job.run)
 app.command()(job.check)
 app.add_typer(findings.app, name="findings")
 app.command("show-record")(record.show_record)
+app.command()(seen.seen)
 app.command()(findings.report)
 app.command()(audit.audit)
 app.command()(job.pause)

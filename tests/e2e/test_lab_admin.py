@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from parallax.cli import app
+from parallax.findings.table import FindingsTable
 from parallax.lab import admin
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
 from parallax.lab.traffic import PlainProducer
 from parallax.lab.waiting import until
+from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient, Watermarks
+from tests.e2e.accused import accused
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -58,6 +65,32 @@ def test_an_unclean_election_gives_the_log_to_a_replica_that_lacks_its_end(
     lab.start_broker(1)
     lab.wait_isr(topic, {1, 2})
     assert marks(client, 1, topic) == marks(client, 2, topic) == (0, 1)
+
+
+def test_who_is_eligible_to_lead_is_known_and_makes_no_restart_safe(
+    lab: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
+) -> None:
+    lab.create_topic(topic, replicas=[1, 2], config={"min.insync.replicas": "2", "cleanup.policy": "compact"})
+    PlainProducer(lab.bootstrap_servers).send(topic, "k", "v")
+    assert client.eligible_leaders([topic]) == {}
+    lab.stop_broker(2)
+    lab.wait_isr(topic, {1})
+    until(lambda: client.eligible_leaders([topic]) == {TopicPartition(topic, 0): (2,)}, "broker 2 to be eligible")
+    storage = {"path": str(tmp_path / "data")}
+    FindingsTable(storage["path"]).append([accused(topic, 2, 1, [1, 2], offset=1)])
+    config = tmp_path / "parallax.yaml"
+    settings = {"kafka": {"bootstrap.servers": lab.bootstrap_servers}, "topics": {"include": [topic]}}
+    config.write_text(json.dumps(settings | {"storage": storage}))
+    said = CliRunner().invoke(app, ["roll", "1", "-c", str(config)])
+    assert said.exit_code == 1, said.output
+    assert "no other replica is in sync: broker 2 would lead, which is eligible (ELR)" in said.stdout
+    lab.start_broker(2)
+    lab.wait_isr(topic, {1, 2})
+    refused = CliRunner().invoke(app, ["roll", "1", "-c", str(config), "--format", "json"])
+    (one,) = json.loads(refused.stdout)["partitions"]
+    assert one["notes"] == ["producers with acks=all would be refused: 1 replica in sync, min.insync.replicas is 2"], (
+        refused.output
+    )
 
 
 def test_topics_change_while_they_are_used(lab: Cluster, client: ReplicaClient, topic: str) -> None:

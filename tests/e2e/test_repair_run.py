@@ -8,10 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from confluent_kafka import Consumer
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -28,7 +31,7 @@ from parallax.findings.finding import Finding
 from parallax.lab import admin
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
-from parallax.lab.traffic import ProducerKind
+from parallax.lab.traffic import PlainProducer, ProducerKind
 from parallax.lab.view import read_replica
 from parallax.lab.waiting import until
 from parallax.model import FindingStatus
@@ -45,12 +48,16 @@ MARKER = "WRITE_TXN_MARKERS"
 
 def frozen(played: Played, producer: ProducerKind) -> Finding:
     """The finding about the topic of one producer."""
+    return reported(played, f"gone-{producer}-frozen")
+
+
+def reported(played: Played, topic: str) -> Finding:
+    """The open finding about a topic, once it is confirmed."""
 
     def found() -> Finding | None:
-        mine = (one for one in played.job.findings() if one.topic == f"gone-{producer}-frozen" and one.is_open)
-        return next(mine, None)
+        return next((one for one in played.job.findings() if one.topic == topic and one.is_open), None)
 
-    return until(found, f"gone-{producer}-frozen to be confirmed", timeout=_PATIENCE_S)
+    return until(found, f"{topic} to be confirmed", timeout=_PATIENCE_S)
 
 
 def config(played: Played, folder: Path, mode: str, kafka: dict[str, str] | None = None) -> Path:
@@ -106,8 +113,48 @@ def test_while_repairs_are_off_a_plan_can_be_made_and_no_broker_is_asked_for_a_c
     asked = CliRunner().invoke(app, ["findings", "readers", finding, "-c", str(settings)])
     assert (asked.exit_code, "no replica led that shows it" in asked.stdout) == (0, True), asked.output
     assert "DESCRIBE on consumer groups is not granted" in asked.stdout
-    asks = {"DESCRIBE_TRANSACTIONS", "LIST_GROUPS", "OFFSET_FETCH"}
+    rolled = CliRunner().invoke(app, ["roll", "1", "-c", str(settings)])
+    assert (rolled.exit_code, "must not be restarted now" in rolled.stdout) == (1, True), rolled.output
+    asks = {"DESCRIBE_TRANSACTIONS", "DESCRIBE_TOPIC_PARTITIONS", "LIST_GROUPS", "OFFSET_FETCH"}
     assert witness.kinds(played.lab) - before <= witness.READING | asks
+
+
+def seen(settings: Path, topic: str, *words: object) -> tuple[int, dict[int, dict[str, Any]]]:
+    """What consumers of each replica had seen by now, by broker."""
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}"
+    asked = ["seen", "-c", settings, "--topic", topic, "--partition", 0, "--at", now, "--format", "json", *words]
+    done = CliRunner().invoke(app, [str(word) for word in asked])
+    return done.exit_code, {one["broker"]: one for one in json.loads(done.stdout)}
+
+
+@pytest.mark.parametrize("producer", ["legacy", "java"])
+def test_what_consumers_of_each_replica_had_seen_is_on_record(
+    played: Played, tmp_path: Path, producer: ProducerKind
+) -> None:
+    settings, topic = config(played, tmp_path, "off"), f"gone-{producer}-tombstone"
+    wrong, _ = reported(played, topic), frozen(played, producer)
+    code, by_key = seen(settings, topic, "--key", "customer-7")
+    assert (code, {broker: one["saw"] for broker, one in by_key.items()}) == (
+        0,
+        {1: "tombstone", 2: "record", 3: "tombstone"},
+    )
+    assert by_key[2]["record"]["offset"] == wrong.record_offset < by_key[1]["record"]["offset"]
+    deleted = by_key[1]["record"]["offset"]
+    code, at_it = seen(settings, topic, "--offset", deleted)
+    assert (code, {broker: one["saw"] for broker, one in at_it.items()}) == (
+        0,
+        {1: "tombstone", 2: "nothing", 3: "tombstone"},
+    )
+    assert at_it[2]["why"] == "the replica held no record there when it was read"
+    code, others = seen(settings, topic, "--key", "nobody", "--broker", 1)
+    assert (code, others[1]["why"]) == (0, "no record of the key was shown")
+    code, held = seen(settings, f"gone-{producer}-frozen", "--offset", 0)
+    assert (code, held[2]["why"]) == (0, "it was held back at the last stable offset 0")
+    assert held[1]["saw"] == held[3]["saw"] == "record"
+    page = tmp_path / "report.html"
+    made = CliRunner().invoke(app, ["report", wrong.finding_id, "-o", str(page), "-c", str(settings)])
+    assert made.exit_code == 0, made.output
+    assert f"of brokers 1 and 3 a tombstone at offset {deleted}" in page.read_text()
 
 
 def test_without_its_right_a_repair_stops_names_it_and_keeps_others_out_until_it_is_given_up(
@@ -242,7 +289,7 @@ def test_replicas_that_are_proven_wrong_are_copied_anew_and_show_consumers_what_
     admin.set_topic_config(played.lab, topic, {"delete.retention.ms": "600000"})
     right = read_replica(played.client, 1, topic).visible
     assert right == read_replica(played.client, 3, topic).visible
-    one = until(lambda: next((f for f in played.job.findings() if f.topic == topic and f.is_open), None), topic)
+    one = reported(played, topic)
     file = tmp_path / "copy.plan"
     planned = repair("plan", one.finding_id[:8], "-c", settings, "-o", file, "--format", "json", *said)
     assert planned.exit_code == 0, planned.output
@@ -264,3 +311,50 @@ def test_the_findings_are_over_by_themselves(played: Played) -> None:
         return {one.status for one in found} == {FindingStatus.RESOLVED} and {one.topic for one in found} == wanted
 
     until(over, "both findings to be resolved", timeout=_PATIENCE_S)
+
+
+def test_a_group_that_reads_while_a_wrong_replica_leads_is_named(played: Played, tmp_path: Path) -> None:
+    settings, topic, lab = config(played, tmp_path, "off"), "gone-java-tombstone", played.lab
+    wrong = reported(played, topic)
+
+    def readers() -> dict[str, Any]:
+        asked = ["findings", "readers", wrong.finding_id, "-c", str(settings), "--format", "json"]
+        done = CliRunner().invoke(app, asked)
+        assert done.exit_code == 0, done.output
+        return dict(json.loads(done.stdout))
+
+    reader = Consumer(
+        {
+            "bootstrap.servers": lab.bootstrap_servers,
+            "group.id": "while-it-led",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
+    )
+    got: dict[bytes, bytes | None] = {}
+
+    def has_read_to_the_end() -> bool:
+        message = reader.poll(1.0)
+        if message is not None and message.error() is None:
+            got[message.key() or b""] = message.value()
+        return b"later" in got
+
+    admin.elect_leaders(lab, topic, broker=2)
+    try:
+        until(lambda: [one["broker"] for one in readers()["led"]] == [2], "its reign to be on record", timeout=150)
+        PlainProducer(lab.bootstrap_servers).send(topic, "later", "1")
+        reader.subscribe([topic])
+        until(has_read_to_the_end, "the group to read to the end", timeout=60, interval=0)
+        reader.commit(asynchronous=False)
+        found = {group["group"]: group["came"] for group in readers()["groups"]}
+        assert (got[b"customer-7"], found["while-it-led"]) == (b"alive", "past_since"), found
+        page = tmp_path / "report.html"
+        made = CliRunner().invoke(app, ["report", wrong.finding_id, "-o", str(page), "-c", str(settings)])
+        assert (made.exit_code, "Group while-it-led is past it, and has committed since" in page.read_text()) == (
+            0,
+            True,
+        ), made.output
+    finally:
+        reader.close()
+        admin.elect_leaders(lab, topic, broker=1)

@@ -14,7 +14,7 @@ from parallax.lab.traffic import PlainProducer
 from parallax.lab.view import read_replica
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
-from tests.versions import FOUND, READ
+from tests.versions import FOUND, READ, REPAIRED
 
 pytestmark = [pytest.mark.release, pytest.mark.timeout(900)]
 
@@ -26,6 +26,14 @@ def test_the_demo_finds_all_five_and_nothing_else(version: str, tmp_path: Path) 
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5 found: exactly the expected divergences" in done.stdout
+
+
+@pytest.mark.parametrize("version", REPAIRED)
+def test_the_demo_repairs_all_five(version: str, tmp_path: Path) -> None:
+    program = Path(sys.executable).with_name("parallax")
+    command = [program, "demo", "--repair", "--kafka-version", version, "--data", str(tmp_path / "data")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("version", READ)

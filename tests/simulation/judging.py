@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tests.simulation import advice, kinds, oracle, properties
+from parallax.findings.leading import Fitness
+from tests.simulation import advice, kinds, leads, oracle, properties
 from tests.simulation.cluster import Cluster
 from tests.simulation.expected import Shown
 from tests.simulation.history import RETENTION, Profile
@@ -42,6 +44,8 @@ class Judge:
         right_in: by finding, those that were right in it when it was reported last.
         broken: the properties that did not hold, in order.
         places: how many are wrong at the end, before and after an audit, by what is told of them.
+        told_of: by broker, in what it is wrong at the end, and an operator is told of it.
+        said_to_lead: how often what was said of who may lead, and who may be restarted.
     """
 
     cluster: Cluster
@@ -56,6 +60,8 @@ class Judge:
     right_in: dict[str, frozenset[int]] = field(default_factory=dict)
     broken: list[Broken] = field(default_factory=list)
     places: Counter[tuple[str, str]] = field(default_factory=Counter)
+    told_of: dict[int, list[Place]] = field(default_factory=dict)
+    said_to_lead: Counter[str] = field(default_factory=Counter)
     remembering: oracle.Remembering = field(default_factory=oracle.Remembering)
 
     def now(self) -> dict[int, Wrong]:
@@ -178,9 +184,7 @@ class Judge:
                 self.broken.append(broken)
         if self.profile.late:
             return  # What lies below where it began is none of its business.
-        for place in properties.places(truth, now):
-            how = self._hold(place, truth, now, Told(findings, unknown, shown, audited=False))
-            self.places["wrong", how] += 1
+        self._hold_all("wrong", truth, now, Told(findings, unknown, shown, audited=False))
 
     def _without_harmed(self, wrong: Wrong) -> Wrong:
         """In what a replica is wrong but for records that it lost after they were read: no truncation took these."""
@@ -200,9 +204,20 @@ class Judge:
         for said in findings.standing:
             if said.accused is not None and said.accused in self.cluster.retired:
                 self.broken.append(Broken(properties.NEVER_RIGHT, said.kind, f"{said} holds no replica any more"))
+        self._hold_all("audited", truth, now, Told(findings, unknown, shown, audited=True))
+
+    def _hold_all(self, when: str, truth: oracle.Truth, now: dict[int, Wrong], told: Told) -> None:
+        """Hold what is told against all places that are wrong."""
+        self.told_of = {}
         for place in properties.places(truth, now):
-            how = self._hold(place, truth, now, Told(findings, unknown, shown, audited=True))
-            self.places["audited", how] += 1
+            how = self._hold(place, truth, now, told)
+            self.places[when, how] += 1
+            if how in leads.KNOWABLE:
+                self.told_of.setdefault(place.broker, []).append(place)
+
+    def lead(self, found: Mapping[int, Fitness], draw: random.Random) -> None:
+        """It is said at the end who may lead: hold it against what an operator is told of besides."""
+        self.broken += leads.lies(found, self.told_of, draw, self.said_to_lead)
 
     def _hold(self, place: Place, truth: oracle.Truth, now: dict[int, Wrong], told: Told) -> str:
         """Hold what is told against a place that is wrong; returns by what it is known, or why it need not be."""

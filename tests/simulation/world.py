@@ -13,12 +13,13 @@ from parallax.audit.result import Result
 from parallax.config import CompareSettings
 from parallax.findings.claim import Claim
 from parallax.findings.finding import Finding as Event
-from parallax.findings.finding import is_blocking, was_only_shown
+from parallax.findings.finding import current, is_blocking, was_only_shown
 from parallax.findings.incidents import ALONE
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, UnknownReason
-from tests.simulation import audits, events, oracle
+from tests.simulation import audits, events, leads, oracle
 from tests.simulation.advice import States
+from tests.simulation.audits import settled
 from tests.simulation.cluster import Cluster, Coordinator
 from tests.simulation.content import key_of_halves
 from tests.simulation.expected import (
@@ -237,14 +238,23 @@ class World:
         if self.profile.cap is None:
             self._check_found(must_be_reported_as_truncated(self.cluster, self.monitor.shown))
         self.judge.end(self._look_again(), events.unknown(self.monitor), self.monitor.shown)
+        self._check_who_may_lead()
         self._pass_time(1)  # An audit settles what was read past before it began.
         self._audit()
         findings = self._look_again()
         if not self.profile.late:
             self.judge.audited(findings, events.unknown(self.monitor), self.monitor.shown)
+            self._check_who_may_lead()
         self.judge.once(findings.standing)
         self._check_one_cause()
         self._check_properties()
+
+    def _check_who_may_lead(self) -> None:
+        """Hold who is said to be safe to lead against the oracle: by the table, as commands do, and as the job does."""
+        coverage, pending = settled(self.monitor.coverage, self.monitor.audited), len(self.monitor.pending)
+        for known in (current(self.monitor.table).values(), self.monitor.lifecycle.standing()):
+            found = leads.judged(self.cluster.replicas, list(known), coverage, pending)
+            self.judge.lead(found, random.Random(self.profile.seed))
 
     def _look_again(self) -> Ended:
         """Have all findings looked at again; returns what has become of them."""
@@ -422,6 +432,7 @@ class World:
         counts.update(f"lost {what}" for what in lost(self.cluster))
         counts.update(f"kind {name}" for name in self.profile.kinds)
         counts.update({" ".join(how): places for how, places in self.judge.places.items()})
+        counts.update(self.judge.said_to_lead)
         counts.update(f"confirmed {finding.kind}" for finding in self.monitor.confirmed)
         counts["ran suspects raised"] += len(self.monitor.suspects)
         counts["ran suspects dismissed"] += len(self.monitor.dismissed)

@@ -50,6 +50,7 @@ def completed(home: Path, *words: str) -> list[str]:
                 "guard",
                 "lead",
                 "roll",
+                "seen",
                 "repair",
                 "storage",
                 "lab",

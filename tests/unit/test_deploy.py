@@ -372,3 +372,35 @@ def test_a_rolling_restart_waits_for_a_command_that_there_is_and_only_then_resta
     command: Any = typer.main.get_command(app)
     command.commands[words[0]].make_context("roll", words[1:])
     assert restart["ansible.builtin.systemd_service"]["state"] == "restarted"
+
+
+KUBECTL = """#!/usr/bin/env bash
+echo "$*" >> calls
+case "$*" in
+  *"get pods"*) printf 'pod/my-cluster-broker-4\\npod/my-cluster-broker-5\\n' ;;
+  *exec*) grep -c exec calls | grep -qv "^1$" ;;  # the first answer is no
+  *"get pod/"*) grep -c annotate calls || true ;;  # each restart makes another pod
+esac
+"""
+
+
+def test_a_rolling_restart_of_strimzi_waits_before_each_broker_and_until_it_is_back(tmp_path: Path) -> None:
+    script, kubectl = DEPLOY / "strimzi" / "rolling-restart.sh", tmp_path / "kubectl"
+    around = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PAUSE_S": "0"}
+    kubectl.write_text(KUBECTL)
+    kubectl.chmod(0o755)
+    done = ran(script, "my-cluster", "kafka", cwd=tmp_path, env=around)
+    assert done.returncode == 0, done.stderr
+    calls = [line.removeprefix("--namespace kafka ") for line in (tmp_path / "calls").read_text().splitlines()]
+    asked = [call.partition(" -- ")[2].split() for call in calls if call.startswith("exec ")]
+    assert [words[:3] for words in asked] == [["parallax", "roll", broker] for broker in ("4", "4", "5")]
+    command: Any = typer.main.get_command(app)
+    command.commands["roll"].make_context("roll", asked[0][2:])
+    ends = [call.split()[:2] for call in calls if call.split()[0] in ("annotate", "wait")]
+    assert ends == [[what, f"pod/my-cluster-broker-{n}"] for n in (4, 5) for what in ("annotate", "wait")]
+    kubectl.write_text(KUBECTL.replace('grep -c exec calls | grep -qv "^1$"', "false"))
+    late = ran(script, "my-cluster", "kafka", cwd=tmp_path, env=around | {"PATIENCE_S": "0"})
+    assert (late.returncode, late.stderr) == (
+        1,
+        "rolling-restart.sh: gave up after 0 s: broker 4 may not be restarted\n",
+    )

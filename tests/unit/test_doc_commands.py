@@ -36,6 +36,7 @@ RUN_BY = {
     "parallax guard release": "tests/e2e/test_guard.py",
     "parallax findings readers": "tests/e2e/test_repair_copy.py",
     "parallax lead": "tests/e2e/test_repair_copy.py",
+    "parallax seen": "tests/e2e/test_repair_run.py",
     "parallax repair plan": "tests/e2e/test_repair_run.py",
     "parallax repair run": "tests/e2e/test_repair_run.py",
     "parallax repair status": "tests/e2e/test_repair_run.py",

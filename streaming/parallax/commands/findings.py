@@ -239,15 +239,19 @@ def report(
 def _on_record_and_readers(job: Target) -> Iterator[OnRecord]:
     """What is on record about a finding, and who may have read it, if the brokers are known and answer."""
     from parallax.findings.readers import in_words
+    from parallax.findings.seen import seen_around
     from parallax.replica.errors import ReplicaError
 
+    def recorded(finding: Finding) -> Facts:
+        return replace(job.on_record(finding), seen=tuple(seen_around(job.storage, finding)))
+
     if job.settings is None:
-        yield job.on_record
+        yield recorded
         return
     with asking_readers(job.settings) as ask:
 
         def facts(finding: Finding) -> Facts:
-            known = job.on_record(finding)
+            known = recorded(finding)
             try:
                 said = in_words(replace(ask(finding), led=()))
             except ReplicaError as error:

@@ -20,7 +20,7 @@ from parallax.findings.finding import Finding, asked_at, evidence_of, has_spread
 from parallax.findings.grounds import Grounds, Leads, are, grounds_of, in_words, one_of
 from parallax.findings.in_brief import suspected_in_words
 from parallax.findings.moves import Purpose
-from parallax.findings.repair import show_record
+from parallax.findings.repair import show_record, show_seen
 from parallax.findings.steps import Step, steps
 from parallax.findings.summary import asked_in_words
 from parallax.kinds import KINDS, OPEN_KINDS
@@ -41,6 +41,7 @@ class Explanation:
         right: which replicas the evidence proves right, and of which it proves nothing.
         may_lead: which replicas must not lead because of findings, and the command that shows all other reasons.
         look: the command that shows what each broker holds of what the finding is about.
+        seen: the command that shows what consumers of each replica had seen there when it was decided last.
         steps: what to do, in order.
         away: as JSON for kafka-reassign-partitions.sh, an assignment without the accused: the first step of a repair;
             None where that repairs nothing.
@@ -55,6 +56,7 @@ class Explanation:
     right: str
     may_lead: str
     look: str
+    seen: str
     steps: tuple[Step, ...]
     away: str | None
     back: str | None
@@ -81,6 +83,7 @@ def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANY
         right=_right(known) if finding.stands else "",
         may_lead=leading.said(finding, others, shell) if finding.stands else "",
         look=show_record(finding, shell),
+        seen=show_seen(finding, shell),
         steps=steps(known) if finding.stands else (),
         away=None if is_kept or repair is None else repair.as_json(Purpose.DROP),
         back=None if repair is None else repair.as_json(Purpose.COPY),

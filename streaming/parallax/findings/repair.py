@@ -6,6 +6,7 @@ import shlex
 import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Self
 
 from parallax.findings.cleared import Shown
@@ -66,6 +67,13 @@ def show_record(finding: Finding, shell: Shell) -> str:
     return _record_at(finding, finding.record_offset, shell)
 
 
+def show_seen(finding: Finding, shell: Shell) -> str:
+    """Return the command that shows what consumers of each replica had seen at a finding's record."""
+    at = f"{finding.decided_at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}"
+    words = ("--topic", finding.topic, "--partition", finding.partition, "--offset", finding.record_offset, "--at", at)
+    return shell.parallax("seen", *words, by_settings=True)
+
+
 def delete_again(finding: Finding, shell: Shell) -> str:
     """Return the commands that write the deletion of a finding's key once more.
 
@@ -117,4 +125,4 @@ def _record_at(finding: Finding, offset: int, shell: Shell) -> str:
     return shell.parallax("show-record", *place, by_settings=True)
 
 
-__all__ = ["Repair", "delete_again", "show_record", "show_transaction"]
+__all__ = ["Repair", "delete_again", "show_record", "show_seen", "show_transaction"]

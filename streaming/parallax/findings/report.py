@@ -39,12 +39,14 @@ class Facts:
         repairs: what repairs did about the finding.
         led: when a wrong replica led, and what consumers could read there.
         readers: how far consumer groups have come; empty where nobody asked.
+        seen: what consumers of each replica had seen of it; empty where nobody looked.
     """
 
     absences: tuple[str, ...] = ()
     repairs: tuple[str, ...] = ()
     led: tuple[str, ...] = ()
     readers: tuple[str, ...] = ()
+    seen: tuple[str, ...] = ()
 
 
 NO_FACTS = Facts()
@@ -252,7 +254,7 @@ def print_explanation(
         if heading == TO_DO:
             _print_steps(explained.steps, shown)
         else:
-            shown.print(Text(text), soft_wrap=heading in (LOOK, MAY_LEAD))
+            shown.print(Text(text), soft_wrap=heading in (LOOK, MAY_LEAD, LED))
         shown.print()
     if not shell.is_known:
         shown.print(Text("HOST:9092 and CONFIG stand for the cluster and the settings file: -c CONFIG fills them in."))
@@ -280,6 +282,13 @@ LOOK = "See the record on each broker"
 TO_DO = "What to do"
 
 
+def _seen(explained: Explanation, on_record: Facts) -> Sequence[str]:
+    """What consumers had seen, or by which command that is shown: to read the views takes too long for a page."""
+    if on_record.seen or not on_record.led:
+        return on_record.seen
+    return [f"What they had seen at its offset: {explained.seen}"]
+
+
 def sections(explained: Explanation, on_record: Facts = NO_FACTS) -> list[tuple[str, str]]:
     """Return the parts of an explanation that are not empty, each with a heading."""
     steps = "\n".join(f"{number}. {step.text}\n{step.run}" for number, step in enumerate(explained.steps, 1))
@@ -292,7 +301,7 @@ def sections(explained: Explanation, on_record: Facts = NO_FACTS) -> list[tuple[
         (MAY_LEAD, explained.may_lead),
         (LOOK, explained.look),
         (TO_DO, steps),
-        (LED, "\n".join([*on_record.led, *on_record.readers])),
+        (LED, "\n".join([*on_record.led, *_seen(explained, on_record), *on_record.readers])),
         (ON_RECORD, "\n".join(on_record.absences)),
         ("More", explained.runbook),
     ]

@@ -82,6 +82,7 @@ class Led:
         replicas: as they are assigned, the preferred leader first.
         isr: those in sync.
         fitness: by replica, whether it may lead.
+        elr: those that are eligible to lead once nobody is in sync (KIP-966); none where brokers have no such feature.
     """
 
     place: TopicPartition
@@ -89,6 +90,7 @@ class Led:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     fitness: Mapping[int, Fitness]
+    elr: tuple[int, ...] = ()
 
     @property
     def preferred(self) -> int | None:

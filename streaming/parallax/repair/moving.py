@@ -58,8 +58,8 @@ def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Loo
         return None if is_to_elect else stop_if_late(left)
     if look.assigned != step.before:
         return stop_if_late(f"its replicas are {list(look.assigned)} still")
-    if step.number not in repair.answered:
-        return None
+    if repair.answered.get(step.number, UNKNOWN) <= repair.resumed_ms:
+        return None  # It was not asked for, or was cancelled, and somebody wants it all the same.
     return stop("the reassignment was cancelled by somebody else") if is_late else Wait("no broker shows it yet")
 
 

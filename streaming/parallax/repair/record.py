@@ -102,6 +102,7 @@ class Repair:
             stays the first one's.
         answered: by step number, when the cluster answered that the change was made, milliseconds since 1970 UTC.
         proven: numbers of the steps whose result every replica shows.
+        resumed_ms: when somebody last went on with it after it had stopped, milliseconds since 1970 UTC; -1 for never.
         reason: the reason of the last event.
     """
 
@@ -116,6 +117,7 @@ class Repair:
     intended: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     answered: Mapping[int, int] = field(default_factory=dict)
     proven: frozenset[int] = frozenset()
+    resumed_ms: int = -1
     reason: str = ""
 
     @property
@@ -172,6 +174,8 @@ def _after(known: Repair, event: Event) -> Repair:
             return replace(said, intended={**known.intended, step: {**event.document, **since}})
         case EventKind.ANSWERED:
             return replace(said, answered={**known.answered, step: event.at_ms})
+        case EventKind.RESUMED if known.phase is Phase.STOPPED:
+            return replace(said, resumed_ms=event.at_ms)
         case EventKind.PROVEN:
             return replace(said, proven=known.proven | {step})
         case _:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from parallax.config import Settings
 from parallax.counts import agreed, counted
-from parallax.findings.leading import Fitness, May, worst
+from parallax.errors import one_line
+from parallax.findings.leading import Fitness, May, unknown, worst
 from parallax.model import TopicPartition
 from parallax.repair.lead import EXIT_CODES, led
 from parallax.repair.leading import Led
-from parallax.repair.rolling import Kept, Outage, alone, elected, may_stop
+from parallax.repair.rolling import Outage, TopicSettings, elected, may_stop, notes
 from parallax.replica.client import ReplicaClient, TopicMetadata
-from parallax.replica.errors import ReplicaError
+from parallax.replica.errors import ReplicaError, UnknownTopic
 from parallax.source.options import matches
 from parallax.views.binding import with_cluster
 
 _POLICY, _RETENTION = "cleanup.policy", "delete.retention.ms"
+_MIN_ISR, _UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 _MOST = 20
 """Partitions that are named one by one, for people."""
 
@@ -30,7 +32,7 @@ class Judged:
 
     led: Led
     fitness: Fitness
-    note: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +43,19 @@ class Rolled:
         broker: which.
         partitions: those of its partitions that the job watches.
         unwatched: how many others it holds.
+        unread: watched topics whose partitions the brokers do not give, each with why.
     """
 
     broker: int
     partitions: tuple[Judged, ...]
     unwatched: int
+    unread: tuple[str, ...] = ()
 
     @property
     def may(self) -> May:
-        """The gravest of all; unknown where nothing is watched."""
-        return worst(one.fitness for one in self.partitions) if self.partitions else May.UNKNOWN
+        """The gravest of all; unknown where nothing is watched, or not all of it is known."""
+        nobody_can_tell = [unknown(*self.unread)] if self.partitions else [unknown("nothing is watched")]
+        return worst([*(one.fitness for one in self.partitions), *nobody_can_tell])
 
     @property
     def exit_code(self) -> int:
@@ -84,24 +89,37 @@ def roll(settings: Settings, broker: int, outage_s: float) -> Rolled:
         ]
         watched = {place: one for place, one in held if _is_watched(known[place.topic], settings)}
         topics = sorted({place.topic for place in watched})
-        configs = client.topic_configs(topics, [_POLICY, _RETENTION]) if topics else {}
-    kept = {topic: _kept(configs.get(topic)) for topic in topics}
+        asked = [_POLICY, _RETENTION, _MIN_ISR, _UNCLEAN]
+        configs = client.topic_configs(topics, asked) if topics else {}
+        eligible = client.eligible_leaders(topics)
+    of = {topic: _settings(configs.get(topic)) for topic in topics}
     outage = Outage(broker, int(outage_s * 1000), settings.guard.clock_skew_ms, settings.read.request_timeout_ms)
-    partitions = [
-        Judged(one, may_stop(one, kept[one.place.topic], outage), alone(one, broker)) for one in led(settings, watched)
+    partitions = []
+    for known_one in led(settings, watched):
+        one, topic = replace(known_one, elr=eligible.get(known_one.place, ())), of[known_one.place.topic]
+        partitions.append(Judged(one, may_stop(one, topic, outage), tuple(notes(one, topic, broker))))
+    unread = [
+        f"{name}: {one_line(topic.error)}"
+        for name, topic in sorted(known.items())
+        if topic.error is not None and not isinstance(topic.error, UnknownTopic) and _is_watched(topic, settings)
     ]
-    return Rolled(broker, tuple(partitions), len(held) - len(watched))
+    return Rolled(broker, tuple(partitions), len(held) - len(watched), tuple(unread))
 
 
 def _is_watched(topic: TopicMetadata, settings: Settings) -> bool:
     return topic.name in settings.topics.include or matches(settings.topics.pattern, topic.name)
 
 
-def _kept(given: Mapping[str, str] | ReplicaError | None) -> Kept:
+def _settings(given: Mapping[str, str] | ReplicaError | None) -> TopicSettings:
     if not isinstance(given, Mapping) or _POLICY not in given:
-        return Kept()
-    retention = given.get(_RETENTION)
-    return Kept("compact" in given[_POLICY], None if retention is None else int(retention))
+        return TopicSettings()
+    retention, least, unclean = given.get(_RETENTION), given.get(_MIN_ISR), given.get(_UNCLEAN)
+    return TopicSettings(
+        is_compacted="compact" in given[_POLICY],
+        retention_ms=None if retention is None else int(retention),
+        min_isr=None if least is None else int(least),
+        is_unclean=None if unclean is None else unclean == "true",
+    )
 
 
 def document(found: Rolled) -> dict[str, Any]:
@@ -110,6 +128,7 @@ def document(found: Rolled) -> dict[str, Any]:
         "broker": found.broker,
         "may_restart": str(found.may),
         "unwatched_partitions": found.unwatched,
+        "unread_topics": list(found.unread),
         "partitions": [
             {
                 "topic": one.led.place.topic,
@@ -118,7 +137,7 @@ def document(found: Rolled) -> dict[str, Any]:
                 "would_lead": elected(one.led, found.broker),
                 "may_restart": str(one.fitness.may),
                 "why": list(one.fitness.why),
-                "note": one.note,
+                "notes": list(one.notes),
             }
             for one in found.partitions
         ],
@@ -141,7 +160,8 @@ def in_words(found: Rolled) -> str:
         key=lambda one: (one.fitness.may is not May.UNSAFE, one.led.place),
     )
     lines += _listed([f"{one.led.place.name}: {one.fitness.in_words}" for one in against])
-    lines += _listed([f"{one.led.place.name}: {one.note}" for one in found.partitions if one.note])
+    lines += _listed([f"nobody can tell of {one}" for one in found.unread])
+    lines += _listed([f"{one.led.place.name}: {note}" for one in found.partitions for note in one.notes])
     if found.unwatched:
         others = counted(found.unwatched, "other partition")
         lines.append(f"  {others} of it {agreed(found.unwatched, 'is', 'are')} not watched, and not judged")

@@ -1,14 +1,17 @@
 """Whether a broker may be restarted now: who would lead its partitions, and whether it is back in time. Pure.
 
-A broker that stops gives up its leadership to the first replica of the assignment that is in sync. When it is back, an
-election of preferred leaders gives it what it is preferred for. All who lead then have to be safe. What it lacks has to
-be kept by the others for longer than the outage takes.
+The controller lets a leader lead on while it is in sync. Otherwise it takes the first replica of the assignment that is
+in sync. If none is, it takes the first that is eligible (ELR, KIP-966). If elections may be unclean, it then takes the
+first that is there (``PartitionChangeBuilder.electLeader``). An election of preferred leaders makes the first of the
+assignment lead, once that is in sync. All who lead then have to be safe. What the broker lacks has to be kept by the
+others for longer than the outage takes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from parallax.counts import counted
 from parallax.findings.grounds import in_words
 from parallax.findings.leading import SAFE, Fitness, May, unknown
 from parallax.guard.absences import leaves_no_time
@@ -34,78 +37,131 @@ class Outage:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """How long a topic keeps tombstones and end markers.
+class TopicSettings:
+    """What the settings of a topic say of an outage; None for what is not known.
 
     Attributes:
-        is_compacted: whether anything is cleaned by key; None where that is not known.
-        retention_ms: ``delete.retention.ms``; None where it is not known.
+        is_compacted: whether anything is cleaned by key.
+        retention_ms: ``delete.retention.ms``: for how long tombstones and end markers are kept.
+        min_isr: ``min.insync.replicas``: with fewer in sync, producers with ``acks=all`` are refused.
+        is_unclean: ``unclean.leader.election.enable``: whether one may lead that is not in sync.
     """
 
     is_compacted: bool | None = None
     retention_ms: int | None = None
+    min_isr: int | None = None
+    is_unclean: bool | None = None
 
 
 def elected(led: Led, broker: int) -> int | None:
-    """Return who leads a partition while a broker is away; None if nobody can."""
+    """Return who leads a partition while a broker is away. None if nobody is in sync or eligible."""
     if led.leader != broker and led.leader in led.isr:
         return led.leader
-    return next((one for one in led.replicas if one != broker and one in led.isr), None)
+    others = [one for one in led.replicas if one != broker]
+    return next((one for among in (led.isr, led.elr) for one in others if one in among), None)
 
 
-def may_stop(led: Led, kept: Kept, outage: Outage) -> Fitness:
+def may_stop(led: Led, topic: TopicSettings, outage: Outage) -> Fitness:
     """Say whether an outage of a broker is safe for one partition that it holds.
 
     Args:
         led: who leads the partition, and who may.
-        kept: how long its topic keeps tombstones and end markers.
+        topic: the settings of its topic.
         outage: what is planned.
     """
-    return _by_election(led, outage.broker).also(_by_return(led, outage.broker)).also(_by_clock(kept, outage))
+    found = _by_election(led, topic, outage.broker).also(_by_preference(led, outage.broker))
+    return found.also(_by_producers(led, topic, outage.broker)).also(_by_clock(topic, outage))
 
 
-def _by_election(led: Led, broker: int) -> Fitness:
+def _by_election(led: Led, topic: TopicSettings, broker: int) -> Fitness:
     """Whether the broker that leads meanwhile may."""
-    behind = set(led.replicas) - set(led.isr)
-    if broker in behind:
+    if broker not in led.isr:
         return Fitness(May.UNSAFE, (f"broker {broker} has not caught up since it was away last",))
     first = elected(led, broker)
-    if first is None:
-        return Fitness(May.UNSAFE, ("no other replica is in sync: nobody could lead",))
-    found = led.fitness[first]
-    verb = "leads on" if first == led.leader else "would lead"
-    return replace(found, why=tuple(f"broker {first} {verb}: {why}" for why in found.why))
+    if first in led.isr:
+        found = led.fitness[first]
+        verb = "leads on" if first == led.leader else "would lead"
+        return replace(found, why=tuple(f"broker {first} {verb}: {why}" for why in found.why))
+    if first is not None:
+        then = f"broker {first} would lead, which is eligible (ELR)"
+    elif topic.is_unclean:
+        then = "one would lead that lacks records (unclean.leader.election.enable)"
+    else:
+        then = "nobody could lead"
+    return Fitness(May.UNSAFE, (f"no other replica is in sync: {then}",))
 
 
-def _by_return(led: Led, broker: int) -> Fitness:
-    """Whether it may lead again when it is back and preferred; what is only in doubt was in doubt before."""
-    is_preferred = led.replicas[:1] == (broker,)
-    if not is_preferred or led.leader == broker or led.fitness[broker].may is not May.UNSAFE:
+def _by_preference(led: Led, broker: int) -> Fitness:
+    """Whether the preferred leader may lead: the next election of preferred leaders makes it one."""
+    preferred = led.replicas[0]
+    if preferred == elected(led, broker):
         return SAFE
-    why = "; ".join(led.fitness[broker].why)
-    return Fitness(May.UNSAFE, (f"once it is back, an election makes broker {broker} the leader: {why}",))
+    found = led.fitness[preferred]
+    since = "once it is back" if preferred == broker else "once it is in sync" if preferred not in led.isr else ""
+    text = f"{since}, an election makes" if since else "an election makes"
+    return replace(found, why=tuple(f"{text} broker {preferred} the leader: {why}" for why in found.why))
 
 
-def _by_clock(kept: Kept, outage: Outage) -> Fitness:
+def _left(led: Led, broker: int) -> int:
+    return len({*led.isr} - {broker})
+
+
+def _refuses(led: Led, topic: TopicSettings, broker: int) -> bool:
+    """Whether producers are refused while a broker is away, and are not now."""
+    return topic.min_isr is not None and _left(led, broker) < topic.min_isr <= len(led.isr)
+
+
+def _by_producers(led: Led, topic: TopicSettings, broker: int) -> Fitness:
+    """Whether producers are refused that would not be if the restart waited for a replica that is behind."""
+    if not _refuses(led, topic, broker) or len(led.isr) >= len(led.replicas):
+        return SAFE
+    return Fitness(May.UNSAFE, (_refused(led, topic, broker),))
+
+
+def _refused(led: Led, topic: TopicSettings, broker: int) -> str:
+    left = counted(_left(led, broker), "replica")
+    return f"producers with acks=all would be refused: {left} in sync, min.insync.replicas is {topic.min_isr}"
+
+
+def _by_clock(topic: TopicSettings, outage: Outage) -> Fitness:
     """Whether it is back before anything that it lacks may be cleaned."""
-    if kept.is_compacted is False:
+    if topic.is_compacted is False:
         return SAFE
-    if kept.is_compacted is None or kept.retention_ms is None:
+    if topic.is_compacted is None or topic.retention_ms is None:
         return unknown("how long the topic keeps tombstones and end markers is not known")
-    left_ms = kept.retention_ms - outage.skew_ms
-    if leaves_no_time(kept.retention_ms, outage.skew_ms, outage.look_ms) or outage.takes_ms >= left_ms:
-        takes, keeps = span_text(outage.takes_ms / 1000), span_text(kept.retention_ms / 1000)
+    left_ms = topic.retention_ms - outage.skew_ms
+    if leaves_no_time(topic.retention_ms, outage.skew_ms, outage.look_ms) or outage.takes_ms >= left_ms:
+        takes, keeps = span_text(outage.takes_ms / 1000), span_text(topic.retention_ms / 1000)
         why = f"an outage of {takes} is too long: tombstones and end markers are kept for {keeps} (delete.retention.ms)"
         return Fitness(May.UNSAFE, (f"{why}; hold the topic first (parallax guard hold)",))
     return SAFE
 
 
-def alone(led: Led, broker: int) -> str:
-    """A note on who must not lead, and may if the next leader fails too."""
+def notes(led: Led, topic: TopicSettings, broker: int) -> list[str]:
+    """Say what an outage of a broker costs anyway, and what a second failure meanwhile would.
+
+    Args:
+        led: who leads the partition, and who may.
+        topic: the settings of its topic.
+        broker: which is to be restarted.
+    """
+    found = [_refused(led, topic, broker)] if _refuses(led, topic, broker) else []
     first = elected(led, broker)
-    left = [one for one in led.isr if one not in (broker, first)]
-    wrong = [one for one in left if led.fitness.get(one, SAFE).may is May.UNSAFE]
-    return f"if broker {first} fails meanwhile, {in_words(wrong)} may lead, and must not" if wrong else ""
+    next_ones, lacks = _next(led, topic, {broker, first})
+    wrong = [one for one in next_ones if led.fitness[one].may is May.UNSAFE]
+    if first is not None and wrong:
+        found.append(f"if broker {first} fails meanwhile, {in_words(wrong)} may lead, and must not")
+    elif first is not None and lacks:
+        found.append(f"if broker {first} fails meanwhile, {in_words(next_ones)} may lead, and lacks records")
+    return found
 
 
-__all__ = ["Kept", "Outage", "alone", "elected", "may_stop"]
+def _next(led: Led, topic: TopicSettings, away: set[int | None]) -> tuple[list[int], bool]:
+    """Who may be elected if these are away, and whether that one lacks records that were acknowledged."""
+    for among in (led.isr, led.elr):
+        if left := [one for one in led.replicas if one in among and one not in away]:
+            return left, False
+    return ([one for one in led.replicas if one not in away], True) if topic.is_unclean else ([], False)
+
+
+__all__ = ["Outage", "TopicSettings", "elected", "may_stop", "notes"]

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import uuid4
 
 from parallax.model import IsolationLevel, TopicPartition
-from parallax.replica import changes, groups, looking, options, requests, versions
+from parallax.replica import changes, eligible, groups, looking, options, requests, versions
 from parallax.replica.changes import EndMarker, MayRepair
 from parallax.replica.connection import Deadline, ReceiveBuffer
 from parallax.replica.connections import Connections, Exchange
-from parallax.replica.errors import DeadlineExceeded, ReadingPaused, ReplicaError, Throttled, from_code
+from parallax.replica.errors import BrokerTooOld, DeadlineExceeded, ReadingPaused, ReplicaError, Throttled, from_code
 from parallax.replica.options import Address
 from parallax.replica.places import Array, Marks, Places
 from parallax.replica.types import (
@@ -144,6 +144,28 @@ class ReplicaClient:
             Unreachable: no broker and no bootstrap server answered; DeadlineExceeded if one was still silent.
         """
         return requests.topics_of(self._connections.ask_metadata(topics, self._deadline(timeout_ms)))
+
+    def eligible_leaders(
+        self, topics: Sequence[str], *, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, tuple[int, ...]]:
+        """By partition that has any, the replicas that may lead once nobody is in sync (ELR); any broker may answer.
+
+        There are none where brokers are older than that feature (KIP-966).
+
+        Raises:
+            Unreachable: no broker answered.
+        """
+        found: dict[TopicPartition, tuple[int, ...]] = {}
+        deadline, after = self._deadline(timeout_ms), None
+        try:
+            while topics:
+                response = self._connections.ask_any(eligible.describe(topics, after), deadline)
+                found |= eligible.eligible_of(response)
+                if (after := eligible.ended_at(response)) is None:
+                    break
+        except BrokerTooOld:
+            return {}
+        return found
 
     def topic_configs(
         self, topics: Sequence[str], names: Sequence[str], *, timeout_ms: float | None = None

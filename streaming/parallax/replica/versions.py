@@ -44,6 +44,8 @@ DESCRIBE_TRANSACTIONS = Versions(0, 0)
 LIST_GROUPS = Versions(0, 4)
 OFFSET_FETCH = Versions(8, 9)
 """Version 8 asks for many groups together (Kafka 3.0); version 10 names topics by their ids only."""
+DESCRIBE_TOPIC_PARTITIONS = Versions(0, 0)
+"""Kafka 3.8 has it first."""
 DESCRIBE_CLUSTER = Versions(0, 1)
 ALTER_PARTITION_REASSIGNMENTS = Versions(0, 0)
 LIST_PARTITION_REASSIGNMENTS = Versions(0, 0)

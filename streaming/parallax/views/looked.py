@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
+
 from parallax.model import TopicPartition
 from parallax.views.tables import PROGRESS, RECORDED_ON, rust_uri
 
@@ -47,4 +49,29 @@ def asker(storage: str) -> Any:
     return QueryBuilder().register("progress", DeltaTable(uri))
 
 
-__all__ = ["asker", "within"]
+def last_said(storage: str, place: TopicPartition, at: datetime) -> list[dict[str, Any]]:
+    """What each replica of a partition said of its log last by a time, within a day before.
+
+    Args:
+        storage: ``storage.path``.
+        place: the partition.
+        at: the time, UTC.
+
+    Returns:
+        By replica: broker, at, log_start_offset, last_stable_offset, high_watermark.
+
+    Raises:
+        deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table cannot be read.
+    """
+    asked = asker(storage)
+    if asked is None:
+        return []
+    condition = f"{within(place, at - timedelta(days=1), at)} AND reachable"
+    query = f"""SELECT broker, observed_at AS at, log_start_offset, last_stable_offset, high_watermark
+        FROM (SELECT *, row_number() OVER (PARTITION BY broker ORDER BY observed_at DESC) AS place
+        FROM progress WHERE {condition}) WHERE place = 1"""  # noqa: S608 - our own words
+    rows: list[dict[str, Any]] = pa.table(asked.execute(query)).to_pylist()
+    return rows
+
+
+__all__ = ["asker", "last_said", "within"]

@@ -32,6 +32,7 @@ BY_SETTINGS = [
     ["repair", "resume", "abcd"],
     ["repair", "undo", "abcd"],
     ["audit", "--from", "tables"],
+    ["seen", "--topic", "orders", "--key", "k", "--at", "2026-01-01T00:00:00"],
 ]
 
 

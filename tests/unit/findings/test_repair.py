@@ -8,9 +8,12 @@ import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from parallax.cli import app
 from parallax.findings.explain import explain
 from parallax.findings.finding import Finding
 from parallax.findings.repair import delete_again, show_record
@@ -117,7 +120,7 @@ MANY = [
 @pytest.mark.parametrize("one", MANY, ids=lambda one: f"{one.kind}-{one.status}-{one.broker}")
 def test_every_command_names_the_cluster_or_the_job_as_it_was_given(pasted: Pasted, one: Finding) -> None:
     explained = explain(one, shell=SHELL)
-    for text in (explained.look, *(step.run for step in explained.steps)):
+    for text in (explained.look, explained.seen, *(step.run for step in explained.steps)):
         pasted.run(text)
     assert pasted.calls
     for call in pasted.calls:
@@ -205,3 +208,12 @@ def test_where_placeholders_stand_in_commands_it_says_what_fills_them_in(storage
         to = io.StringIO()
         print_explanation(storage, "aaaaaaaa", to=to, shell=shell)
         assert ("-c CONFIG fills them in" in " ".join(to.getvalue().split())) is is_said
+
+
+def test_every_finding_names_the_command_that_shows_what_consumers_had_seen(pasted: Pasted) -> None:
+    pasted.run(explain(EVENT, shell=SHELL).seen)
+    ((program, *words),) = pasted.calls
+    command: Any = typer.main.get_command(app)
+    given = command.commands["seen"].make_context("seen", words[1:]).params
+    assert (program, words[0], given["topic"], given["offset"]) == ("parallax", "seen", EVENT.topic, EVENT.offset)
+    assert given["at"] == EVENT.decided_at.replace(tzinfo=None, microsecond=0)

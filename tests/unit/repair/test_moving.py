@@ -193,12 +193,17 @@ def test_what_brokers_show_while_they_do_not_know_yet_that_it_is_over_is_nobody_
     assert put(next_of(back, late, plan=plan))[0] is EventKind.STOPPED
 
 
-def test_a_reassignment_that_somebody_cancels_stops_it_and_is_not_asked_for_again() -> None:
-    mine = up_to(COPY, intended(COPY), event(EventKind.ANSWERED, 3))
+def test_a_reassignment_that_somebody_cancels_stops_it_and_is_asked_for_again_once_it_is_resumed() -> None:
+    answered = event(EventKind.ANSWERED, 3)
+    mine = up_to(COPY, intended(COPY), answered)
     cancelled = at((1, 2))
     assert next_of(mine, cancelled) == Wait("no broker shows it yet")
     late = replace(cancelled, at_ms=NOW + TAKES_MS + 1)
     assert put(next_of(mine, late)) == (EventKind.STOPPED, "the reassignment was cancelled by somebody else")
+    killed = up_to(COPY, intended(COPY), answered, event(EventKind.RESUMED, 0))
+    assert put(next_of(killed, late))[0] is EventKind.STOPPED, "nobody has been told of it"
+    resumed = up_to(COPY, intended(COPY), answered, event(EventKind.STOPPED, 3), event(EventKind.RESUMED, 0))
+    assert next_of(resumed, late) == Assign(COPY.number, COPY.move.replicas)
 
 
 def test_nothing_is_deleted_that_no_finding_proves_wrong_any_more() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,15 @@ from parallax.model import TopicPartition
 from parallax.repair import roll as module
 from parallax.repair.leading import Led
 from parallax.repair.roll import Judged, Rolled, document, in_words, roll
-from parallax.repair.rolling import Kept, Outage, alone, elected, may_stop
+from parallax.repair.rolling import Outage, TopicSettings, elected, may_stop, notes
+from parallax.replica.errors import Unauthorized, UnknownTopic
 from parallax.replica.types import PartitionMetadata, TopicMetadata
 from tests.unit.repair.commands import config
 
 PLACE = TopicPartition("orders", 0)
 WRONG, OPEN = Fitness(May.UNSAFE, ("it is wrong",)), Fitness(May.UNKNOWN, ("it is away",))
 DAY, HOUR, MINUTE = 86_400_000, 3_600_000, 60_000
-KEPT = Kept(is_compacted=True, retention_ms=DAY)
+KEPT = TopicSettings(is_compacted=True, retention_ms=DAY)
 SHORT = Outage(1, 10 * MINUTE, skew_ms=5_000, look_ms=3_000)
 
 
@@ -27,8 +29,8 @@ def led(leader: int, *replicas: int, isr: tuple[int, ...] = (1, 2, 3), **fitness
     return Led(PLACE, leader, replicas, isr, {b: fitness.get(f"b{b}", Fitness()) for b in replicas})
 
 
-def said(one: Led, kept: Kept = KEPT, outage: Outage = SHORT) -> str:
-    return may_stop(one, kept, outage).in_words
+def said(one: Led, topic: TopicSettings = KEPT, outage: Outage = SHORT) -> str:
+    return may_stop(one, topic, outage).in_words
 
 
 def test_the_first_of_the_assignment_that_is_in_sync_would_lead() -> None:
@@ -36,6 +38,7 @@ def test_the_first_of_the_assignment_that_is_in_sync_would_lead() -> None:
     assert elected(led(1, 1, 3, 2, isr=(1, 2)), 1) == 2
     assert elected(led(2, 1, 2, 3), 1) == 2, "who leads goes on"
     assert elected(led(1, 1, 2, 3, isr=(1,)), 1) is None
+    assert elected(replace(led(1, 1, 0, 3, isr=(0, 1)), elr=(3,)), 1) == 0
 
 
 @pytest.mark.parametrize(
@@ -45,7 +48,16 @@ def test_the_first_of_the_assignment_that_is_in_sync_would_lead() -> None:
         (led(1, 1, 2, 3, b2=WRONG), "unsafe (broker 2 would lead: it is wrong)"),
         (led(1, 1, 2, 3, b2=OPEN), "unknown (broker 2 would lead: it is away)"),
         (led(1, 1, 3, 2, b2=WRONG), "safe"),
-        (led(1, 1, 2, 3, b1=WRONG), "safe"),
+        (
+            led(1, 1, 2, 3, b1=WRONG),
+            "unsafe (once it is back, an election makes broker 1 the leader: it is wrong)",
+        ),
+        (led(1, 2, 3, 1, b1=WRONG), "safe"),
+        (led(2, 3, 1, 2, b3=WRONG), "unsafe (an election makes broker 3 the leader: it is wrong)"),
+        (
+            led(2, 3, 1, 2, isr=(1, 2), b3=OPEN),
+            "unknown (once it is in sync, an election makes broker 3 the leader: it is away)",
+        ),
         (led(2, 1, 2, 3, b1=WRONG), "unsafe (once it is back, an election makes broker 1 the leader: it is wrong)"),
         (led(2, 2, 1, 3, b1=WRONG), "safe"),
         (led(2, 1, 2, 3, b2=WRONG), "unsafe (broker 2 leads on: it is wrong)"),
@@ -58,7 +70,10 @@ def test_the_first_of_the_assignment_that_is_in_sync_would_lead() -> None:
         "the next leader is wrong",
         "nobody can tell of the next leader",
         "a wrong one is not the next",
+        "it is wrong itself, and leads again as the preferred one",
         "it is wrong itself, and gives up its leadership",
+        "another is wrong, and preferred",
+        "another is away, and preferred",
         "it is wrong, and preferred",
         "it is wrong, and not preferred",
         "the leader is wrong",
@@ -80,22 +95,58 @@ def test_an_outage_has_to_be_shorter_than_what_it_lacks_is_kept() -> None:
         (HOUR, HOUR - 5_001, "safe"),
         (8_000, 1, "unsafe"),
     ):
-        kept, outage = Kept(is_compacted=True, retention_ms=retention), Outage(1, takes, 5_000, 3_000)
-        assert str(may_stop(one, kept, outage).may) == may, (retention, takes)
-    assert "hold the topic first" in said(one, Kept(is_compacted=True, retention_ms=MINUTE))
-    assert said(one, Kept(is_compacted=False)) == "safe"
-    assert said(one, Kept()) == "unknown (how long the topic keeps tombstones and end markers is not known)"
-    assert said(led(1, 1, 2, 3, b2=WRONG), Kept()).startswith("unsafe (broker 2 would lead"), "the graver counts"
+        topic, outage = TopicSettings(is_compacted=True, retention_ms=retention), Outage(1, takes, 5_000, 3_000)
+        assert str(may_stop(one, topic, outage).may) == may, (retention, takes)
+    assert "hold the topic first" in said(one, TopicSettings(is_compacted=True, retention_ms=MINUTE))
+    assert said(one, TopicSettings(is_compacted=False)) == "safe"
+    assert said(one, TopicSettings()) == "unknown (how long the topic keeps tombstones and end markers is not known)"
+    assert said(led(1, 1, 2, 3, b2=WRONG), TopicSettings()).startswith("unsafe (broker 2 would lead"), (
+        "the graver counts"
+    )
+
+
+ALONE = led(1, 1, 2, 3, isr=(1,))
+
+
+@pytest.mark.parametrize(
+    ("one", "is_unclean", "who", "expected"),
+    [
+        (ALONE, False, None, "nobody could lead"),
+        (ALONE, True, None, "one would lead that lacks records (unclean.leader.election.enable)"),
+        (replace(ALONE, elr=(3,)), True, 3, "broker 3 would lead, which is eligible (ELR)"),
+    ],
+    ids=["nobody", "an unclean election", "an eligible one"],
+)
+def test_if_it_alone_is_in_sync_it_is_said_who_would_lead(
+    one: Led, is_unclean: bool, who: int | None, expected: str
+) -> None:
+    assert elected(one, 1) == who
+    assert said(one, replace(KEPT, is_unclean=is_unclean)) == f"unsafe (no other replica is in sync: {expected})"
+
+
+def test_producers_that_would_be_refused_wait_for_who_is_behind_and_are_a_note_if_nobody_is() -> None:
+    two = replace(KEPT, min_isr=2)
+    refused = "producers with acks=all would be refused: 1 replica in sync, min.insync.replicas is 2"
+    assert said(led(1, 1, 2, 3, isr=(1, 2)), two) == f"unsafe ({refused})"
+    assert (said(led(1, 1, 2), two), notes(led(1, 1, 2, isr=(1, 2)), two, 1)) == ("safe", [refused])
+    assert (said(led(1, 1, 2, 3), two), notes(led(1, 1, 2, 3), two, 1)) == ("safe", [])
 
 
 def test_a_second_failure_is_a_note_and_no_verdict() -> None:
-    assert alone(led(1, 1, 3, 2, b2=WRONG), 1) == "if broker 3 fails meanwhile, broker 2 may lead, and must not"
-    assert alone(led(1, 1, 3, 2, isr=(1, 3), b2=WRONG), 1) == ""
+    (wrong,) = notes(led(1, 1, 3, 2, b2=WRONG), KEPT, 1)
+    assert wrong == "if broker 3 fails meanwhile, broker 2 may lead, and must not"
+    behind = led(1, 1, 3, 2, isr=(1, 3), b2=WRONG)
+    assert notes(behind, KEPT, 1) == []
+    assert notes(replace(behind, elr=(2,)), KEPT, 1) == [wrong]
+    unclean = replace(KEPT, is_unclean=True)
+    assert notes(behind, unclean, 1) == [wrong]
+    (lacks,) = notes(led(1, 1, 3, 2, isr=(1, 3)), unclean, 1)
+    assert lacks == "if broker 3 fails meanwhile, broker 2 may lead, and lacks records"
 
 
 def test_the_gravest_partition_decides_and_nothing_watched_is_no_permission() -> None:
-    fine, bad = Judged(led(1, 1, 2), Fitness(), ""), Judged(led(1, 1, 2), WRONG, "")
-    open_ = Judged(led(1, 1, 2), OPEN, "a note")
+    fine, bad = Judged(led(1, 1, 2), Fitness()), Judged(led(1, 1, 2), WRONG)
+    open_ = Judged(led(1, 1, 2), OPEN, ("a note",))
     for some, code in (((fine,), 0), ((fine, open_), 3), ((open_, bad), 1), ((), 3)):
         assert Rolled(1, some, 0).exit_code == code
     assert in_words(Rolled(1, (fine, open_, bad), 2)).splitlines() == [
@@ -113,6 +164,7 @@ def test_the_partitions_that_the_broker_holds_and_the_job_watches_are_judged(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "data").mkdir()
+    refused_topic: TopicMetadata | None = None
 
     class Cluster:
         def __init__(self, *_: Any, **__: Any) -> None: ...
@@ -123,14 +175,30 @@ def test_the_partitions_that_the_broker_holds_and_the_job_watches_are_judged(
             of = PartitionMetadata(1, 4, (1, 2), (1, 2))
             elsewhere = PartitionMetadata(2, 4, (2, 3), (2, 3))
             found = {"orders": {0: of, 1: elsewhere}, "other": {0: of}}
-            return {name: TopicMetadata(name, "A", some) for name, some in found.items()}
+            shown = {name: TopicMetadata(name, "A", some) for name, some in found.items()}
+            return shown if refused_topic is None else shown | {"orders": refused_topic}
 
         def topic_configs(self, topics: list[str], _: object) -> dict[str, dict[str, str]]:
             assert topics == ["orders"]
-            return {"orders": {"cleanup.policy": "compact", "delete.retention.ms": "60000"}}
+            settings = {"cleanup.policy": "compact", "delete.retention.ms": "60000", "min.insync.replicas": "2"}
+            return {"orders": settings | {"unclean.leader.election.enable": "false"}}
+
+        def eligible_leaders(self, topics: list[str]) -> dict[TopicPartition, tuple[int, ...]]:
+            assert topics in (["orders"], [])
+            return {PLACE: (9,)}
 
     monkeypatch.setattr(module, "ReplicaClient", Cluster)
     found = roll(load(config(tmp_path)), 1, 600)
     assert ([one.led.place for one in found.partitions], found.unwatched, found.exit_code) == ([PLACE], 1, 1)
+    (one,) = found.partitions
+    refused = ("producers with acks=all would be refused: 1 replica in sync, min.insync.replicas is 2",)
+    assert (one.led.elr, one.notes) == ((9,), refused)
     assert json.dumps(document(found))
     assert roll(load(config(tmp_path)), 9, 600).exit_code == 3
+    refused_topic = TopicMetadata("orders", "A", {}, Unauthorized("it may not be described", topic="orders"))
+    hidden = roll(load(config(tmp_path)), 1, 600)
+    assert (hidden.exit_code, len(hidden.unread)) == (3, 1)
+    known = replace(hidden, partitions=(Judged(led(1, 1, 2), Fitness()),))
+    assert (known.exit_code, "nobody can tell of orders" in in_words(known)) == (3, True)
+    refused_topic = TopicMetadata("orders", "A", {}, UnknownTopic("there is none", topic="orders"))
+    assert roll(load(config(tmp_path)), 1, 600).unread == (), "there is nothing that anybody could lead"

@@ -1,0 +1,93 @@
+"""``parallax seen``: what consumers of a replica had seen at a time, by the recorded views."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from parallax.commands.shared import (
+    LARGEST_OFFSET,
+    LARGEST_PARTITION,
+    BrokerIds,
+    Config,
+    Format,
+    OutputFormat,
+    one_line_errors,
+    used_settings,
+)
+from parallax.model import IsolationLevel
+from parallax.output import as_json
+
+NOT_KNOWN = 3
+
+
+class IsolationName(StrEnum):
+    """The isolation level of a consumer."""
+
+    read_committed = "read_committed"
+    read_uncommitted = "read_uncommitted"
+
+
+_FORMATS = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%SZ"]
+
+
+@one_line_errors
+def seen(
+    config: Config,
+    topic: Annotated[str, typer.Option(help="The topic.")],
+    at: Annotated[datetime, typer.Option(formats=_FORMATS, metavar="TIME", help="The time, UTC.")],
+    key: Annotated[str | None, typer.Option(help="The record's key, as text.")] = None,
+    offset: Annotated[int | None, typer.Option(min=0, max=LARGEST_OFFSET, help="Or an offset.")] = None,
+    partition: Annotated[
+        int | None, typer.Option(min=0, max=LARGEST_PARTITION, help="The partition. With --key: all by default.")
+    ] = None,
+    broker: BrokerIds = None,
+    isolation: Annotated[
+        IsolationName, typer.Option(help="read_committed or read_uncommitted: of the consumer.")
+    ] = IsolationName.read_committed,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Show what a consumer of each replica had seen at a time: of a key, or at an offset. The record says it.
+
+    No broker is asked. Keys are looked up by their hash. Exit code 3: of one nobody can tell.
+    """
+    from parallax.config import ConfigError
+    from parallax.findings.seen import seen as asked
+    from parallax.findings.sight import What, document, in_words
+    from parallax.replica.decode import ContentHasher
+    from parallax.views.hash_key import hash_key
+    from parallax.views.shown import Asked
+
+    if (key is None) == (offset is None):
+        raise ConfigError("--key, --offset: give one of them")
+    if key is None and partition is None:
+        raise ConfigError("--partition: an offset is of one partition; give its number")
+    settings = used_settings(config)
+    hashed = None
+    if key is not None:
+        hasher = ContentHasher(bytes.fromhex(hash_key(settings.storage.path, settings.read)))
+        hashed = hasher.key_hash(key.encode())
+    moment, level = at.replace(tzinfo=UTC), IsolationLevel[isolation.name.upper()]
+    if moment > datetime.now(UTC):
+        raise ConfigError("--at: it is in the future; give a time that is over, in UTC")
+    found = asked(settings.storage.path, Asked(topic, partition, hashed, offset, level, moment), broker or ())
+    if not found:
+        raise ConfigError(f"--topic: the views hold nothing of {topic} from then; check topic, partition and broker")
+    if key is not None and partition is None:
+        shows = {one.partition for one in found if one.row is not None}
+        found = [one for one in found if one.partition in shows] or found
+    if output is Format.json:
+        typer.echo(as_json([document(one) for one in found]))
+    else:
+        for number in sorted({one.partition for one in found}):
+            what = f"offset {offset}" if key is None else f"key {key}"
+            typer.echo(f"{topic}-{number}, {what}, {isolation} at {moment:%Y-%m-%d %H:%M:%SZ}:")
+            typer.echo("\n".join(f"  {in_words(one)}" for one in found if one.partition == number))
+    if any(one.what is What.UNKNOWN for one in found):
+        raise typer.Exit(NOT_KNOWN)
+
+
+__all__ = ["seen"]

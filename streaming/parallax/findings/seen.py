@@ -1,0 +1,93 @@
+"""Asks the views what consumers of replicas had seen at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from parallax.errors import one_line
+from parallax.findings.exposure import Reign, wrong_brokers
+from parallax.findings.finding import Finding
+from parallax.findings.grounds import in_words as brokers_in_words
+from parallax.findings.led import FAILURES, led_around
+from parallax.findings.sight import Marks, Sight, saw, sights
+from parallax.findings.table import FindingsTableError
+from parallax.kinds import KEY_KINDS
+from parallax.model import UNKNOWN, IsolationLevel, TopicPartition
+from parallax.views.looked import last_said
+from parallax.views.shown import Asked, shown
+
+_LEVEL = IsolationLevel.READ_COMMITTED
+
+
+def seen(storage: str, asked: Asked, brokers: Collection[int] = ()) -> list[Sight]:
+    """Return what a consumer of each replica had seen at a time, by the recorded view.
+
+    Args:
+        storage: ``storage.path``.
+        asked: of which key or offset, and when.
+        brokers: ids of the brokers; all of which there are rows by default.
+
+    Raises:
+        FindingsTableError: the view cannot be read.
+    """
+    try:
+        rows = shown(storage, asked, brokers).to_pylist()
+        partitions = {row["partition"] for row in rows}
+        marks = {
+            (partition, told["broker"]): _marks(told)
+            for partition in partitions
+            for told in last_said(storage, TopicPartition(asked.topic, partition), asked.at)
+        }
+    except (DeltaError, OSError, pa.ArrowException) as error:
+        raise FindingsTableError(f"the views below {storage} cannot be read ({one_line(error)})") from error
+    return sights(rows, asked.isolation, asked.at, asked.offset, marks)
+
+
+def _marks(told: Mapping[str, Any]) -> Marks:
+    names = ("log_start_offset", "last_stable_offset", "high_watermark")
+    return Marks(told["at"], *(UNKNOWN if told[name] is None else told[name] for name in names))
+
+
+def seen_around(storage: str, finding: Finding) -> list[str]:
+    """Say in sentences what read_committed consumers had seen of what a finding is about, by replica.
+
+    It is of the moment when a wrong replica was last seen to lead; else of the finding's last event.
+
+    Args:
+        storage: ``storage.path``.
+        finding: its last event; of an incident it is about one key or transaction of many.
+    """
+    at = _moment(storage, finding)
+    key = (finding.key_hash_hi, finding.key_hash_lo)
+    of_key = key if finding.kind in KEY_KINDS and key != (0, 0) else None
+    offset = None if of_key else finding.record_offset
+    asked = Asked(finding.topic, finding.partition, of_key, offset, _LEVEL, at)
+    try:
+        found = seen(storage, asked)
+    except FindingsTableError as error:
+        return [f"What consumers had seen is not known: {error}."]
+    if not found:
+        return []
+    of = "of its key" if of_key else f"at offset {offset}"
+    by_answer: dict[str, list[int]] = {}
+    for one in found:
+        by_answer.setdefault(saw(one), []).append(one.broker)
+    said = "; ".join(f"of {brokers_in_words(brokers)} {answer}" for answer, brokers in by_answer.items())
+    return [f"What a {_LEVEL.option} consumer had seen {of} at {at:%Y-%m-%d %H:%M:%SZ}: {said}."]
+
+
+def _moment(storage: str, finding: Finding) -> datetime:
+    wrong = wrong_brokers(finding)
+    try:
+        reigns: list[Reign] = led_around(storage, finding)
+    except FAILURES:
+        reigns = []
+    return max((one.until for one in reigns if one.broker in wrong), default=finding.decided_at).astimezone(UTC)
+
+
+__all__ = ["seen", "seen_around"]

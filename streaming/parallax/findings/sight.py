@@ -1,0 +1,296 @@
+"""What a consumer of one replica had seen at a time, by the rows of a view. Pure.
+
+A consumer sees a record once it comes to it. So what counts is what the view's reader was shown by then, on the log
+that the replica had then. What a cleaner takes later does not count: a consumer that had read along had got it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from parallax.model import UNKNOWN, IsolationLevel, Outcome, ReadEvent, RowKind
+
+
+class What(StrEnum):
+    """What a consumer had seen."""
+
+    RECORD = "record"
+    TOMBSTONE = "tombstone"
+    NOTHING = "nothing"
+    """The replica showed it no record."""
+    UNKNOWN = "unknown"
+    """The views do not say."""
+
+
+_ANEW = frozenset({ReadEvent.TOPIC_RECREATED, ReadEvent.TOPIC_DELETED, ReadEvent.NOT_HOSTED})
+"""Events after which nothing that was read before is in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A record as the replica showed it.
+
+    Attributes:
+        written: the record's timestamp.
+        content: the keyed hash of value and headers, 16 hexadecimal digits.
+        value_size: bytes of the value; -1 for a tombstone.
+        outcome: what it is for a read_committed consumer of this replica.
+    """
+
+    offset: int
+    written: datetime
+    leader_epoch: int
+    outcome: Outcome
+    content: str
+    value_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Where a replica's log stood; -1 for what is not known.
+
+    Attributes:
+        at: when the replica said so.
+    """
+
+    at: datetime
+    log_start: int = UNKNOWN
+    last_stable: int = UNKNOWN
+    high_watermark: int = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a consumer of one replica had seen at a time.
+
+    Attributes:
+        partition: the number of the partition.
+        broker: which holds the replica.
+        what: what it was.
+        why: for nothing, and for what is unknown, the reason in words.
+        row: the record, or the tombstone; None for others.
+        read_to: where the reader stood then; -1 if nothing was read by then.
+        read_at: when it was read last by then.
+    """
+
+    partition: int
+    broker: int
+    what: What
+    why: str = ""
+    row: Row | None = None
+    read_to: int = UNKNOWN
+    read_at: datetime | None = None
+
+
+@dataclass
+class _Reader:
+    """One replica, as far as it was read by a time.
+
+    Attributes:
+        begin: the lowest offset from which all has been read.
+        held: what was shown and has not been truncated since.
+        pending: what was shown in the range whose end comes.
+        last: the last position row by then.
+        later: there are rows of a later time.
+    """
+
+    begin: int = UNKNOWN
+    held: list[Mapping[str, Any]] = field(default_factory=list)
+    pending: list[Mapping[str, Any]] = field(default_factory=list)
+    last: Mapping[str, Any] | None = None
+    later: bool = False
+
+    def take(self, row: Mapping[str, Any], at: datetime) -> None:
+        """Take in the next row that was recorded."""
+        if self.later:
+            return
+        if row["kind"] != RowKind.POSITION:
+            self.pending.append(row)
+        elif row["timestamp"] > at:
+            self.later = True
+            if self._is_of_another_log(row):
+                self.pending = []
+        else:
+            self._move(row)
+
+    @property
+    def shown(self) -> list[Mapping[str, Any]]:
+        """What was shown by then. Files of one commit come in any order: a row may follow the end of its range."""
+        to = UNKNOWN if self.last is None else self.last["offset"]
+        return self.held + [row for row in self.pending if row["offset"] < to]
+
+    def _is_of_another_log(self, row: Mapping[str, Any]) -> bool:
+        ids = {one["position"]["topic_id"] for one in (self.last, row) if one is not None} - {None, ""}
+        return len(ids) > 1 or row["position"]["event"] in _ANEW
+
+    def _move(self, row: Mapping[str, Any]) -> None:
+        event, to = row["position"]["event"], int(row["offset"])
+        if event in _ANEW:
+            self.pending = []
+        if self._is_of_another_log(row):
+            self.held, self.begin = [], UNKNOWN
+        self.held += self.pending
+        if event == ReadEvent.LOG_TRUNCATED:
+            self.held = [one for one in self.held if one["offset"] < to]
+        if self.begin == UNKNOWN or event in (ReadEvent.PARTITION_ADDED, ReadEvent.BATCH_SKIPPED):
+            self.begin = min([to, *(int(one["offset"]) for one in self.pending)])
+        self.pending, self.last = [], row
+
+
+def sights(
+    rows: Iterable[Mapping[str, Any]],
+    isolation: IsolationLevel,
+    at: datetime,
+    offset: int | None = None,
+    marks: Mapping[tuple[int, int], Marks] = MappingProxyType({}),
+) -> list[Sight]:
+    """Say what a consumer of each replica had seen at a time: of a key its newest record, or what is at an offset.
+
+    Args:
+        rows: position rows, and between them those of the key or the offset, in the order in which they were recorded
+            (`parallax.views.shown`).
+        isolation: of the consumer, and of the view.
+        at: the time, UTC.
+        offset: the offset; None for a key.
+        marks: by partition and broker, where the log stood then by the recorded progress. A reader that does not move
+            records nothing.
+
+    Returns:
+        One for each replica of which there are rows, by partition and broker.
+    """
+    readers: dict[tuple[int, int], _Reader] = {}
+    for row in rows:
+        readers.setdefault((int(row["partition"]), int(row["broker"])), _Reader()).take(row, at)
+    return [_sight(place, reader, isolation, offset, marks.get(place)) for place, reader in sorted(readers.items())]
+
+
+def _sight(
+    place: tuple[int, int], reader: _Reader, isolation: IsolationLevel, offset: int | None, said: Marks | None
+) -> Sight:
+    last = reader.last
+    if last is None:
+        return Sight(*place, What.UNKNOWN, "nothing that was read by then is in the views")
+    marks = said if said is not None and said.at > last["timestamp"] else _marks(last)
+    to, is_committed = int(last["offset"]), isolation is IsolationLevel.READ_COMMITTED
+    held_back = f"it was held back at the last stable offset {marks.last_stable}"
+    if not (is_committed and UNKNOWN < marks.last_stable <= to and marks.last_stable < marks.high_watermark):
+        held_back = ""
+    if offset is None:
+        what, why, row = _of_key(reader, marks, isolation, held_back)
+    else:
+        what, why, row = _at(reader, marks, isolation, offset, held_back)
+    return Sight(*place, what, why, row, to, last["timestamp"])
+
+
+_Found = tuple[What, str, Row | None]
+
+
+def _of_key(reader: _Reader, marks: Marks, isolation: IsolationLevel, held_back: str) -> _Found:
+    visible = [row for row in reader.shown if _is_given(row, isolation)]
+    if visible:
+        return _shown(max(visible, key=lambda row: int(row["offset"])))
+    if reader.begin <= marks.log_start:
+        return What.NOTHING, "; ".join(filter(None, ["no record of the key was shown", held_back])), None
+    return What.UNKNOWN, f"the views hold no record of the key, and only what was read from offset {reader.begin}", None
+
+
+def _at(reader: _Reader, marks: Marks, isolation: IsolationLevel, offset: int, held_back: str) -> _Found:
+    found = next((row for row in reversed(reader.shown) if row["offset"] == offset), None)
+    if found is not None and _is_given(found, isolation):
+        return _shown(found)
+    if found is not None:
+        return What.NOTHING, _not_given(found), None
+    to = UNKNOWN if reader.last is None else int(reader.last["offset"])
+    if offset < marks.log_start:
+        return What.NOTHING, f"the log began at offset {marks.log_start}", None
+    if offset < reader.begin:
+        return What.UNKNOWN, f"the views hold only what was read from offset {reader.begin}", None
+    if offset < to:
+        return What.NOTHING, "the replica held no record there when it was read", None
+    if UNKNOWN < marks.high_watermark <= offset:
+        return What.NOTHING, f"the replica showed nothing from offset {marks.high_watermark} on", None
+    return (What.NOTHING, held_back, None) if held_back else (What.UNKNOWN, f"it was read up to offset {to} only", None)
+
+
+def _marks(last: Mapping[str, Any]) -> Marks:
+    """Where the log stood by a position row."""
+    names = ("log_start_offset", "last_stable_offset", "high_watermark")
+    found = (last["position"][name] for name in names)
+    return Marks(last["timestamp"], *(UNKNOWN if one is None else int(one) for one in found))
+
+
+def _is_given(row: Mapping[str, Any], isolation: IsolationLevel) -> bool:
+    """Whether a consumer gets it."""
+    if row["kind"] != RowKind.RECORD:
+        return False
+    return isolation is IsolationLevel.READ_UNCOMMITTED or row["outcome"] in (Outcome.NONE, Outcome.COMMITTED)
+
+
+def _not_given(row: Mapping[str, Any]) -> str:
+    kind = RowKind(row["kind"])
+    if kind is RowKind.RECORD:
+        return "a record whose transaction this replica shows as aborted"
+    return {RowKind.COMMIT: "a COMMIT marker", RowKind.ABORT: "an ABORT marker"}.get(kind, "no record is left there")
+
+
+def _shown(row: Mapping[str, Any]) -> _Found:
+    size = int(row["value_size"])
+    found = Row(
+        offset=int(row["offset"]),
+        written=row["timestamp"],
+        leader_epoch=int(row["leader_epoch"]),
+        outcome=Outcome(row["outcome"]),
+        content=f"{int(row['content_hash']) & (1 << 64) - 1:016x}",
+        value_size=size,
+    )
+    return (What.TOMBSTONE if size < 0 else What.RECORD), "", found
+
+
+def document(one: Sight) -> dict[str, Any]:
+    """What a consumer of a replica had seen, as a JSON-able document."""
+    row = one.row
+    return {
+        "partition": one.partition,
+        "broker": one.broker,
+        "saw": str(one.what),
+        "why": one.why,
+        "record": None
+        if row is None
+        else {
+            "offset": row.offset,
+            "timestamp": row.written.isoformat(),
+            "leader_epoch": row.leader_epoch,
+            "outcome": row.outcome.name.lower(),
+            "content_hash": row.content,
+            "value_size": row.value_size,
+        },
+        "read_up_to": one.read_to,
+        "read_at": None if one.read_at is None else one.read_at.isoformat(),
+    }
+
+
+def in_words(one: Sight) -> str:
+    """What a consumer of a replica had seen, as a line for people."""
+    read = f" (read up to offset {one.read_to} at {_time(one.read_at)})" if one.read_at is not None else ""
+    return f"broker {one.broker}: {saw(one)}{read}"
+
+
+def saw(one: Sight) -> str:
+    """What it had seen, as a phrase that is the same for those that saw the same."""
+    row = one.row
+    if row is None:
+        return f"not known: {one.why}" if one.what is What.UNKNOWN else f"nothing: {one.why}"
+    kind = "a tombstone" if row.value_size < 0 else f"a value of {row.value_size:,} bytes (content {row.content})"
+    return f"{kind} at offset {row.offset}, written {_time(row.written)}"
+
+
+def _time(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%SZ}"
+
+
+__all__ = ["Marks", "Row", "Sight", "What", "document", "in_words", "saw", "sights"]

@@ -1,0 +1,93 @@
+"""Reads from a view what replicas showed of a key, or at an offset. It also reads until when each was read how far."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pds
+
+from parallax.model import IsolationLevel, RowKind
+from parallax.views import order
+from parallax.views.positions import open_table
+from parallax.views.tables import RECORDED_ON
+
+COLUMNS = (
+    "partition",
+    "broker",
+    "kind",
+    "offset",
+    "timestamp",
+    "leader_epoch",
+    "outcome",
+    "content_hash",
+    "value_size",
+    "position",
+)
+"""The columns of the rows that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked for of a view.
+
+    Attributes:
+        topic: its name.
+        partition: its number; None for all.
+        key: the keyed hash of a key (hi, lo); None for an offset.
+        offset: an offset; None for a key.
+        isolation: the isolation level of the view.
+        at: rows that were recorded on later dates are not read; UTC.
+    """
+
+    topic: str
+    partition: int | None
+    key: tuple[int, int] | None
+    offset: int | None
+    isolation: IsolationLevel
+    at: datetime
+
+
+def shown(storage: str, asked: Asked, brokers: Collection[int] = ()) -> Any:
+    """Position rows of a topic, and between them rows of a key or an offset.
+
+    Args:
+        storage: ``storage.path``.
+        asked: what is asked for.
+        brokers: ids of the brokers; all by default.
+
+    Returns:
+        A ``pyarrow.Table`` with `COLUMNS`. Its rows are in the order in which they were recorded. The position row that
+        ends a range comes after what was read in it.
+
+    Raises:
+        deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table cannot be read.
+    """
+    table = open_table(storage, asked.isolation.option)
+    files = order.files_of(table)
+    whole: Any = table.to_pyarrow_dataset()
+    fragments = {fragment.path: fragment for fragment in whole.get_fragments()}
+    wanted = [fragments[path] for path in files[order.PATH].to_pylist()]
+    dataset: Any = pds.FileSystemDataset(wanted, whole.schema, whole.format, whole.filesystem)
+    found: Any = pc.field("topic") == asked.topic
+    # A range that was read around midnight may be recorded on the day after.
+    found &= pc.field(RECORDED_ON) <= pa.scalar((asked.at + timedelta(days=1)).date(), pa.date32())
+    if asked.partition is not None:
+        found &= pc.field("partition") == asked.partition
+    if brokers:
+        found &= pc.field("broker").isin(sorted(brokers))
+    if asked.key is not None:
+        high, low = asked.key
+        mine = (pc.field("key_hash_lo") == low) & (pc.field("key_hash_hi") == high)
+        mine &= pc.field("kind") == int(RowKind.RECORD)
+    else:
+        mine = (pc.field("offset") == asked.offset) & (pc.field("kind") != int(RowKind.POSITION))
+    found &= (pc.field("kind") == int(RowKind.POSITION)) | mine
+    return dataset.to_table(columns=list(COLUMNS), filter=found)
+
+
+__all__ = ["COLUMNS", "Asked", "shown"]
