@@ -8,7 +8,7 @@ from parallax.check_line import Line, Result
 from parallax.config import Settings
 from parallax.errors import one_line
 from parallax.repair.table import read_record
-from parallax.replica.changes import MARKER_RIGHTS, MOVE_RIGHTS
+from parallax.replica.changes import MARKER_RIGHTS, MOVE_RIGHTS, MayRepair
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
 from parallax.views.event_log import EventLogError
@@ -38,17 +38,23 @@ def repairs(client: ReplicaClient, settings: Settings) -> Iterator[Line]:
     except ReplicaError as error:
         yield Line(_ABOUT, Result.UNKNOWN, f"what it may do could not be asked ({one_line(error)}).")
         return
+    yield _rights(may)
+
+
+def _rights(may: MayRepair | None) -> Line:
+    """What a user with these rights can repair."""
     if may is None:
         problem = f"whether {MARKER_RIGHTS} is granted is not known: grant DESCRIBE on the cluster as well"
-        yield Line(_ABOUT, Result.UNKNOWN, f"repair.mode is on. {problem}.")
-    elif may.mark and not may.move:
+        return Line(_ABOUT, Result.UNKNOWN, f"repair.mode is on. {problem}.")
+    if may.mark and may.move:
+        return Line(_ABOUT, Result.FINE, "repair.mode is on, and it has its rights on the cluster.")
+    if may.mark:
         problem = f"end markers can be written; to copy, or to move leadership, {MOVE_RIGHTS} is missing"
-        yield Line(_ABOUT, Result.NOTE, f"repair.mode is on: {problem}.")
-    elif may.mark:
-        yield Line(_ABOUT, Result.FINE, "repair.mode is on, and it has its rights on the cluster.")
-    else:
-        problem = f"{MARKER_RIGHTS} is missing: nothing can be repaired"
-        yield Line(_ABOUT, Result.WRONG, f"repair.mode is on. {problem}.")
+        return Line(_ABOUT, Result.NOTE, f"repair.mode is on: {problem}.")
+    if may.move:
+        problem = f"replicas can be copied, and leadership moved; to write end markers, {MARKER_RIGHTS} is missing"
+        return Line(_ABOUT, Result.NOTE, f"repair.mode is on: {problem}.")
+    return Line(_ABOUT, Result.WRONG, f"repair.mode is on. {MARKER_RIGHTS} is missing: nothing can be repaired.")
 
 
 __all__ = ["repairs"]

@@ -166,7 +166,7 @@ def test_without_its_right_a_repair_stops_names_it_and_keeps_others_out_until_it
     assert stopped.exit_code == 1, stopped.output
     (known,) = json.loads(repair("status", "-c", settings, "--format", "json").stdout)
     assert (known["phase"], known["done"]) == ("stopped", [])
-    assert "ALTER (or CLUSTER_ACTION) on the cluster is needed" in known["reason"]
+    assert "CLUSTER_ACTION on the cluster (or ALTER, from Kafka 3.8 on) is needed" in known["reason"]
     assert until(lambda: MARKER in witness.kinds(played.lab), "the request to be on record")
     second = repair("run", file, "-c", settings, "--yes")
     assert (second.exit_code, "resume or undo that one" in second.stderr) == (2, True), second.output

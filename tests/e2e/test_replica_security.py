@@ -46,6 +46,7 @@ from parallax.lab.ports import free_ports
 from parallax.lab.traffic import LegacyTransactionalProducer, PlainProducer
 from parallax.lab.waiting import until
 from parallax.model import IsolationLevel, MissingRight, ReadEvent
+from parallax.replica.changes import MayRepair
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import BadOption, Unauthorized, Unreachable
 from parallax.source.feedback import Recorded, write
@@ -92,7 +93,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     broker = cluster.brokers[1]
     ports = dict(zip(("SASL", "TLS", "MUTUAL", "SHORT"), free_ports(4), strict=True))
     listeners = f"PLAINTEXT://{broker.address}," + ",".join(f"{n}://127.0.0.1:{p}" for n, p in ports.items())
-    users = " ".join(f'user_{name}="{PASSWORD}"' for name in ("reader", "parallax"))
+    users = " ".join(f'user_{name}="{PASSWORD}"' for name in ("reader", "parallax", "parallax-repair"))
     protocols = {"SASL": "SASL_PLAINTEXT", "TLS": "SASL_SSL", "MUTUAL": "SSL", "SHORT": "SASL_PLAINTEXT"}
     cluster._settings = {
         **cluster._settings,
@@ -638,6 +639,19 @@ def test_the_commands_of_the_document_grant_all_that_is_needed_and_no_more(
         for _, operation, kind in _RIGHTS
         for name in (topics if kind is ResourceType.TOPIC else ("*",))
     }
+
+
+def test_the_commands_of_repair_grant_what_a_repair_needs_on_the_cluster(
+    secured: Secured, admin: AdminClient, tmp_path: Path
+) -> None:
+    user = "parallax-repair"
+    client = ReplicaClient({**secured.sasl, "sasl.username": user}, timeout_ms=30_000)
+    with contextlib.closing(client):
+        assert client.may_repair() is None, "nothing is granted yet"
+        run_as_written(_commands_of("repair.md"), tmp_path, BROKER=secured.cluster.bootstrap_servers)
+        until(lambda: client.may_repair() == MayRepair(mark=True, move=True), "the rights to be there", timeout=20)
+    for operation in (AclOperation.ALTER, AclOperation.DESCRIBE):
+        revoke(admin, acl(operation, "kafka-cluster", ResourceType.BROKER, user))
 
 
 _CLUSTER = acl(AclOperation.DESCRIBE, "kafka-cluster", ResourceType.BROKER)

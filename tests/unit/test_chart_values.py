@@ -241,7 +241,13 @@ def notes(values: Mapping[str, Any], folder: Path) -> str:
 def test_the_notes_name_the_brokers_and_release_what_the_guard_holds_before_the_removal(tmp_path: Path) -> None:
     said = notes({"config": {"kafka": {"bootstrap.servers": ["a:1", "b:2"]}}}, tmp_path)
     assert said.startswith("Parallax reads a:1,b:2. ")
-    assert -1 < said.find("guard release --all") < said.find("helm uninstall") < said.find("kubectl delete pvc")
+    assert (
+        -1
+        < said.find("config.guard.mode=off")
+        < said.find("guard release --all")
+        < said.find("helm uninstall")
+        < said.find("kubectl delete pvc")
+    )
 
 
 def test_the_notes_name_the_prefix_where_the_tables_are_in_an_object_store(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from parallax.model import MissingRight, TopicPartition
 from parallax.repair.record import Event as RepairEvent
 from parallax.repair.record import EventKind as RepairEventKind
 from parallax.repair.table import RepairTable
-from parallax.replica.changes import MayRepair
+from parallax.replica.changes import MARKER_RIGHTS, MayRepair
 from parallax.replica.client import PartitionMetadata, TopicMetadata, Watermarks
 from parallax.replica.errors import NotABroker, NotHosted, OtherCluster, ReplicaError, Unauthorized, Unreachable
 from parallax.replica.types import Greeting, LogDir, ProducerState, TransactionListing, TransactionListings
@@ -599,7 +599,8 @@ def test_what_is_held_and_nothing_puts_back_is_named_with_the_command(
             Result.NOTE,
             "to copy, or to move leadership, ALTER on the cluster is missing",
         ),
-        (MayRepair(mark=False, move=False), Result.WRONG, "ALTER (or CLUSTER_ACTION) on the cluster is missing"),
+        (MayRepair(mark=False, move=True), Result.NOTE, "to write end markers, CLUSTER_ACTION on the cluster"),
+        (MayRepair(mark=False, move=False), Result.WRONG, f"{MARKER_RIGHTS} is missing: nothing"),
         (None, Result.UNKNOWN, "grant DESCRIBE on the cluster as well"),
     ],
 )

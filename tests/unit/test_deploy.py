@@ -355,13 +355,29 @@ def program(file: Path, text: str) -> None:
     file.chmod(0o755)
 
 
-@pytest.mark.parametrize("file", [UNIT, CHART / "values.yaml", DEPLOY / "spark" / "sparkapplication.yaml"])
-def test_each_place_says_how_to_remove_it_by_commands_that_there_are(file: Path) -> None:
-    text = file.read_text()
-    assert "# Remove: " in text
-    assert "The topics are untouched" in text
-    assert "parallax guard release --all" in text
+_REMOVALS = [
+    (UNIT, "systemctl disable --now", "rm -r "),
+    (CHART / "values.yaml", "config.guard.mode=off", "helm uninstall"),
+    (CHART / "templates" / "NOTES.txt", "config.guard.mode=off", "helm uninstall"),
+    (DEPLOY / "spark" / "sparkapplication.yaml", 'guard: {mode: "off"}', "kubectl delete"),
+    (ROOT / "docs" / "operate" / "uninstall.md", "systemctl disable --now", "`storage.path`"),
+]
+"""Of each place that says how to remove Parallax: what stops the guard there, and what deletes the rest."""
+
+
+@pytest.mark.parametrize(("file", "stop", "delete"), _REMOVALS, ids=lambda one: getattr(one, "name", None))
+def test_each_place_stops_the_guard_then_releases_what_it_holds_and_deletes_last(
+    file: Path, stop: str, delete: str
+) -> None:
+    _, _, text = file.read_text().partition("Remove" if file.suffix != ".md" else "# ")
+    found = [text.find(one) for one in (stop, "parallax guard release --all", delete)]
+    assert -1 < found[0] < found[1] < found[2]
     assert "everything" in inspect.signature(guard.guard_release).parameters
+
+
+@pytest.mark.parametrize("file", [one for one, *_ in _REMOVALS], ids=lambda file: file.name)
+def test_no_place_says_that_topics_are_untouched_whatever_guard_and_repair_did(file: Path) -> None:
+    assert re.findall("topics are untouched|Parallax only reads", file.read_text()) == []
 
 
 def test_a_rolling_restart_waits_for_a_command_that_there_is_and_only_then_restarts() -> None:

@@ -33,9 +33,10 @@ _NOT_NEEDED = 84
 """``ELECTION_NOT_NEEDED``: it leads already."""
 _ALTER, _CLUSTER_ACTION = 7, 9
 """Their codes in ``org.apache.kafka.common.acl.AclOperation``."""
-MARKER_RIGHTS = "ALTER (or CLUSTER_ACTION) on the cluster"
+_ALTER_MARKS_SINCE = (3, 8)
+"""The first version of Kafka in which ALTER is enough to write an end marker (KIP-1037)."""
+MARKER_RIGHTS = "CLUSTER_ACTION on the cluster (or ALTER, from Kafka 3.8 on)"
 """The right that an end marker needs (``KafkaApis.handleWriteTxnMarkersRequest``)."""
-
 
 MOVE_RIGHTS = "ALTER on the cluster"
 """The right that reassignments and elections need (``ControllerApis.handleAlterPartitionReassignments``, so elections);
@@ -201,15 +202,21 @@ class MayRepair(NamedTuple):
     move: bool
 
 
-def may_repair_of(response: Any) -> MayRepair | None:
-    """The user's rights on the cluster, as far as a repair needs them, by the response to `cluster_operations`.
+def may_repair_of(response: Any, oldest: tuple[int, ...]) -> MayRepair | None:
+    """The user's rights on the cluster, as far as a repair needs them.
 
-    None if the user lacks DESCRIBE on the cluster: brokers then do not say.
+    Args:
+        response: the response to `cluster_operations`.
+        oldest: the lowest version of Kafka among the brokers, each of which may be asked to write an end marker.
+
+    Returns:
+        The rights; None if the user lacks DESCRIBE on the cluster, because brokers then do not say.
     """
     granted = response.authorized_operations
     if response.error_code or not granted:
         return None
-    return MayRepair(not {_ALTER, _CLUSTER_ACTION}.isdisjoint(granted), _ALTER in granted)
+    mark = _CLUSTER_ACTION in granted or (_ALTER in granted and oldest >= _ALTER_MARKS_SINCE)
+    return MayRepair(mark, _ALTER in granted)
 
 
 __all__ = [

@@ -225,7 +225,7 @@ class ReplicaClient:
 
         Raises:
             Unreachable, DeadlineExceeded: the leader did not answer, so nobody knows whether the marker was written.
-            ReplicaError: the marker was refused (ALTER or CLUSTER_ACTION on the cluster is needed).
+            ReplicaError: the marker was refused (see `changes.MARKER_RIGHTS`).
         """
         response = self._connections.exchange(leader, changes.write_end_marker(marker), self._deadline(timeout_ms))
         changes.check_written(leader, marker, response)
@@ -233,13 +233,18 @@ class ReplicaClient:
     def may_repair(self, *, timeout_ms: float | None = None) -> MayRepair | None:
         """The user's rights on the cluster, as far as a repair needs them; this only asks.
 
-        None if the user lacks DESCRIBE on the cluster.
+        The oldest live broker decides what a right is good for.
+
+        Returns:
+            The rights; None if the user lacks DESCRIBE on the cluster.
 
         Raises:
-            Unreachable: no broker answered.
+            ReplicaError: a live broker did not answer.
         """
-        answer = self._connections.ask_any(changes.cluster_operations(), self._deadline(timeout_ms))
-        return changes.may_repair_of(answer)
+        deadline = self._deadline(timeout_ms)
+        answer = self._connections.ask_any(changes.cluster_operations(), deadline)
+        shown = [self._connections.greeting(broker.broker_id, deadline).version for broker in answer.brokers]
+        return changes.may_repair_of(answer, min(shown))
 
     def reassign(self, place: TopicPartition, replicas: Sequence[int], *, timeout_ms: float | None = None) -> None:
         """Begin a reassignment: have exactly the given brokers hold a partition.

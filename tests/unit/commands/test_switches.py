@@ -55,6 +55,14 @@ def test_one_that_is_away_is_paused(config: Path, tmp_path: Path) -> None:
     assert set(paused(str(tmp_path / "data"))) == {1}
 
 
+def test_what_was_paused_is_resumed(config: Path, tmp_path: Path) -> None:
+    assert pause(config, 2, 3).exit_code == 0
+    assert CliRunner().invoke(app, ["resume", "-c", str(config), "--broker", "3"]).exit_code == 0
+    assert set(paused(str(tmp_path / "data"))) == {2}
+    assert CliRunner().invoke(app, ["resume", "-c", str(config)]).exit_code == 0
+    assert not paused(str(tmp_path / "data"))
+
+
 def test_where_nobody_answers_any_is_paused(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody(*_: Any, **__: Any) -> Any:
         raise Unreachable("no broker answered")

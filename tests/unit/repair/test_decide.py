@@ -157,10 +157,10 @@ def test_without_an_answer_the_marker_is_awaited_and_then_written_once_more() ->
 
 
 def test_a_refusal_stops_it_and_is_said() -> None:
-    refused = Asked(WRITE, NOW, "not authorized: ALTER (or CLUSTER_ACTION) on the cluster is needed")
+    refused = Asked(WRITE, NOW, "not authorized: CLUSTER_ACTION on the cluster (or ALTER, from Kafka 3.8 on) is needed")
     kind, reason = put(next_of(KNOWN, KEPT, INTENDED, asked=refused))
     assert kind is EventKind.STOPPED
-    assert "ALTER (or CLUSTER_ACTION) on the cluster is needed" in reason
+    assert "CLUSTER_ACTION on the cluster (or ALTER, from Kafka 3.8 on) is needed" in reason
 
 
 def test_a_transaction_that_its_marker_ended_as_well_is_said_and_nothing_is_called_done() -> None:

@@ -88,7 +88,7 @@ def test_the_plan_ends_it_as_the_finding_proves() -> None:
     )
     assert step.by_hand == "None: kafka-transactions.sh writes no COMMIT marker."
     assert "Consumers of brokers 1 and 3 see no change" in step.changes
-    assert "ALTER (or CLUSTER_ACTION) on the cluster for the user of the settings" in step.needs
+    assert "CLUSTER_ACTION on the cluster (or ALTER, from Kafka 3.8 on) for the user of the settings" in step.needs
     assert "Stop the producer first" in step.warning
 
 

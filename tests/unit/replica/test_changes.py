@@ -41,7 +41,7 @@ def test_an_end_marker_is_asked_for_as_a_coordinator_does() -> None:
 
 def test_what_became_of_it_is_told_from_a_refusal() -> None:
     check_written(1, MARKER, answer(0))
-    with pytest.raises(Unauthorized, match=r"CLUSTER_ACTION\) on the cluster is needed"):
+    with pytest.raises(Unauthorized, match=r"CLUSTER_ACTION on the cluster \(or ALTER, from Kafka 3\.8 on\) is needed"):
         check_written(1, MARKER, answer(31))
     with pytest.raises(ReplicaError, match=r"error 47 \(InvalidProducerEpoch"):
         check_written(1, MARKER, answer(47))
@@ -50,22 +50,25 @@ def test_what_became_of_it_is_told_from_a_refusal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operations", "may"),
+    ("operations", "oldest", "may"),
     [
-        ({7}, MayRepair(mark=True, move=True)),
-        ({9, 8}, MayRepair(mark=True, move=False)),
-        ({8}, MayRepair(mark=False, move=False)),
-        (set(), None),
-        (None, None),
+        ({7}, (4, 2), MayRepair(mark=True, move=True)),
+        ({7}, (3, 8), MayRepair(mark=True, move=True)),
+        ({7}, (3, 7), MayRepair(mark=False, move=True)),
+        ({7, 9}, (3, 7), MayRepair(mark=True, move=True)),
+        ({9, 8}, (3, 7), MayRepair(mark=True, move=False)),
+        ({8}, (4, 2), MayRepair(mark=False, move=False)),
+        (set(), (4, 2), None),
+        (None, (4, 2), None),
     ],
-    ids=["ALTER", "CLUSTER_ACTION", "DESCRIBE alone", "nothing is said", "not asked"],
+    ids=["ALTER", "ALTER, 3.8", "ALTER, 3.7", "both, 3.7", "CLUSTER_ACTION", "DESCRIBE", "none said", "not asked"],
 )
 def test_the_right_is_known_where_the_broker_says_what_may_be_done(
-    operations: set[int] | None, may: MayRepair | None
+    operations: set[int] | None, oldest: tuple[int, ...], may: MayRepair | None
 ) -> None:
     said = DescribeClusterResponse(version=0, authorized_operations=operations)
     said = DescribeClusterResponse.decode(said.encode(), version=0)
-    assert may_repair_of(said) == may
+    assert may_repair_of(said, oldest) == may
 
 
 def test_a_partition_is_assigned_in_the_order_that_is_asked_for() -> None:
