@@ -16,9 +16,13 @@ import structlog
 import yaml
 from typer.testing import CliRunner
 
+from parallax.alerting.page import ticket
+from parallax.audit import command as audit
 from parallax.cli import app
+from parallax.commands.lab import PICTURE
+from parallax.commands.repair import PLAN
 from parallax.config import ConfigError, ReadSettings
-from parallax.output import output
+from parallax.output import FileKind, output
 from parallax.views.hash_key import hash_key
 from tests.pages import Job
 from tests.unit.replica.servers import broker
@@ -348,12 +352,56 @@ def test_a_file_to_write(tmp_path: Path, name: str) -> None:
     assert line.startswith("parallax: --output: ")
 
 
+WRITES = [
+    ["report", "-o"],
+    ["audit", "--output"],
+    ["audit", "--dry-run", "--output"],
+    ["repair", "plan", "--topic=a", "--partition=0", "-o"],
+    ["demo", "--picture"],
+]
+"""Commands that write a file that a person names, up to its name."""
+
+
+@pytest.mark.parametrize("words", WRITES, ids=" ".join)
+def test_a_file_of_another_kind_is_never_replaced(tmp_path: Path, words: list[str]) -> None:
+    config = written(tmp_path, storage={"path": Job(tmp_path / "data").storage})
+    holds = config.read_text()
+    ended = CliRunner().invoke(app, [*words, str(config), *([] if words[0] == "demo" else ["-c", str(config)])])
+    (line,) = ended.stderr.splitlines()
+    assert (ended.exit_code, config.read_text()) == (2, holds)
+    assert line.startswith("parallax: --")
+    assert f": {config} is there and is not " in line
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["data", config.name]
+
+
+@pytest.mark.parametrize(
+    ("kind", "begun"),
+    [
+        (ticket.REPORT, "<!doctype html>\n<html"),
+        (audit.REPORT, "partition  result"),
+        (audit.REPORT, "broker  partitions"),
+        (audit.REPORT, '{\n  "result": "unknown"'),
+        (audit.REPORT, '{\n  "brokers": ['),
+        (PLAN, '{\n  "format": 2,'),
+        (PICTURE, '<svg class="rich-terminal"'),
+    ],
+    ids=str,
+)
+def test_one_of_the_same_kind_is_and_an_empty_one(tmp_path: Path, kind: FileKind, begun: str) -> None:
+    file = tmp_path / "x"
+    for held in (begun, ""):
+        file.write_text(held)
+        with output(file, kind) as to:
+            to.write("new")
+        assert file.read_text() == "new"
+
+
 @pytest.mark.parametrize("name", ["x" * 255, "ä" * 127])
 def test_the_longest_name_that_a_file_can_have(tmp_path: Path, name: str) -> None:
     data = Job(tmp_path / "data").storage
     ended = CliRunner().invoke(app, ["report", "--data", str(data), "--output", str(tmp_path / name)])
     assert ended.exception is None or isinstance(ended.exception, SystemExit)
-    with output(tmp_path / name) as to:
+    with output(tmp_path / name, FileKind("a report", "a")) as to:
         to.write("a report")
     assert (tmp_path / name).read_text() == "a report"
     assert [entry.name for entry in tmp_path.iterdir() if entry.name != "data"] == [name]

@@ -517,7 +517,7 @@ def test_a_host_that_cannot_be_listened_on_is_wrong_as_the_job_refuses_it(
 def test_a_broker_that_is_not_there_is_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, broker: int) -> None:
     line = lines(monkeypatch, of(tmp_path, topics={"include": ["orders"], "brokers": [broker]}))["brokers"]
     assert line.result is Result.WRONG
-    assert f"there is no broker {broker} on the cluster; its brokers are 1, 2" in line.text
+    assert f"the cluster has no broker {broker}; it has these: 1, 2" in line.text
 
 
 def test_a_topic_of_the_audits_that_is_not_there_is_a_note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parallax.commands.numbers import TOPIC
 from parallax.commands.shared import Format, OutputFormat, one_line_errors
 from parallax.output import as_json
 from parallax.shell import Shell
@@ -29,7 +30,8 @@ def init(
         str, typer.Option("--bootstrap-servers", metavar="HOST:PORT,...", help="The cluster's brokers.")
     ] = "127.0.0.1:9092",
     topic: Annotated[
-        list[str] | None, typer.Option(help="A topic to watch; may be repeated. Default: all that do not begin with _.")
+        list[str] | None,
+        typer.Option(help="A topic to watch; may be repeated. Default: all that do not begin with _.", **TOPIC),
     ] = None,
     storage: Annotated[
         str | None, typer.Option(help="storage.path: a folder, or s3a://bucket/prefix. Default: DIR/data.")

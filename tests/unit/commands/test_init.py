@@ -97,7 +97,7 @@ def test_a_choice_that_cannot_be_is_refused_before_anything_is_written(tmp_path:
 
 
 def test_a_character_that_no_file_of_settings_can_hold_is_one_line_and_nothing_is_written(tmp_path: Path) -> None:
-    ended = init(str(tmp_path), "--topic", "a\x7f")
+    ended = init(str(tmp_path), "--storage", "/a\x7f")
     assert ended.exit_code == 2
     assert ended.stderr.startswith("parallax: DIR and options of init: ")
     assert ended.stderr.count("\n") == 1
@@ -124,7 +124,7 @@ def test_what_is_no_topics_name_is_refused_and_nothing_is_written(tmp_path: Path
     ended = init(str(tmp_path / "new"), "--topic", topic)
     assert ended.exit_code == 2
     (line,) = ended.stderr.splitlines()
-    assert "topics.include" in line
+    assert "'--topic'" in line
     assert list(tmp_path.iterdir()) == []
 
 

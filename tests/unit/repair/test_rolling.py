@@ -13,6 +13,7 @@ from parallax.repair import roll as module
 from parallax.repair.leading import Led
 from parallax.repair.roll import Judged, Rolled, document, in_words, roll
 from parallax.repair.rolling import Kept, Outage, alone, elected, may_stop
+from parallax.replica.errors import NotHosted
 from parallax.replica.types import PartitionMetadata, TopicMetadata
 from tests.unit.repair.commands import config
 
@@ -119,6 +120,9 @@ def test_the_partitions_that_the_broker_holds_and_the_job_watches_are_judged(
 
         def close(self) -> None: ...
 
+        def brokers(self) -> dict[int, tuple[str, int]]:
+            return {1: ("one", 9092), 9: ("nine", 9092)}
+
         def metadata(self, names: object = None) -> dict[str, TopicMetadata]:
             of = PartitionMetadata(1, 4, (1, 2), (1, 2))
             elsewhere = PartitionMetadata(2, 4, (2, 3), (2, 3))
@@ -134,3 +138,5 @@ def test_the_partitions_that_the_broker_holds_and_the_job_watches_are_judged(
     assert ([one.led.place for one in found.partitions], found.unwatched, found.exit_code) == ([PLACE], 1, 1)
     assert json.dumps(document(found))
     assert roll(load(config(tmp_path)), 9, 600).exit_code == 3
+    with pytest.raises(NotHosted, match=r"^BROKER: the cluster has no broker 99; it has these: 1, 2, 3, 9$"):
+        roll(load(config(tmp_path)), 99, 600)
