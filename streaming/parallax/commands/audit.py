@@ -26,7 +26,7 @@ def audit(
         list[str] | None, typer.Option(help="A topic; may be repeated. Default: all watched.", **TOPIC)
     ] = None,
     partition: Annotated[
-        list[int] | None, typer.Option(help="A partition of each topic; may be repeated.", **NUMBER)
+        list[int] | None, typer.Option(metavar="N", help="A partition of each topic; may be repeated.", **NUMBER)
     ] = None,
     source: Annotated[AuditSource, typer.Option("--from", help="Read the brokers, or what the job recorded.")] = (
         AuditSource.brokers
