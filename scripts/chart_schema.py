@@ -25,6 +25,8 @@ def with_settings(text: str) -> str:
     schema = json.loads(text)
     settings = Settings.model_json_schema()
     config = _plain(settings, settings["$defs"])
+    for name, section in config["properties"].items():
+        config["properties"][name] = _or_null(section)  # "read:" with all below it commented out
     option = {"type": ["string", "boolean", "integer"]}
     servers = {"type": ["string", "array"], "items": {"type": "string"}}
     config["properties"]["kafka"] = {
@@ -36,6 +38,10 @@ def with_settings(text: str) -> str:
     return json.dumps(schema, indent=2) + "\n"
 
 
+def _or_null(part: dict[str, Any]) -> dict[str, Any]:
+    return part | {"type": [part["type"], "null"]}
+
+
 def _plain(part: Any, named: dict[str, Any]) -> Any:
     """A part of a schema without references and texts."""
     if isinstance(part, list):
@@ -44,9 +50,9 @@ def _plain(part: Any, named: dict[str, Any]) -> Any:
         return part
     if "$ref" in part:
         return _plain(named[part["$ref"].rpartition("/")[2]], named)
-    if {"type": "null"} in part.get("anyOf", ()):  # Helm itself leaves out what is null
+    if {"type": "null"} in part.get("anyOf", ()):
         (taken,) = (one for one in part["anyOf"] if one != {"type": "null"})
-        return _plain(taken, named)
+        return _or_null(_plain(taken, named))
     made = {}
     for key, value in part.items():
         if key == "properties":

@@ -41,7 +41,7 @@ from parallax.replica.options import ALIASES, OPTIONS
 from parallax.source.schema import TICKS, VIEWS
 
 sys.path.insert(0, str(Path(__file__).parent))
-import chart_schema  # noqa: E402 - of this folder, whatever imports this file
+import chart_schema
 
 TOP = Path(__file__).resolve().parent.parent
 TABLES = (

@@ -111,6 +111,8 @@ def storage_path(value: str) -> str:
             raise ValueError("names a host, and no folder of this machine; write file:///folder, or the folder alone")
         if scheme != "file" and not rest.partition("/")[0]:
             raise ValueError("names no bucket; write s3a://bucket/prefix")
+    if not separator and re.match(f"(?:{'|'.join(STORES)}):", value) and not value.startswith("file:/"):
+        raise ValueError("is no URI; write two slashes behind the colon, as s3a://bucket/prefix")
     longest = max(len(part.encode()) for part in value.split("/"))
     if not is_remote(value) and (longest > _MOST_OF_A_NAME or len(value.encode()) > _MOST_OF_A_PATH):
         raise ValueError("is too long for a file system; write a shorter one")
