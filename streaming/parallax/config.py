@@ -644,10 +644,10 @@ class AlertingSettings(_Section):
         None,
         description="PEM file of the certificate's key, without a password.",
     )
-    series: Literal["all", "differing"] = Field(
-        "all",
+    series: Literal["auto", "all", "differing"] = Field(
+        "auto",
         description="Which partitions have metrics of their own: all, or only those with something to report "
-        "(differing).",
+        "(differing). auto: all up to 6,000 replicas, differing with more.",
     )
     webhooks: list[WebhookSettings] = Field(
         default_factory=list,

@@ -201,7 +201,7 @@ CA = {"kafka": {"ssl.ca.location": "/etc/parallax/cluster-ca/ca.crt"}}
         ({"config": CA}, "clusterCASecret: a file below /etc/parallax/cluster-ca"),
         *(
             ({"extraEnv": [{"name": name, "value": "1"}]}, f"extraEnv: {name} sets what the chart sets")
-            for name in ("PARALLAX_ALERTING__METRICS_PORT", "parallax_storage__path", "PARALLAX_ALERTING")
+            for name in ("PARALLAX_ALERTING__METRICS_PORT", "parallax_storage__path", "PARALLAX_" + "ALERTING")
         ),
         ({"extraVolumes": [{"name": "tmp", "emptyDir": {}}]}, "extraVolumes: the chart itself has a volume named tmp"),
         ({"extraVolumeMounts": [{"name": "x", "mountPath": "/data/"}]}, "extraVolumeMounts: the chart itself mounts"),

@@ -653,3 +653,12 @@ def test_each_right_of_the_guard_that_is_missing_is_named(
     assert rights(monkeypatch, tmp_path, guard | {"min_free_percent": 0}, tells_space=False)[0].startswith("ok")
     elsewhere = rights(monkeypatch, tmp_path, guard | {"topics": ["customers"]}, may_alter=False)
     assert elsewhere[0].startswith("ok"), "it looks after other topics"
+
+
+def test_a_storage_that_cannot_be_is_one_line_and_the_cluster_is_asked_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = lines(monkeypatch, of(tmp_path, storage={"path": "/dev/null"}))
+    wrong = [about for about, line in found.items() if "/dev/null" in line.text]
+    assert wrong == ["storage"]
+    assert found["cluster"].result is Result.FINE

@@ -1,4 +1,4 @@
-"""What a person may give for an option or an argument: numbers with their bounds, and names of topics."""
+"""Numbers and names of topics as a person gives them, each with its bounds."""
 
 from __future__ import annotations
 
