@@ -40,6 +40,9 @@ from parallax.repair import table as repair_table
 from parallax.replica.options import ALIASES, OPTIONS
 from parallax.source.schema import TICKS, VIEWS
 
+sys.path.insert(0, str(Path(__file__).parent))
+import chart_schema
+
 TOP = Path(__file__).resolve().parent.parent
 TABLES = (
     VIEWS,
@@ -367,6 +370,7 @@ PAGES: Mapping[str, Any] = {
     "docs/reference/kinds.md": kinds_page,
     "docs/reference/tables.md": tables_page,
     "docs/reference/logs.md": logs_page,
+    str(chart_schema.FILE): lambda: chart_schema.with_settings((TOP / chart_schema.FILE).read_text(encoding="utf-8")),
 }
 """By path, what makes the text."""
 

@@ -41,7 +41,7 @@ def brokers(text: str) -> tuple[tuple[str, int], ...]:
         raise ValueError(f"holds an @; {_HOW}, and who logs in under sasl.*")
     found = []
     for part in filter(None, (p.strip() for p in text.split(","))):
-        match = re.fullmatch(r"(?:[A-Za-z_]+://)?(\[[^\]]+\]|[^:\s]+):([0-9]{1,9})", part)
+        match = re.fullmatch(r"(?:[A-Za-z_]+://)?(\[[0-9A-Za-z:.%_-]+\]|[\w.-]+):([0-9]{1,9})", part)
         if match is None:
             raise ValueError(f"{part!r} is not host:port; {_HOW}")
         if not 0 < int(match[2]) < 1 << 16:

@@ -62,16 +62,21 @@ def check(settings: Settings) -> Iterator[Line]:
     """Look at everything that a job needs; yields a line for each thing."""
     yield _jdk()
     set_environment(settings.storage.path, settings.spark.conf, os.environ)
-    yield _storage(settings.storage.path)
-    yield from _job(settings.storage.path)
-    yield from _hashes(settings)
-    yield _port(settings, runs=job_runs(settings.storage.path))
-    yield from receivers(settings.alerting, job_runs=job_runs(settings.storage.path))
-    yield from _workers(settings)
-    yield from _absences(settings)
-    yield from _paused(settings.storage.path)
+    storage = _storage(settings.storage.path)
+    yield storage
+    is_usable = storage.result is not Result.WRONG  # what else it holds would be a second line of one cause
+    runs = is_usable and job_runs(settings.storage.path)
+    if is_usable:
+        yield from _job(settings.storage.path)
+        yield from _hashes(settings)
+    yield _port(settings, runs=runs)
+    yield from receivers(settings.alerting, job_runs=runs)
+    if is_usable:
+        yield from _workers(settings)
+        yield from _absences(settings)
+        yield from _paused(settings.storage.path)
     try:
-        bound = with_cluster(settings)
+        bound = with_cluster(settings) if is_usable else settings
         client = ReplicaClient(bound.kafka, timeout_ms=settings.read.request_timeout_ms)
     except ConfigError as error:
         yield Line("cluster", Result.WRONG, f"{one_line(error)}.")

@@ -38,6 +38,7 @@ from pydantic_settings import (
 
 from parallax.addresses import NO_ADDRESS, brokers, is_address, names_a_user, shown
 from parallax.errors import is_text, one_line, option_name, plain
+from parallax.model import MAX_BYTES, MAX_SECONDS, topic_name
 from parallax.shipped import REPOSITORY
 from parallax.stores import STORES, is_remote
 
@@ -64,13 +65,10 @@ _BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 PAGES = f"{REPOSITORY}/docs"
 """Address of the documents that alerts link to; an installation may set another."""
 
-MAX_BYTES = 1 << 50
-"""The highest value of settings in bytes or rows, so that what is computed of them fits into a 64-bit integer."""
 _LEAST_RATE = 1 << 16
 """Bytes a second below which a limit would hold back single batches of records."""
 _MAX_MS = (1 << 31) - 1
 """Milliseconds that sockets and threads can wait."""
-_MAX_S = 1e9
 _MAX_HOURS = 1e6
 
 
@@ -87,8 +85,7 @@ def _named(value: str) -> str:
 
 
 _Name = Annotated[str, AfterValidator(_named)]
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-"""Kafka's own rule; "." and ".." are none."""
+_Topic = Annotated[str, AfterValidator(topic_name)]
 _MOST_OF_A_NAME = 255
 _MOST_OF_A_PATH = 4095
 """Bytes, NAME_MAX and PATH_MAX of Linux."""
@@ -114,6 +111,8 @@ def storage_path(value: str) -> str:
             raise ValueError("names a host, and no folder of this machine; write file:///folder, or the folder alone")
         if scheme != "file" and not rest.partition("/")[0]:
             raise ValueError("names no bucket; write s3a://bucket/prefix")
+    if not separator and re.match(f"(?:{'|'.join(STORES)}):", value) and not value.startswith("file:/"):
+        raise ValueError("is no URI; write two slashes behind the colon, as s3a://bucket/prefix")
     longest = max(len(part.encode()) for part in value.split("/"))
     if not is_remote(value) and (longest > _MOST_OF_A_NAME or len(value.encode()) > _MOST_OF_A_PATH):
         raise ValueError("is too long for a file system; write a shorter one")
@@ -153,7 +152,7 @@ class _Section(BaseModel):
 class TopicSettings(_Section):
     """Which topics and brokers are watched."""
 
-    include: list[_Name] = Field(
+    include: list[_Topic] = Field(
         default_factory=list,
         description="Names of the topics to watch. Give names, a pattern, or both.",
     )
@@ -166,16 +165,6 @@ class TopicSettings(_Section):
         description="Ids of the brokers to read. By default Parallax reads every broker that hosts a replica. It "
         "never waits for the replicas of other brokers.",
     )
-
-    @field_validator("include")
-    @classmethod
-    def _names_of_topics(cls, value: list[str]) -> list[str]:
-        for name in value:
-            if not _TOPIC.fullmatch(name) or name in (".", ".."):
-                raise ValueError(
-                    f"{name!r} is no topic's name; write 1 to 249 of the letters a-z and A-Z, digits, '.', '_' and '-'"
-                )
-        return value
 
     @field_validator("pattern")
     @classmethod
@@ -319,7 +308,7 @@ class StorageSettings(_Section):
     maintenance_interval_s: float = Field(
         900.0,
         gt=0,
-        le=_MAX_S,
+        le=MAX_SECONDS,
         description="How often Parallax merges small files and removes old ones.",
     )
 
@@ -372,7 +361,7 @@ class FindingSettings(_Section):
     recheck_interval_s: float = Field(
         30.0,
         gt=0,
-        le=_MAX_S,
+        le=MAX_SECONDS,
         description="How often Parallax probes open findings again, to see whether they are resolved.",
     )
     max_scan_bytes: int = Field(
@@ -390,7 +379,7 @@ class FindingSettings(_Section):
     hanging_after_s: float = Field(
         60.0,
         ge=0,
-        le=_MAX_S,
+        le=MAX_SECONDS,
         description="How long a transaction may hold back read_committed on all replicas before Parallax asks the "
         "coordinators whether it hangs. 0: never.",
     )
@@ -415,7 +404,7 @@ class GuardSettings(_Section):
     lead_s: float = Field(
         3600.0,
         gt=0,
-        le=_MAX_S,
+        le=MAX_SECONDS,
         description="The guard acts when an absent replica may miss something within this time. At half of it, it may "
         "pause cleaning.",
     )
@@ -435,16 +424,16 @@ class GuardSettings(_Section):
     settle_s: float = Field(
         300.0,
         ge=0,
-        le=_MAX_S,
+        le=MAX_SECONDS,
         description="How long all replicas must be in sync before the guard releases a topic.",
     )
     stagger_s: float = Field(
         60.0,
         ge=0,
-        le=_MAX_S,
+        le=MAX_SECONDS,
         description="Time between the releases of two topics.",
     )
-    topics: list[_Name] = Field(
+    topics: list[_Topic] = Field(
         default_factory=list,
         description="Topics that the guard looks after. Empty: all watched topics.",
     )
@@ -452,7 +441,7 @@ class GuardSettings(_Section):
         False,
         description="Whether the guard also holds __consumer_offsets and __transaction_state.",
     )
-    compaction_lag_topics: list[_Name] = Field(
+    compaction_lag_topics: list[_Topic] = Field(
         default_factory=list,
         description="Topics whose finite max.compaction.lag.ms the guard may extend. That setting is often a promise "
         "to delete.",
@@ -481,10 +470,10 @@ class AuditSettings(_Section):
     interval_s: float = Field(
         0.0,
         ge=0,
-        le=_MAX_S,
+        le=MAX_SECONDS,
         description="How often the job audits everything that the brokers show. 0: never.",
     )
-    topics: list[_Name] = Field(
+    topics: list[_Topic] = Field(
         default_factory=list,
         description="Topics that this audit compares. Empty: all watched topics.",
     )
@@ -497,7 +486,7 @@ class AuditSettings(_Section):
     unread_delay_s: float = Field(
         60.0,
         ge=0,
-        le=_MAX_S,
+        le=MAX_SECONDS,
         description="How long the job waits before it audits a partition that it could not compare in full: offsets "
         "were not read in time, or a replica copied them late. 0: it never does.",
     )
@@ -511,7 +500,7 @@ class AuditSettings(_Section):
     confirm_timeout_s: float = Field(
         30.0,
         gt=0,
-        le=_MAX_S,
+        le=MAX_SECONDS,
         description="How long probes of an audit may take. A suspect without an answer by then is unknown.",
     )
 
@@ -655,10 +644,10 @@ class AlertingSettings(_Section):
         None,
         description="PEM file of the certificate's key, without a password.",
     )
-    series: Literal["all", "differing"] = Field(
-        "all",
+    series: Literal["auto", "all", "differing"] = Field(
+        "auto",
         description="Which partitions have metrics of their own: all, or only those with something to report "
-        "(differing).",
+        "(differing). auto: all up to 6,000 replicas, differing with more.",
     )
     webhooks: list[WebhookSettings] = Field(
         default_factory=list,
@@ -692,7 +681,7 @@ class AlertingSettings(_Section):
     heartbeat_interval_s: float = Field(
         60.0,
         ge=1,
-        le=_MAX_S,
+        le=MAX_SECONDS,
         description="Time between two heartbeats.",
     )
 
@@ -762,7 +751,7 @@ class SupervisorSettings(_Section):
     no_progress_deadline_s: float = Field(
         120.0,
         gt=0,
-        le=_MAX_S,
+        le=MAX_SECONDS,
         description="A query that makes no progress for so long is restarted.",
     )
 
@@ -1106,4 +1095,4 @@ def variable_of(place: tuple[int | str, ...]) -> str | None:
     return None
 
 
-__all__ = ["MAX_BYTES", "ConfigError", "Settings", "load", "storage_path", "validate", "variable_of"]
+__all__ = ["ConfigError", "Settings", "load", "storage_path", "validate", "variable_of"]

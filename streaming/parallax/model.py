@@ -6,6 +6,7 @@ It holds names and numbers only, and imports nothing of the project, so that eac
 from __future__ import annotations
 
 import hashlib
+import re
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
@@ -28,6 +29,29 @@ UNKNOWN = -1
 
 NOBODY = -1
 """The accused broker where a difference accuses none: nothing that was shown or recorded says who is wrong."""
+
+
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+"""Kafka's own rule; "." and ".." are none."""
+
+
+def topic_name(name: str) -> str:
+    """A topic's name, unchanged.
+
+    Raises:
+        ValueError: no topic can have it; the text says which have.
+    """
+    if not _TOPIC.fullmatch(name) or name in (".", ".."):
+        raise ValueError(
+            f"{name!r} is no topic's name; write 1 to 249 of the letters a-z and A-Z, digits, '.', '_' and '-'"
+        )
+    return name
+
+
+MAX_BYTES = 1 << 50
+"""Bounds bytes and rows where nothing else does: what is computed of them stays a 64-bit integer."""
+MAX_SECONDS = 1e9
+"""Bounds spans of time likewise."""
 
 
 def hash_text(*halves: int) -> str:

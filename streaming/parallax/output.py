@@ -6,10 +6,12 @@ import errno
 import io
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -120,19 +122,37 @@ def waiting(text: str, on: TextIO | None = None) -> Iterator[None]:
         yield
 
 
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """What a command writes to a file that a person names.
+
+    Attributes:
+        what: what it is called, as in ``a report``.
+        begins: regular expression that matches how each such file begins, and no other file of Parallax.
+    """
+
+    what: str
+    begins: str
+
+
+_BEGINNING = 4096
+"""Bytes of a file that show of which kind it is."""
+
+
 @contextmanager
-def output(file: Path | None, option: str = "--output") -> Iterator[TextIO]:
+def output(file: Path | None, kind: FileKind, option: str = "--output") -> Iterator[TextIO]:
     """In a ``with`` block, the stream to write a report to: standard output, or a file that is replaced at the end.
 
     The new file is made next to the old one before the block runs. So it fails before the block if the file cannot be
-    written, and an earlier report stays until there is a new one.
+    written, and an earlier report stays until there is a new one. A file of another kind stays as it is.
 
     Args:
         file: the file; None for standard output.
+        kind: what is written.
         option: the option that names the file, as errors have it.
 
     Raises:
-        SetupError: the file cannot be written.
+        SetupError: the file cannot be written, or it is there and is of another kind.
     """
     if file is None:
         yield sys.stdout
@@ -142,6 +162,8 @@ def output(file: Path | None, option: str = "--output") -> Iterator[TextIO]:
     target = Path(os.path.realpath(file))  # a link goes on pointing there
     with _refused(file, option):
         is_plain = target.is_file() or not target.exists()
+        if target.is_file() and not _is_of(kind, target):
+            raise SetupError(f"{option}: {file} is there and is not {kind.what}, so it stays; give another name")
     beside = target.with_name(f".{_short(target.name)}.{os.getpid()}") if is_plain else target
     report = io.StringIO()
     try:
@@ -159,6 +181,13 @@ def output(file: Path | None, option: str = "--output") -> Iterator[TextIO]:
         if is_plain:
             with suppress(OSError):
                 beside.unlink()
+
+
+def _is_of(kind: FileKind, file: Path) -> bool:
+    """Whether a file is empty, or was written as what is to replace it."""
+    with file.open("rb") as there:
+        begun = there.read(_BEGINNING).decode("utf-8", "replace")
+    return not begun or re.match(kind.begins, begun) is not None
 
 
 def _short(name: str) -> str:

@@ -6,6 +6,8 @@ import json
 import resource
 import signal
 import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +18,13 @@ import structlog
 import yaml
 from typer.testing import CliRunner
 
+from parallax.alerting.page import ticket
+from parallax.audit import command as audit
 from parallax.cli import app
+from parallax.commands.lab import PICTURE
+from parallax.commands.repair import PLAN
 from parallax.config import ConfigError, ReadSettings
-from parallax.output import output
+from parallax.output import FileKind, output
 from parallax.views.hash_key import hash_key
 from tests.pages import Job
 from tests.unit.replica.servers import broker
@@ -348,12 +354,56 @@ def test_a_file_to_write(tmp_path: Path, name: str) -> None:
     assert line.startswith("parallax: --output: ")
 
 
+WRITES = [
+    ["report", "-o"],
+    ["audit", "--output"],
+    ["audit", "--dry-run", "--output"],
+    ["repair", "plan", "--topic=a", "--partition=0", "-o"],
+    ["demo", "--picture"],
+]
+"""Commands that write a file that a person names, up to its name."""
+
+
+@pytest.mark.parametrize("words", WRITES, ids=" ".join)
+def test_a_file_of_another_kind_is_never_replaced(tmp_path: Path, words: list[str]) -> None:
+    config = written(tmp_path, storage={"path": Job(tmp_path / "data").storage})
+    holds = config.read_text()
+    ended = CliRunner().invoke(app, [*words, str(config), *([] if words[0] == "demo" else ["-c", str(config)])])
+    (line,) = ended.stderr.splitlines()
+    assert (ended.exit_code, config.read_text()) == (2, holds)
+    assert line.startswith("parallax: --")
+    assert f": {config} is there and is not " in line
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["data", config.name]
+
+
+@pytest.mark.parametrize(
+    ("kind", "begun"),
+    [
+        (ticket.REPORT, "<!doctype html>\n<html"),
+        (audit.REPORT, "partition  result"),
+        (audit.REPORT, "broker  partitions"),
+        (audit.REPORT, '{\n  "result": "unknown"'),
+        (audit.REPORT, '{\n  "brokers": ['),
+        (PLAN, '{\n  "format": 2,'),
+        (PICTURE, '<svg class="rich-terminal"'),
+    ],
+    ids=str,
+)
+def test_one_of_the_same_kind_is_and_an_empty_one(tmp_path: Path, kind: FileKind, begun: str) -> None:
+    file = tmp_path / "x"
+    for held in (begun, ""):
+        file.write_text(held)
+        with output(file, kind) as to:
+            to.write("new")
+        assert file.read_text() == "new"
+
+
 @pytest.mark.parametrize("name", ["x" * 255, "ä" * 127])
 def test_the_longest_name_that_a_file_can_have(tmp_path: Path, name: str) -> None:
     data = Job(tmp_path / "data").storage
     ended = CliRunner().invoke(app, ["report", "--data", str(data), "--output", str(tmp_path / name)])
     assert ended.exception is None or isinstance(ended.exception, SystemExit)
-    with output(tmp_path / name) as to:
+    with output(tmp_path / name, FileKind("a report", ".*")) as to:
         to.write("a report")
     assert (tmp_path / name).read_text() == "a report"
     assert [entry.name for entry in tmp_path.iterdir() if entry.name != "data"] == [name]
@@ -400,3 +450,47 @@ def test_an_empty_command_line_shows_the_help() -> None:
     ended = CliRunner().invoke(app, [])
     assert "Usage" in ended.output
     assert "fetch-jars" in ended.output
+
+
+def test_an_unknown_option_of_kafka_names_the_variable_that_it_is_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PARALLAX_KAFKA__" + "X", SECRET)
+    line = refused("audit", written(tmp_path))
+    assert "x: unknown option (environment variable PARALLAX_KAFKA__X)" in line
+
+
+@pytest.mark.parametrize("address", ['a"b:9092', "a'b:9092", "a;b:9092", "<a>:9092", "[a b]:9092"])
+def test_a_host_with_a_quote_or_the_like_is_no_address(tmp_path: Path, address: str) -> None:
+    line = refused("audit", written(tmp_path, kafka={"bootstrap.servers": address}))
+    assert "bootstrap.servers: " in line
+    assert "is not host:port" in line
+
+
+@pytest.mark.parametrize("path", ["s3a:/b/p", "s3:b", "gs:/b"])
+def test_half_a_uri_is_no_folder(tmp_path: Path, path: str) -> None:
+    assert "storage.path: is no URI; write two slashes" in refused("audit", written(tmp_path, storage={"path": path}))
+
+
+def test_both_of_two_options_of_which_one_is_wanted_are_too_many(tmp_path: Path) -> None:
+    line = refused("findings", written(tmp_path), "--data", str(tmp_path))
+    assert line == "parallax: --data: -c/--config is given too; give one of them"
+
+
+def test_ctrl_c_while_the_command_is_being_loaded_ends_it_without_a_word() -> None:
+    pressed = (
+        "import sys\n"
+        "class Pressed:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Pressed())\n"
+        "from parallax.__main__ import main\n"
+        "main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", pressed], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+def test_the_command_begins_there() -> None:
+    said = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert said["project"]["scripts"] == {"parallax": "parallax.__main__:main"}

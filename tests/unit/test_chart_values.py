@@ -7,13 +7,15 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import kubernetes_validate
 import pytest
 import yaml
+from pydantic import BaseModel, SecretStr
 
-from parallax.config import Settings
+from parallax.config import SECRETS, Settings, validate
+from parallax.shipped import Choices, configuration
 from tests.charts import CHART, KUBERNETES, documents, helm, rendered
 
 pytestmark = pytest.mark.release
@@ -70,11 +72,6 @@ def refusal(result: Any) -> str:
     return str(result.stderr)
 
 
-def test_the_chart_knows_every_section_of_the_settings_and_no_other() -> None:
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    assert set(schema["properties"]["config"]["properties"]) == set(Settings.model_fields)
-
-
 @pytest.mark.parametrize("monitor", ["podMonitor", "serviceMonitor"])
 def test_prometheus_logs_in_where_the_metrics_ask_for_a_password(chart: Any, monitor: str) -> None:
     users = {"config": {"alerting": {"users": {"ann": HASH}}}, monitor: {"enabled": True}}
@@ -94,7 +91,7 @@ def test_prometheus_logs_in_where_the_metrics_ask_for_a_password(chart: Any, mon
 @pytest.mark.parametrize("monitor", ["podMonitor", "serviceMonitor"])
 def test_probes_and_monitors_speak_tls_where_the_page_does(chart: Any, monitor: str) -> None:
     files = {"tls_certificate_file": "/etc/parallax/secret/tls.crt", "tls_key_file": "/etc/parallax/secret/tls.key"}
-    values = {"config": {"alerting": files}, monitor: {"enabled": True}}
+    values = {"existingSecret": "a", "config": {"alerting": files}, monitor: {"enabled": True}}
     assert f"{monitor}.tlsConfig" in refusal(chart(values))
     trusted = {"serverName": "parallax", "ca": {"secret": {"name": "ca", "key": "ca.crt"}}}
     kinds = taken(chart(joined(values, {monitor: {"tlsConfig": trusted}})))
@@ -172,11 +169,134 @@ def test_a_name_that_yaml_would_take_for_something_else_stays_a_name(chart: Any,
         ({"existingSecret": "Not_A_Name"}, "existingSecret"),
         ({"podMonitor": {"interval": "fast"}}, "interval"),
         ({"persistence": {"size": "much"}}, "size"),
+        ({"persistence": {"size": "0Gi"}}, "size"),
+        ({"resources": {"limits": {"memory": "lots"}}}, "memory"),
+        ({"serviceMonitor": {"interval": "0s"}}, "interval"),
+        ({"terminationGracePeriodSeconds": 10**9}, "terminationGracePeriodSeconds"),
+        ({"image": {"repository": "Registry/Parallax"}}, "repository"),
+        ({"image": {"repository": "parallax:0.1.0"}}, "repository"),
+        ({"extraManifests": [{}]}, "extraManifests"),
+        ({"extraEnv": [{"value": "x"}]}, "extraEnv"),
+        ({"securityContext": {"runAsUser": 0}}, "podSecurityContext.runAsUser: 0 is root"),
     ],
     ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
 )
 def test_what_kubernetes_would_refuse_is_refused_and_named(chart: Any, values: dict[str, Any], named: str) -> None:
     assert named in refusal(chart(values))
+
+
+FILES = {"kafka_files": {"sasl.password": "/etc/parallax/secret/password"}}
+CA = {"kafka": {"ssl.ca.location": "/etc/parallax/cluster-ca/ca.crt"}}
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"config": {"storage": {"path": "/etc/parallax/data"}}}, "config.storage.path: /etc/parallax/data is on no"),
+        ({"config": {"storage": {"path": "/data/../var"}}}, "config.storage.path"),
+        ({"config": {"storage": {"path": ".parallax/data"}}}, "config.storage.path"),
+        ({"config": {"storage": {"path": "file:///tmp/x"}}}, "config.storage.path"),
+        ({"config": {"storage": {"path": "/database"}}}, "config.storage.path"),
+        ({"config": FILES}, "existingSecret: a file below /etc/parallax/secret"),
+        ({"config": CA}, "clusterCASecret: a file below /etc/parallax/cluster-ca"),
+        *(
+            ({"extraEnv": [{"name": name, "value": "1"}]}, f"extraEnv: {name} sets what the chart sets")
+            for name in ("PARALLAX_ALERTING__METRICS_PORT", "parallax_storage__path", "PARALLAX_" + "ALERTING")
+        ),
+        ({"extraVolumes": [{"name": "tmp", "emptyDir": {}}]}, "extraVolumes: the chart itself has a volume named tmp"),
+        ({"extraVolumeMounts": [{"name": "x", "mountPath": "/data/"}]}, "extraVolumeMounts: the chart itself mounts"),
+    ],
+    ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
+)
+def test_values_that_contradict_each_other_are_refused_in_words(chart: Any, values: dict[str, Any], named: str) -> None:
+    assert named in refusal(chart(values))
+
+
+def secrets_of(model: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The places of all settings that the program keeps secret."""
+    for name, field in model.model_fields.items():
+        kinds = {field.annotation, *get_args(field.annotation)}
+        if SecretStr in kinds:
+            yield (*above, name)
+        for kind in kinds:
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from secrets_of(kind, (*above, name))
+
+
+SECRET_PLACES = [
+    *secrets_of(Settings),
+    *(("kafka", name) for name in (*SECRETS, "ssl.key.pem")),
+    ("spark", "conf", "spark.hadoop.fs.s3a.secret.key"),
+]
+
+
+@pytest.mark.parametrize("place", SECRET_PLACES, ids=".".join)
+def test_no_secret_gets_into_a_config_map(chart: Any, place: tuple[str, ...]) -> None:
+    *above, name = place
+    given: Any = {name: "0" * 32}
+    for part in reversed(above):
+        given = {part: [{"name": "a", **given}] if part == "webhooks" else given}
+    said = refusal(chart({"config": given}))
+    assert f"{name}: the settings are in a ConfigMap" in said
+    assert "0" * 32 not in said
+
+
+def test_a_place_below_the_volume_or_below_one_of_the_users_own_is_none_to_refuse(chart: Any) -> None:
+    (made,) = taken(chart({"config": {"storage": {"path": "/data/a"}}}))["StatefulSet"]
+    assert made["spec"]["volumeClaimTemplates"]
+    own = {
+        "config": {"storage": {"path": "file:///mine/a"}},
+        "extraVolumes": [{"name": "mine", "hostPath": {"path": "/x"}}],
+        "extraVolumeMounts": [{"name": "mine", "mountPath": "/mine"}],
+    }
+    (made,) = taken(chart(own))["StatefulSet"]
+    assert "volumeClaimTemplates" not in made["spec"]
+    assert "/etc/parallax/secret" not in str(made)
+    taken(chart({"config": FILES | CA, "existingSecret": "a", "clusterCASecret": "b"}))
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({"read": {"trigger_ms": "soon"}}, "/config/read/trigger_ms"),
+        ({"read": {"trigger_ms": -1}}, "/config/read/trigger_ms"),
+        ({"read": {"triger_ms": 1}}, "triger_ms"),
+        ({"guard": {"mode": "sometimes"}}, "/config/guard/mode"),
+        ({"alerting": {"webhooks": [{"nmae": "a"}]}}, "nmae"),
+    ],
+    ids=json.dumps,
+)
+def test_the_chart_refuses_what_the_settings_would(chart: Any, config: dict[str, Any], named: str) -> None:
+    assert named in refusal(chart({"config": config}))
+
+
+def test_what_the_configuration_that_init_writes_sets_is_taken_whole(chart: Any) -> None:
+    """All settings with their defaults, so far as they have one."""
+    read = yaml.safe_load(configuration(Choices("kafka:9092", ["orders"], "/data")))
+    taken(chart({"config": read}))
+    defaults = validate(read).model_dump(mode="json", exclude_none=True, exclude={"kafka"})
+    taken(chart({"config": defaults}))
+
+
+def test_large_numbers_are_written_without_an_exponent(chart: Any) -> None:
+    large = {
+        "terminationGracePeriodSeconds": 86_400,
+        "temporary": {"sizeLimit": 10**10},
+        "persistence": {"size": 10**12},
+        "config": {"kafka": {"socket.receive.buffer.bytes": 10**8}, "read": {"max_bytes_per_second": 10**9}},
+    }
+    result = chart(large)
+    (made,) = taken(result)["StatefulSet"]
+    assert "e+" not in result.stdout
+    assert made["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"] == str(10**12)
+
+
+def test_no_two_releases_make_an_object_of_one_name(chart: Any) -> None:
+    boards = {"dashboards": {"enabled": True}}
+    first = {(kind, one["metadata"]["name"]) for kind, many in taken(chart(boards, "parallax")).items() for one in many}
+    for name in sorted(name.replace(".", "-") for kind, name in first if kind == "ConfigMap" and name != "parallax"):
+        other = taken(chart(boards, name))
+        assert not first & {(kind, one["metadata"]["name"]) for kind, many in other.items() for one in many}
 
 
 @pytest.mark.parametrize("release", ["my.release", "1rel"])

@@ -517,7 +517,7 @@ def test_a_host_that_cannot_be_listened_on_is_wrong_as_the_job_refuses_it(
 def test_a_broker_that_is_not_there_is_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, broker: int) -> None:
     line = lines(monkeypatch, of(tmp_path, topics={"include": ["orders"], "brokers": [broker]}))["brokers"]
     assert line.result is Result.WRONG
-    assert f"there is no broker {broker} on the cluster; its brokers are 1, 2" in line.text
+    assert f"the cluster has no broker {broker}; it has these: 1, 2" in line.text
 
 
 def test_a_topic_of_the_audits_that_is_not_there_is_a_note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -654,3 +654,12 @@ def test_each_right_of_the_guard_that_is_missing_is_named(
     assert rights(monkeypatch, tmp_path, guard | {"min_free_percent": 0}, tells_space=False)[0].startswith("ok")
     elsewhere = rights(monkeypatch, tmp_path, guard | {"topics": ["customers"]}, may_alter=False)
     assert elsewhere[0].startswith("ok"), "it looks after other topics"
+
+
+def test_a_storage_that_cannot_be_is_one_line_and_the_cluster_is_asked_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = lines(monkeypatch, of(tmp_path, storage={"path": "/dev/null"}))
+    wrong = [about for about, line in found.items() if "/dev/null" in line.text]
+    assert wrong == ["storage"]
+    assert found["cluster"].result is Result.FINE

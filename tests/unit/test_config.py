@@ -117,7 +117,7 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     ("section", "wrong", "option"),
     [
         ("topics", {"pattern": "(["}, "topics.pattern: is not a regular expression"),
-        ("topics", {"include": [""]}, "topics.include.0: is empty"),
+        ("topics", {"include": [""]}, "topics.include.0: '' is no topic's name"),
         ("topics", {"include": ["a"], "brokers": []}, "topics.brokers: names no broker"),
         ("storage", {"path": ""}, "storage.path: is empty"),
         ("read", {"request_timeout_ms": 10**17}, "read.request_timeout_ms: "),

@@ -87,5 +87,5 @@ def test_a_pattern_that_matches_no_topic_is_said_at_once() -> None:
 
 
 def test_a_broker_that_is_not_there_is_named() -> None:
-    with pytest.raises(NotHosted, match=r"topics\.brokers: there is no broker 9"):
+    with pytest.raises(NotHosted, match=r"topics\.brokers: the cluster has no broker 9"):
         check(Client(), include=["orders"], brokers=[9])

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from parallax.alerting.audited import Outcome, last_audits
 from parallax.alerting.blind import readable
-from parallax.alerting.detail import Detail, Series
+from parallax.alerting.detail import MOST_REPLICAS, Detail, Series
 from parallax.alerting.leaders import may_lead, unsafe_elections
 from parallax.alerting.listing import MOST, FindingState, Listed, what_it_was
 from parallax.alerting.overdue import overdue
@@ -56,7 +56,8 @@ class ParallaxCollector(Collector):
     def __init__(self, state: MonitorState, series: Series = Series.ALL, places: Places | None = None) -> None:
         self._state = state
         self._places = places or Places()
-        self._detail = Detail() if series is Series.DIFFERING else None
+        self._detail = None if series is Series.ALL else Detail()
+        self._is_reduced = series is Series.DIFFERING
         self._lock = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
@@ -68,8 +69,11 @@ class ParallaxCollector(Collector):
                 lasting = [key[:2] for key, n in unknown.items() if n] + [
                     key[0][:2] for key, lag in lags.items() if lag
                 ]
-                shown = self._detail.of(snapshot, {TopicPartition(*place) for place in lasting})
-            unknown, lags = _unknown(shown), _lags(shown)
+                reduced = self._detail.of(snapshot, {TopicPartition(*place) for place in lasting})
+                self._is_reduced |= len(snapshot.replicas) > MOST_REPLICAS  # and stays so: no series comes and goes
+            if self._is_reduced:
+                shown = reduced
+                unknown, lags = _unknown(shown), _lags(shown)
         yield from _partitions(snapshot, shown)
         yield from _replicas(shown)
         yield from _views(shown, lags)
@@ -137,7 +141,8 @@ def _partitions(snapshot: Snapshot, shown: Snapshot) -> Iterator[Metric]:
     yield _gauge("partitions_watched", "Partitions whose replicas have reported.", (), [([], len(watched))])
     yield _gauge(
         "partitions_detailed",
-        "Watched partitions that have series of their own (alerting.series).",
+        "Watched partitions that have series of their own. Where it is less than those that are watched, "
+        "alerting.series leaves out those with nothing to report.",
         (),
         [([], len(detailed))],
     )

@@ -23,9 +23,14 @@ SHOWN_S = 3600.0
 """For how long it is shown afterwards, so that its end is seen."""
 
 
+MOST_REPLICAS = 6000
+"""How many replicas have series under ``auto``. A scrape of so many takes 2 s of a core; Prometheus waits for 10 s."""
+
+
 class Series(StrEnum):
     """Which partitions have Prometheus series: the values of ``alerting.series``."""
 
+    AUTO = "auto"
     ALL = "all"
     DIFFERING = "differing"
 
@@ -95,4 +100,4 @@ def _reduced(snapshot: Snapshot, places: Collection[Hashable]) -> Snapshot:
     )
 
 
-__all__ = ["LASTING_S", "SHOWN_S", "Detail", "Lasting", "Series"]
+__all__ = ["LASTING_S", "MOST_REPLICAS", "SHOWN_S", "Detail", "Lasting", "Series"]

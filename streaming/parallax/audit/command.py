@@ -16,11 +16,11 @@ from parallax.audit import dry, report
 from parallax.audit.cluster import select
 from parallax.audit.progress import Shown
 from parallax.audit.result import EXIT_CODES, Result
-from parallax.config import MAX_BYTES, ConfigError, Settings
+from parallax.config import ConfigError, Settings
 from parallax.counts import counted
-from parallax.errors import SetupError, is_text
+from parallax.errors import SetupError
 from parallax.model import TopicPartition
-from parallax.output import console, error_line, output, waiting
+from parallax.output import FileKind, console, error_line, output, waiting
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
 from parallax.shell import Shell
@@ -28,6 +28,11 @@ from parallax.source.survey import check_brokers
 from parallax.stores import is_remote, rust_path
 from parallax.views.binding import pinned, with_cluster
 from parallax.views.hash_key import hash_key
+
+REPORT = FileKind(
+    "a report of parallax audit", r'partition +result|broker +partitions|\{\s*"result":|\{\s*"brokers":\s*\[|\s*$'
+)
+"""Of an audit, or of what it would read; as text or as JSON."""
 
 
 class AuditFailedError(Exception):
@@ -72,7 +77,7 @@ def run_audit(settings: Settings, flags: Flags) -> int:
     settings = with_cluster(settings)
     rate = settings.audit.max_bytes_per_second if flags.max_bytes_per_second is None else flags.max_bytes_per_second
     with ExitStack() as stack:
-        to = stack.enter_context(output(flags.file))
+        to = stack.enter_context(output(flags.file, REPORT))
         client = ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)
         stack.callback(client.close)
         places = select(client, settings, flags.topics, flags.partitions)
@@ -119,14 +124,6 @@ def _log_warnings_only() -> None:
 
 
 def _check(flags: Flags, settings: Settings) -> None:
-    if flags.max_bytes_per_second is not None and flags.max_bytes_per_second < 0:
-        raise ConfigError("--max-bytes-per-second: must not be negative; 0 is no limit")
-    if (flags.max_bytes_per_second or 0) > MAX_BYTES:
-        raise ConfigError(f"--max-bytes-per-second: must be at most {MAX_BYTES}; 0 is no limit")
-    if any(number < 0 for number in flags.partitions):
-        raise ConfigError("--partition: must not be negative")
-    if not all(map(is_text, flags.topics)):
-        raise ConfigError("--topic: holds what is no UTF-8 text; write a topic's name")
     if flags.source == "tables":
         if flags.dry_run:
             raise ConfigError("--dry-run says what would be read from brokers; leave out --from tables")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from parallax.commands.numbers import BYTES, NUMBER, TOPIC
 from parallax.commands.shared import Config, Format, OutputFormat, one_line_errors, used_settings
 
 
@@ -21,14 +22,18 @@ class AuditSource(StrEnum):
 @one_line_errors
 def audit(
     config: Config,
-    topic: Annotated[list[str] | None, typer.Option(help="A topic; may be repeated. Default: all watched.")] = None,
-    partition: Annotated[list[int] | None, typer.Option(help="A partition of each topic; may be repeated.")] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(help="A topic; may be repeated. Default: all watched.", **TOPIC)
+    ] = None,
+    partition: Annotated[
+        list[int] | None, typer.Option(metavar="N", help="A partition of each topic; may be repeated.", **NUMBER)
+    ] = None,
     source: Annotated[AuditSource, typer.Option("--from", help="Read the brokers, or what the job recorded.")] = (
         AuditSource.brokers
     ),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what the audit would read.")] = False,
     max_bytes_per_second: Annotated[
-        int | None, typer.Option(help="From each broker; 0: no limit. Default: the setting of this name.")
+        int | None, typer.Option(help="From each broker; 0: no limit. Default: the setting of this name.", **BYTES)
     ] = None,
     output_format: OutputFormat = Format.text,
     output: Annotated[Path | None, typer.Option(help="Write the report to a file.")] = None,

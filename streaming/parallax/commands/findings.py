@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parallax.commands.numbers import TOPIC
 from parallax.commands.shared import (
     Format,
     JobConfig,
@@ -77,7 +78,7 @@ def list_findings(
     data: JobData = None,
     output: OutputFormat = Format.text,
     everything: Everything = False,
-    topic: Annotated[list[str] | None, typer.Option(help="Of this topic; may be repeated.")] = None,
+    topic: Annotated[list[str] | None, typer.Option(help="Of this topic; may be repeated.", **TOPIC)] = None,
     kind: Annotated[
         list[FindingKind] | None, typer.Option(metavar="KIND", help="Of this kind; may be repeated.")
     ] = None,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from parallax.commands.numbers import TOPIC
 from parallax.commands.shared import (
     Config,
     Format,
@@ -58,7 +59,7 @@ def guard_status(config: JobConfig = None, data: JobData = None, output: OutputF
 @app.command("hold")
 @one_line_errors
 def guard_hold(
-    topic: Annotated[str, typer.Argument(help="The topic.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", **TOPIC)],
     config: Config,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -70,7 +71,7 @@ def guard_hold(
 @one_line_errors
 def guard_release(
     config: Config,
-    topic: Annotated[str | None, typer.Argument(help="The topic.")] = None,
+    topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="The topic.", **TOPIC)] = None,
     everything: Annotated[bool, typer.Option("--all", help="All topics that are held, or asked for.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:

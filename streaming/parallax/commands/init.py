@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parallax.commands.numbers import TOPIC
 from parallax.commands.shared import Format, OutputFormat, one_line_errors
 from parallax.output import as_json
 from parallax.shell import Shell
@@ -29,10 +30,14 @@ def init(
         str, typer.Option("--bootstrap-servers", metavar="HOST:PORT,...", help="The cluster's brokers.")
     ] = "127.0.0.1:9092",
     topic: Annotated[
-        list[str] | None, typer.Option(help="A topic to watch; may be repeated. Default: all that do not begin with _.")
+        list[str] | None,
+        typer.Option(help="A topic to watch; may be repeated. Default: all that do not begin with _.", **TOPIC),
     ] = None,
     storage: Annotated[
-        str | None, typer.Option(help="storage.path: a folder, or s3a://bucket/prefix. Default: DIR/data.")
+        str | None,
+        typer.Option(
+            help="storage.path: a folder (below this one, if relative), or s3a://bucket/prefix. Default: DIR/data."
+        ),
     ] = None,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -55,12 +60,13 @@ def init(
     protocol_of(validate(document, where=CONFIG).kafka)
     written = write_out(folder, choices)
     if output is Format.json:
-        typer.echo(as_json({"config": written[0], "files": written}))
-        return
-    for file in written:
-        typer.echo(str(file))
+        typer.echo(as_json({"config": written[0], "files": written, "keep": choices.hash_key_file}))
+    else:
+        for file in written:
+            typer.echo(str(file))
     settings = load(written[0])
-    typer.echo(_next(written, settings.alerting), err=True)
+    if output is Format.text:
+        typer.echo(_next(written, settings.alerting), err=True)
     if choices.hash_key_file is not None:
         typer.echo(
             f"\nKeep {choices.hash_key_file}, and let none but the job's user read it: it is the key of all hashes in "
@@ -75,10 +81,14 @@ def _absolute(storage: str) -> str:
     Raises:
         ConfigError: it is empty, or begins with the home of a user who does not exist.
     """
-    from parallax.config import ConfigError
+    from parallax.config import ConfigError, storage_path
 
     if not storage.strip():
         raise ConfigError("--storage: is empty; write a folder or s3a://bucket/prefix, or leave it out")
+    try:
+        storage_path(storage)
+    except ValueError as error:
+        raise ConfigError(f"--storage: {error}") from None
     if is_remote(storage) or storage.startswith("file:"):
         return storage
     try:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parallax.commands.lab import KafkaVersion
+from parallax.commands.numbers import BrokerIds
 from parallax.commands.shared import (
-    BrokerIds,
     Config,
     Format,
     JobConfig,
@@ -82,29 +82,23 @@ def _check_brokers(config: Path, brokers: Sequence[int]) -> None:
     """Refuse brokers that the cluster has not, as far as it answers: a pause is wanted most when it does not.
 
     Raises:
-        ConfigError: nobody knows one of them.
+        NotHosted: nobody knows one of them.
     """
-    from parallax.config import ConfigError, load
+    from parallax.config import load
     from parallax.replica.client import ReplicaClient
-    from parallax.replica.errors import ReplicaError
+    from parallax.replica.errors import NotHosted, ReplicaError
+    from parallax.source.survey import check_brokers
     from parallax.views.binding import with_cluster
 
     settings = load(config)
     timeout_ms = settings.read.request_timeout_ms
     try:
         with closing(ReplicaClient(with_cluster(settings).kafka, timeout_ms=timeout_ms)) as client:
-            topics = client.metadata(None)
-            known = {
-                broker for topic in topics.values() for one in topic.partitions.values() for broker in one.replicas
-            }
-            known |= set(client.brokers())
+            check_brokers(client, client.metadata(None), brokers, "--broker", ", and nothing was paused")
+    except NotHosted:
+        raise
     except ReplicaError:
         return
-    if known and (strangers := sorted(set(brokers) - known)):
-        raise ConfigError(
-            f"--broker: the cluster has no broker {strangers[0]}, and nothing was paused; it has these: "
-            f"{', '.join(map(str, sorted(known)))}"
-        )
 
 
 @one_line_errors

@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parallax.commands.numbers import NUMBER
 from parallax.commands.shared import Format, OutputFormat, one_line_errors, say, storage_of
 from parallax.jars import DEFAULT_KAFKA_VERSION
 from parallax.lab.named import listed
-from parallax.output import as_json
+from parallax.output import FileKind, as_json
 from parallax.output import output as report_to
 
 if TYPE_CHECKING:
     from parallax.lab.commands import LabStatus
 
 app = typer.Typer(help="Three real local Kafka brokers and the scenarios that make their replicas diverge.")
+
+
+PICTURE = FileKind("an SVG picture", "<svg ")
 
 
 class ProducerKind(StrEnum):
@@ -58,7 +62,7 @@ def demo(
     if guard and repair:
         raise ConfigError("--repair: what a guard has held does not diverge; give one of --guard and --repair")
     switches = {"stay": stay, "guard": guard, "repair": repair}
-    with nullcontext() if picture is None else report_to(picture, "--picture") as to:
+    with nullcontext() if picture is None else report_to(picture, PICTURE, "--picture") as to:
         code = run_demo(kafka_version, producer.value, data, to, **switches, output=output.value)
     raise typer.Exit(code)
 
@@ -103,7 +107,7 @@ def lab_down(name: LabName = "default", output: OutputFormat = Format.text) -> N
 @app.command("stop")
 @one_line_errors
 def lab_stop(
-    broker: Annotated[list[int], typer.Argument(help="The ids of brokers.")],
+    broker: Annotated[list[int], typer.Argument(metavar="BROKER...", help="The ids of brokers.", **NUMBER)],
     name: LabName = "default",
     output: OutputFormat = Format.text,
 ) -> None:
@@ -116,7 +120,9 @@ def lab_stop(
 @app.command("restart")
 @one_line_errors
 def lab_restart(
-    broker: Annotated[list[int] | None, typer.Argument(help="The ids of brokers. Default: all.")] = None,
+    broker: Annotated[
+        list[int] | None, typer.Argument(metavar="[BROKER]...", help="The ids of brokers. Default: all.", **NUMBER)
+    ] = None,
     name: LabName = "default",
     output: OutputFormat = Format.text,
 ) -> None:
@@ -160,7 +166,7 @@ settings file with --watched-by, and the scenario waits for the job. What is los
 @app.command("scenario", help=_SCENARIO)
 @one_line_errors
 def lab_scenario(
-    scenario: Annotated[str, typer.Argument(help="Its name, one of those above.")],
+    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="Its name, one of those above.")],
     producer: Producer = ProducerKind.legacy,
     name: LabName = "default",
     watched_by: Annotated[

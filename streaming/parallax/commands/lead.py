@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from parallax.commands.numbers import NUMBER, SECONDS, TOPIC
 from parallax.commands.shared import Config, Format, OutputFormat, one_line_errors, used_settings
 from parallax.output import as_json
 from parallax.shell import Shell
@@ -13,9 +14,9 @@ from parallax.shell import Shell
 
 @one_line_errors
 def lead(
-    topic: Annotated[str, typer.Argument(help="The topic.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", **TOPIC)],
     config: Config,
-    partition: Annotated[list[int] | None, typer.Option(min=0, help="Only this partition; may be repeated.")] = None,
+    partition: Annotated[list[int] | None, typer.Option(help="Only this partition; may be repeated.", **NUMBER)] = None,
     output: OutputFormat = Format.text,
 ) -> None:
     """Show which replicas may lead, which may not, and why. Exit code 1: one may not. 3: of one nobody can tell."""
@@ -34,10 +35,10 @@ def lead(
 
 @one_line_errors
 def roll(
-    broker: Annotated[int, typer.Argument(min=0, help="Its id.")],
+    broker: Annotated[int, typer.Argument(metavar="BROKER", help="Its id.", **NUMBER)],
     config: Config,
     outage_s: Annotated[
-        float, typer.Option("--outage-s", min=0, help="For how many seconds it is away, or behind, at most.")
+        float, typer.Option("--outage-s", help="For how many seconds it is away, or behind, at most.", **SECONDS)
     ] = 600,
     output: OutputFormat = Format.text,
 ) -> None:

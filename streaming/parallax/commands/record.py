@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from parallax.commands.shared import LARGEST_OFFSET, BrokerIds, Config, Format, OutputFormat, one_line_errors, say
+from parallax.commands.numbers import NUMBER, OFFSET, TOPIC, BrokerIds
+from parallax.commands.shared import Config, Format, OutputFormat, one_line_errors, say
 from parallax.errors import one_line
 from parallax.model import IsolationLevel, TopicPartition
 from parallax.moments import time_text
@@ -29,9 +30,9 @@ _MOST_SHOWN = 2000
 @one_line_errors
 def show_record(
     config: Config,
-    topic: Annotated[str, typer.Option(help="The topic.")],
-    partition: Annotated[int, typer.Option(min=0, help="The partition.")],
-    offset: Annotated[int, typer.Option(min=0, help="The offset.")],
+    topic: Annotated[str, typer.Option(help="The topic.", **TOPIC)],
+    partition: Annotated[int, typer.Option(help="The partition.", **NUMBER)],
+    offset: Annotated[int, typer.Option(help="The offset.", **OFFSET)],
     broker: BrokerIds = None,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -91,13 +92,10 @@ def look(settings: Settings, place: TopicPartition, offset: int, brokers: Sequen
         ConfigError: there is no such topic or partition, or a broker hosts no replica of it.
         ReplicaError: no broker answers, or the topic may not be described.
     """
-    from parallax.config import ConfigError
     from parallax.replica.at_offset import at_offset
     from parallax.replica.client import ReplicaClient
     from parallax.views.binding import with_cluster
 
-    if offset > LARGEST_OFFSET:
-        raise ConfigError(f"--offset: must be at most {LARGEST_OFFSET}")
     with closing(ReplicaClient(with_cluster(settings).kafka, timeout_ms=settings.read.request_timeout_ms)) as client:
         where = _where(client.metadata([place.topic]), place, brokers)
         asked = [broker for broker in sorted(where.replicas) if not brokers or broker in brokers]

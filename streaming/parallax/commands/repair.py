@@ -6,16 +6,15 @@ It also shows, resumes or undoes what is on record.
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parallax.commands.numbers import NUMBER, OFFSET, TOPIC
 from parallax.commands.shared import (
-    LARGEST_BROKER,
-    LARGEST_OFFSET,
-    LARGEST_PARTITION,
     Config,
     Format,
     JobConfig,
@@ -26,7 +25,8 @@ from parallax.commands.shared import (
     used_settings,
     used_storage,
 )
-from parallax.output import as_json
+from parallax.output import FileKind, as_json
+from parallax.output import output as file_to
 from parallax.shell import Shell
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ app = typer.Typer(help="Plan, run and prove the repair of a partition.")
 
 STOPPED, MISSING = 1, 3
 """Exit codes: a repair has stopped; a plan cannot be made for want of something that it names."""
+
+
+PLAN = FileKind("a plan of parallax repair plan", r'\{\s*"format":\s*\d')
 
 
 class Outcome(StrEnum):
@@ -56,21 +59,19 @@ def plan(
     finding: Annotated[
         str | None, typer.Argument(metavar="[FINDING]", help="A finding, by its id or the beginning of it.")
     ] = None,
-    topic: Annotated[str | None, typer.Option(help="Or a partition: its topic.")] = None,
-    partition: Annotated[int | None, typer.Option(min=0, max=LARGEST_PARTITION, help="And its number.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Or a partition: its topic.", **TOPIC)] = None,
+    partition: Annotated[int | None, typer.Option(help="And its number.", **NUMBER)] = None,
     outcome: Annotated[
         list[Outcome] | None,
         typer.Option(help="How a transaction ended, where nothing but its owner can say; may be repeated."),
     ] = None,
     offset: Annotated[
         list[int] | None,
-        typer.Option(min=0, max=LARGEST_OFFSET, help="And where that transaction starts; once for each."),
+        typer.Option(help="And where that transaction starts; once for each.", **OFFSET),
     ] = None,
     right: Annotated[
         int | None,
-        typer.Option(
-            min=0, max=LARGEST_BROKER, help="The broker whose replica is right, where nothing proves it and you know."
-        ),
+        typer.Option(help="The broker whose replica is right, where nothing proves it and you know.", **NUMBER),
     ] = None,
     lead: Annotated[
         bool, typer.Option("--lead", help="Only let a right replica lead, and put wrong ones last; nothing is copied.")
@@ -86,7 +87,7 @@ def plan(
     """Plan what ends the findings of a partition, step by step. Changes nothing. Exit code 3: something is missing."""
     from parallax.config import ConfigError, load
     from parallax.model import TopicPartition
-    from parallax.repair.command import RepairCommandError, document, place_of
+    from parallax.repair.command import document, place_of
     from parallax.repair.command import plan as made_of
     from parallax.repair.copies import Said
 
@@ -99,12 +100,10 @@ def plan(
     place = place_of(settings.storage.path, finding) if finding else TopicPartition(topic or "", partition or 0)
     if lead and said:
         raise ConfigError("repair plan: --lead ends no transaction; leave out --outcome and --offset")
-    made = made_of(settings, place, said, say, Said(automation_paused, right), is_to_lead=lead)
-    if file is not None:
-        try:
-            file.write_text(as_json(document(made)) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise RepairCommandError(f"--output: {file} cannot be written ({error.strerror}); name another") from error
+    with nullcontext() if file is None else file_to(file, PLAN) as to:
+        made = made_of(settings, place, said, say, Said(automation_paused, right), is_to_lead=lead)
+        if to is not None:
+            to.write(as_json(document(made)) + "\n")
     typer.echo(
         as_json(document(made)) if output is Format.json else in_words(made, file, Shell.of(settings.kafka, config))
     )
@@ -148,7 +147,7 @@ def in_words(made: Plan, file: Path | None, shell: Shell) -> str:
 def run(
     file: Annotated[Path, typer.Argument(metavar="PLAN", help="The file that repair plan -o has written.")],
     config: Config,
-    step: Annotated[int | None, typer.Option(min=1, help="This step alone.")] = None,
+    step: Annotated[int | None, typer.Option(help="This step alone.", **NUMBER | {"min": 1})] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:

@@ -8,10 +8,8 @@ from typing import Annotated
 
 import typer
 
+from parallax.commands.numbers import NUMBER, OFFSET, TOPIC, BrokerIds
 from parallax.commands.shared import (
-    LARGEST_OFFSET,
-    LARGEST_PARTITION,
-    BrokerIds,
     Config,
     Format,
     OutputFormat,
@@ -37,13 +35,11 @@ _FORMATS = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S", "%Y-
 @one_line_errors
 def seen(
     config: Config,
-    topic: Annotated[str, typer.Option(help="The topic.")],
+    topic: Annotated[str, typer.Option(help="The topic.", **TOPIC)],
     at: Annotated[datetime, typer.Option(formats=_FORMATS, metavar="TIME", help="The time, UTC.")],
     key: Annotated[str | None, typer.Option(help="The record's key, as text.")] = None,
-    offset: Annotated[int | None, typer.Option(min=0, max=LARGEST_OFFSET, help="Or an offset.")] = None,
-    partition: Annotated[
-        int | None, typer.Option(min=0, max=LARGEST_PARTITION, help="The partition. With --key: all by default.")
-    ] = None,
+    offset: Annotated[int | None, typer.Option(help="Or an offset.", **OFFSET)] = None,
+    partition: Annotated[int | None, typer.Option(help="The partition. With --key: all by default.", **NUMBER)] = None,
     broker: BrokerIds = None,
     isolation: Annotated[
         IsolationName, typer.Option(help="read_committed or read_uncommitted: of the consumer.")

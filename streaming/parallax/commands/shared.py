@@ -44,14 +44,6 @@ JobConfig = Annotated[Path | None, typer.Option("-c", "--config", help="The job'
 JobData = Annotated[str | None, typer.Option("--data", help="The job's storage.path, instead of its settings file.")]
 
 
-LARGEST_BROKER = LARGEST_PARTITION = 2**31 - 1
-LARGEST_OFFSET = 2**63 - 1
-"""As Kafka's protocol writes them, in 32 bits and in 64."""
-BrokerIds = Annotated[
-    list[int] | None, typer.Option("--broker", min=0, max=LARGEST_BROKER, help="Id of a broker; may be repeated.")
-]
-
-
 def say(text: str) -> None:
     """Print a line of progress to standard error."""
     typer.echo(text, err=True)
@@ -122,7 +114,9 @@ def storage_of(config: Path | None, data: str | None) -> str:
     from parallax.config import ConfigError, storage_path
     from parallax.stores import set_environment
 
-    if (config is None) == (data is None):
+    if config is not None and data is not None:
+        raise ConfigError("--data: -c/--config is given too; give one of them")
+    if config is None and data is None:
         raise ConfigError("give either -c/--config or --data")
     if data is None:
         return _settings_of(config or Path()).storage.path
@@ -259,10 +253,6 @@ class Target:
 
 
 __all__ = [
-    "LARGEST_BROKER",
-    "LARGEST_OFFSET",
-    "LARGEST_PARTITION",
-    "BrokerIds",
     "Config",
     "Format",
     "JobConfig",

@@ -18,6 +18,7 @@ from parallax.repair.rolling import Outage, TopicSettings, elected, may_stop, no
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, UnknownTopic
 from parallax.source.options import matches
+from parallax.source.survey import check_brokers
 from parallax.views.binding import with_cluster
 
 _POLICY, _RETENTION = "cleanup.policy", "delete.retention.ms"
@@ -73,7 +74,7 @@ def roll(settings: Settings, broker: int, outage_s: float) -> Rolled:
 
     Raises:
         ConfigError: the settings name another cluster than that of the storage.
-        ReplicaError: no broker answers.
+        ReplicaError: no broker answers, or the cluster has no such broker.
         FindingsTableError, PauseError: what is on record cannot be read.
     """
     settings = with_cluster(settings)
@@ -81,6 +82,7 @@ def roll(settings: Settings, broker: int, outage_s: float) -> Rolled:
         known = client.metadata()
         if settings.topics.include:
             known |= client.metadata(settings.topics.include)
+        check_brokers(client, known, [broker], "BROKER")
         held = [
             (TopicPartition(name, number), one)
             for name, topic in sorted(known.items())

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from parallax.addresses import NO_ADDRESS, brokers, is_address, names_a_user
+from parallax.config import variable_of
 from parallax.errors import option_name
 from parallax.replica.errors import BadOption
 from parallax.replica.msk import MECHANISM, MskTokenProvider
@@ -163,7 +164,9 @@ def _canonical(kafka: Mapping[str, str]) -> dict[str, str]:
             shown = option_name(name)
             if not shown or shown.startswith("..."):  # It may be a secret that has slipped into a name's place.
                 raise _bad("kafka", "one of its names is none of an option (not shown here); remove it or correct it")
-            raise _bad(shown, "unknown option; remove it or correct its name")
+            variable = variable_of(("kafka", name))
+            of = "" if variable is None else f" (environment variable {option_name(variable)})"
+            raise _bad(shown, f"unknown option{of}; remove it or correct its name")
         if known in given and given[known] != str(value):
             raise _bad(name, f"given twice with different values (also as {known}); keep one")
         given[known] = str(value)

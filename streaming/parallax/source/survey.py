@@ -293,20 +293,26 @@ def _milliseconds(text: str | None) -> int | None:
     return min(int(text), FOREVER_MS) if text is not None and text.isdecimal() else None
 
 
-def check_brokers(client: ReplicaClient, topics: Mapping[str, TopicMetadata], wanted: Iterable[int]) -> None:
+def check_brokers(
+    client: ReplicaClient,
+    topics: Mapping[str, TopicMetadata],
+    wanted: Iterable[int],
+    option: str = "topics.brokers",
+    done: str = "",
+) -> None:
     """Check that each wanted broker exists: it is in the cluster, or is away and hosts a replica.
 
     Args:
         client: connections over which the cluster has already been asked.
         topics: the topics of the cluster, with their replicas.
-        wanted: ids of the brokers that the setting ``topics.brokers`` names.
+        wanted: ids of brokers that a person names.
+        option: the setting, option or argument that names them.
+        done: what the error says was not done, as in ``, and nothing was paused``.
 
     Raises:
         NotHosted: a broker is not in the cluster, and hosts no replica.
     """
-    known = client.brokers()
-    hosting = {b for t in topics.values() for p in t.partitions.values() for b in p.replicas}
-    for broker in wanted:
-        if broker not in known and broker not in hosting:
-            ids = ", ".join(map(str, sorted(known)))
-            raise NotHosted(f"topics.brokers: there is no broker {broker} on the cluster; its brokers are {ids}")
+    known = {*client.brokers(), *(b for t in topics.values() for p in t.partitions.values() for b in p.replicas)}
+    if strangers := sorted(set(wanted) - known):
+        ids = ", ".join(map(str, sorted(known)))
+        raise NotHosted(f"{option}: the cluster has no broker {strangers[0]}{done}; it has these: {ids}")

@@ -20,10 +20,10 @@ STEP_S = 60.0
 class Job:
     """Two replicas each of some partitions, scraped every minute."""
 
-    def __init__(self, partitions: int = 3) -> None:
+    def __init__(self, partitions: int = 3, series: Series = Series.DIFFERING) -> None:
         self.clock = Clock()
         self.state = MonitorState(self.clock)
-        self.collector = ParallaxCollector(self.state, Series.DIFFERING)
+        self.collector = ParallaxCollector(self.state, series)
         self.partitions = partitions
         self.lag: dict[int, int] = {}
         self.unknown: dict[int, int] = {}
@@ -126,3 +126,14 @@ def test_something_that_lasts_is_remembered_by_its_own_beginning() -> None:
     assert lasting.shown(LASTING_S, {"a", "b"}) == {"a"}
     assert lasting.shown(LASTING_S * 1.5, {"b"}) == {"a", "b"}
     assert lasting.shown(LASTING_S + SHOWN_S, {"b"}) == {"b"}
+
+
+@pytest.mark.parametrize(("partitions", "detailed"), [(3, 3), (4, 0)])
+def test_without_a_choice_all_have_series_until_there_are_too_many_and_then_it_stays_so(
+    monkeypatch: pytest.MonkeyPatch, partitions: int, detailed: int
+) -> None:
+    monkeypatch.setattr("parallax.alerting.collector.MOST_REPLICAS", 6)
+    job = Job(partitions, Series.AUTO)
+    assert job.after(3600)["partitions_detailed"] == {(): detailed}
+    monkeypatch.setattr("parallax.alerting.collector.MOST_REPLICAS", 100)
+    assert job.after(60)["partitions_detailed"] == {(): detailed}

@@ -92,12 +92,12 @@ def test_nothing_is_written_where_a_file_is_there_already(tmp_path: Path, name: 
 def test_a_choice_that_cannot_be_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     ended = init(str(tmp_path), "--storage", "ftp://host/folder")
     assert ended.exit_code == 2
-    assert "storage.path" in ended.stderr
+    assert "--storage: " in ended.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_character_that_no_file_of_settings_can_hold_is_one_line_and_nothing_is_written(tmp_path: Path) -> None:
-    ended = init(str(tmp_path), "--topic", "a\x7f")
+    ended = init(str(tmp_path), "--storage", "/a\x7f")
     assert ended.exit_code == 2
     assert ended.stderr.startswith("parallax: DIR and options of init: ")
     assert ended.stderr.count("\n") == 1
@@ -124,7 +124,7 @@ def test_what_is_no_topics_name_is_refused_and_nothing_is_written(tmp_path: Path
     ended = init(str(tmp_path / "new"), "--topic", topic)
     assert ended.exit_code == 2
     (line,) = ended.stderr.splitlines()
-    assert "topics.include" in line
+    assert "'--topic'" in line
     assert list(tmp_path.iterdir()) == []
 
 
@@ -324,3 +324,16 @@ def test_where_a_file_is_in_the_way_of_a_folder_nothing_is_left_and_the_next_try
 def test_a_path_may_hold_any_character(tmp_path: Path) -> None:
     assert init(str(tmp_path), "--storage", str(tmp_path / "\N{GRINNING FACE}")).exit_code == 0
     assert load(tmp_path / "parallax.yaml").storage.path.endswith("\N{GRINNING FACE}")
+
+
+def test_half_a_uri_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    ended = init(str(tmp_path / "new"), "--storage", "s3a:/b/p")
+    assert ended.exit_code == 2
+    assert ended.stderr.startswith("parallax: --storage: is no URI; write two slashes")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_programs_hear_as_well_that_a_key_must_be_kept(tmp_path: Path) -> None:
+    ended = init(str(tmp_path), "--storage", "s3a://b/p", "--format", "json")
+    assert json.loads(ended.stdout)["keep"] == str(tmp_path / "hash_key")
+    assert f"Keep {tmp_path / 'hash_key'}" in ended.stderr

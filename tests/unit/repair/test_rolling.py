@@ -14,7 +14,7 @@ from parallax.repair import roll as module
 from parallax.repair.leading import Led
 from parallax.repair.roll import Judged, Rolled, document, in_words, roll
 from parallax.repair.rolling import Outage, TopicSettings, elected, may_stop, notes
-from parallax.replica.errors import Unauthorized, UnknownTopic
+from parallax.replica.errors import NotHosted, Unauthorized, UnknownTopic
 from parallax.replica.types import PartitionMetadata, TopicMetadata
 from tests.unit.repair.commands import config
 
@@ -171,6 +171,9 @@ def test_the_partitions_that_the_broker_holds_and_the_job_watches_are_judged(
 
         def close(self) -> None: ...
 
+        def brokers(self) -> dict[int, tuple[str, int]]:
+            return {1: ("one", 9092), 9: ("nine", 9092)}
+
         def metadata(self, names: object = None) -> dict[str, TopicMetadata]:
             of = PartitionMetadata(1, 4, (1, 2), (1, 2))
             elsewhere = PartitionMetadata(2, 4, (2, 3), (2, 3))
@@ -202,3 +205,5 @@ def test_the_partitions_that_the_broker_holds_and_the_job_watches_are_judged(
     assert (known.exit_code, "nobody can tell of orders" in in_words(known)) == (3, True)
     refused_topic = TopicMetadata("orders", "A", {}, UnknownTopic("there is none", topic="orders"))
     assert roll(load(config(tmp_path)), 1, 600).unread == (), "there is nothing that anybody could lead"
+    with pytest.raises(NotHosted, match=r"^BROKER: the cluster has no broker 99; it has these: 1, 2, 3, 9$"):
+        roll(load(config(tmp_path)), 99, 600)

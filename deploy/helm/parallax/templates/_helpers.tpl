@@ -53,11 +53,12 @@
 {{- fail "config.kafka.bootstrap.servers: name the brokers, e.g. my-cluster-kafka-bootstrap:9093" -}}
 {{- end -}}
 {{- if not .Values.config.topics -}}
-{{- fail "config.topics: name the topics, e.g. {include: [orders]} or {pattern: \".*\"}" -}}
+{{- fail "config.topics: name the topics, e.g. {include: [orders]} or {pattern: \"[^_].*\"}" -}}
 {{- end -}}
 {{- if not .Values.image.repository -}}
 {{- fail "image.repository: name where you keep what deploy/image/build.sh has built" -}}
 {{- end -}}
+{{- include "parallax.refuse" . -}}
 {{- $config := deepCopy .Values.config -}}
 {{- $storage := $config.storage | default dict -}}
 {{- if not $storage.path -}}{{- $_ := set $storage "path" "/data" -}}{{- end -}}
@@ -69,10 +70,89 @@
 {{- toYaml $config -}}
 {{- end -}}
 
-{{- /* Whether the tables are in an object store, and need no volume. */ -}}
-{{- define "parallax.isRemote" -}}
-{{- $path := (.Values.config.storage | default dict).path | default "" -}}
-{{- if and (contains "://" $path) (not (hasPrefix "file:" $path)) -}}true{{- end -}}
+{{- /* Where the tables are: "data" is the volume, "remote" an object store, "extra" a volume of the user's own. */ -}}
+{{- define "parallax.storage" -}}
+{{- $path := (.Values.config.storage | default dict).path | default "/data" -}}
+{{- if and (contains "://" $path) (not (hasPrefix "file:" $path)) -}}
+remote
+{{- else -}}
+{{- $folder := printf "%s/" (regexReplaceAll "^file:(//)?" $path "" | clean) -}}
+{{- $found := "" -}}
+{{- range .Values.extraVolumeMounts -}}
+{{- if hasPrefix (printf "%s/" (clean .mountPath)) $folder -}}{{- $found = "extra" -}}{{- end -}}
+{{- end -}}
+{{- if $found -}}
+{{- $found -}}
+{{- else if hasPrefix "/data/" $folder -}}
+data
+{{- else -}}
+{{- fail (printf "config.storage.path: %s is on no volume, and all but volumes is read-only; leave it out (it is /data then), or give a path below /data or below the mountPath of an extraVolumeMounts, or s3a://bucket/prefix" $path) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Fails where values contradict each other, or would put a secret into a ConfigMap. */ -}}
+{{- define "parallax.refuse" -}}
+{{- $values := .Values -}}
+{{- $config := .Values.config -}}
+{{- $alerting := $config.alerting | default dict -}}
+{{- $_ := include "parallax.storage" . -}}
+{{- $kept := "the settings are in a ConfigMap; put it into a Secret (existingSecret) and name its file by" -}}
+{{- range $name, $_ := $config.kafka -}}
+{{- if regexMatch "(?i)(password|secret|jaas\\.config|key\\.pem)$" $name -}}
+{{- fail (printf "config.kafka.%s: %s config.kafka_files, e.g. {%s: /etc/parallax/secret/%s}" $name $kept $name $name) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $_ := ($config.spark | default dict).conf -}}
+{{- if regexMatch "(?i)(password|secret|token|access\\.key|account\\.key)" $name -}}
+{{- fail (printf "config.spark.conf.%s: the settings are in a ConfigMap; give the store's credentials by extraEnvFrom with a Secret (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), or by a role of serviceAccount.annotations" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- if ($config.read | default dict).hash_key -}}
+{{- fail (printf "config.read.hash_key: %s config.read.hash_key_file" $kept) -}}
+{{- end -}}
+{{- if $alerting.heartbeat_url -}}
+{{- fail (printf "config.alerting.heartbeat_url: %s config.alerting.heartbeat_url_file" $kept) -}}
+{{- end -}}
+{{- range $number, $hook := $alerting.webhooks -}}
+{{- range $name := list "url" "secret" "routing_key" -}}
+{{- if get $hook $name -}}
+{{- fail (printf "config.alerting.webhooks.%d.%s: %s %s_file" $number $name $kept $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $mounted := list -}}
+{{- range $values.extraVolumeMounts -}}{{- $mounted = append $mounted (clean .mountPath) -}}{{- end -}}
+{{- $named := toJson (list $config $values.extraEnv) -}}
+{{- range $value, $folder := dict "existingSecret" "/etc/parallax/secret" "clusterCASecret" "/etc/parallax/cluster-ca" -}}
+{{- if and (contains (printf "%s/" $folder) $named) (not (get $values $value)) (not (has $folder $mounted)) -}}
+{{- fail (printf "%s: a file below %s is named, where it would be mounted; name the Secret" $value $folder) -}}
+{{- end -}}
+{{- end -}}
+{{- range $path := list "/data" "/tmp" "/etc/parallax/parallax.yaml" -}}
+{{- if has $path $mounted -}}
+{{- fail (printf "extraVolumeMounts: the chart itself mounts something at %s; choose another mountPath (for a claim of your own at /data: persistence.existingClaim)" $path) -}}
+{{- end -}}
+{{- end -}}
+{{- range $values.extraVolumes -}}
+{{- if has .name (list "data" "tmp" "config" "secret" "cluster-ca") -}}
+{{- fail (printf "extraVolumes: the chart itself has a volume named %s; choose another name" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- range $values.extraEnv -}}
+{{- if regexMatch "^PARALLAX_(ALERTING|STORAGE|ALERTING__METRICS_(HOST|PORT)|ALERTING__TLS_CERTIFICATE_FILE|STORAGE__PATH)$" (upper .name) -}}
+{{- fail (printf "extraEnv: %s sets what the chart sets or goes by; leave it out, and use config" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- $context := mergeOverwrite dict (deepCopy ($values.podSecurityContext | default dict)) (deepCopy ($values.securityContext | default dict)) -}}
+{{- if and $context.runAsNonRoot (hasKey $context "runAsUser") (eq (int64 $context.runAsUser) 0) -}}
+{{- fail "podSecurityContext.runAsUser: 0 is root, and runAsNonRoot is set; give another user, or leave runAsUser at 10001" -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* A quantity, which may be a number; no number is written with an exponent. */ -}}
+{{- define "parallax.quantity" -}}
+{{- if kindIs "string" . -}}{{- . -}}{{- else -}}{{- int64 . -}}{{- end -}}
 {{- end -}}
 
 {{- define "parallax.scheme" -}}

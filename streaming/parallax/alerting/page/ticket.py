@@ -18,9 +18,10 @@ from parallax.findings.in_brief import freezes
 from parallax.findings.naming import named
 from parallax.findings.report import ASKED_ON, NO_FACTS, OnRecord
 from parallax.findings.table import read_events
-from parallax.output import output
+from parallax.output import FileKind, output
 from parallax.shell import ANYWHERE, Shell
 
+REPORT = FileKind("a report of parallax report", r"<!doctype html>\s")
 _AROUND = timedelta(minutes=30)
 _AT_MOST = timedelta(days=1)
 """Of what was recorded, so much is drawn."""
@@ -52,10 +53,10 @@ def write_report(
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
         FindingNotNamedError: an unknown or ambiguous id.
-        SetupError: the file cannot be written.
+        SetupError: the file cannot be written, or is no such report.
     """
     told, now = alerting or AlertingSettings(), clock()
-    with output(file) as to:
+    with output(file, REPORT) as to:
         events = read_events(storage)
         standing = current(events)
         chosen = [named(standing, one) for one in wanted] or [f for f in standing.values() if f.stands]
