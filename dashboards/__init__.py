@@ -1,1 +1,1 @@
-"""Grafana dashboards, generated: ``python -m dashboards`` writes the JSON files beside this module."""
+"""Grafana dashboards, generated: ``python -m dashboards`` writes the JSON files next to this module."""

@@ -125,9 +125,9 @@ class Of:
 
 
 def said_of(metric: str, label: str, within: str, otherwise: str, where: str = "") -> str:
-    """What a label of the newest series of some time says that has the broker of an alert; its value is the time.
+    """A label of the newest recent series for the alert's broker; the series' value is its time.
 
-    Where there is no such series, what is to be said otherwise; ``where`` are more matchers of it.
+    Without such a series the text is ``otherwise``. ``where`` holds more matchers of the series.
     """
     series = f"parallax_{metric}{{cluster=%q, broker_id=%q{where}}}[{within}]"
     asked = f'printf "topk(1, last_over_time({series}))" $labels.cluster $labels.broker_id'

@@ -72,13 +72,14 @@ class Expressions:
         return f"parallax_{metric}{{{chosen}}}" if chosen else f"parallax_{metric}"
 
     def known(self, metric: str, *matchers: str, wait: str | None = None, told_with: str = "") -> str:
-        """A metric as it is; while its job says nothing, or has just been started, its last value counts.
+        """A metric as it is; while its job says nothing, or has just started, its last value counts.
 
-        For a third of the time that an alert waits, so that what is about to become one has been seen for most of it;
-        for ``gap`` where it does not wait.
+        The last value counts for a third of the time that an alert waits; for ``gap`` if the alert does not wait. So
+        what is about to become an alert has been seen for most of that time.
 
-        A metric that is absent for what is well ends also while its job has just been started, and so needs another
-        (``told_with``) that the job has once it has told all there is of it. What is no more would else be pending.
+        A metric that is absent while all is well is also absent after a start. It needs another metric (``told_with``),
+        which the job has once it has given all values of the first. Without that, what no longer exists would stay
+        pending.
         """
         series = self.of(metric, *matchers)
         held = self._p.gap if wait is None else f"{seconds(wait) // 3}s"
@@ -87,11 +88,11 @@ class Expressions:
         return f"({series} or last_over_time({series}[{held}]) unless on ({TARGET}) ({settled}))"
 
     def stands(self, metric: str, by: str = FINDING) -> str:
-        """The findings of which a metric is above 0; of a job that is away, or has not loaded them, its last word.
+        """The findings of which a metric is above 0; if a job is away, or has not loaded them, its last word.
 
-        A job says all states of each finding that it lists, so once it has loaded them under other labels it has said
-        all that there is to say under the former. Nor does a last word count of a finding of which another job speaks,
-        or has said that it is over.
+        A job gives all states of each finding that it lists. Once it has loaded a finding under other labels, the
+        series under the old labels do not count. A last word does not count either if another job reports the finding,
+        or its end.
         """
         series = self.of(metric)
         now = f"max by ({by}) ({series}) > 0"
@@ -110,14 +111,14 @@ class Expressions:
         return f" or on ({FINDING}) ".join(f'{STATES}{{state="{state}"}}' for state in FindingState)
 
     def shown(self) -> str:
-        """What `SHOWN` records: 1 for a finding by its state, and once more for the one whose alert ends (`ended`).
+        """What `SHOWN` records: 1 for a finding by its state, and once more for the state whose alert ends (`ended`).
 
-        Another state is shown an evaluation later, when the alert of the former ends, so that the end of the one and
-        the begin of the other are one message. A state that was over by then had no alert, and ends none: the former
-        one says what came of the finding.
+        A new state is shown one evaluation later, when the alert of the old state ends. So that end and the new
+        beginning are one message. A state that was over by then had no alert: the old one says what came of the
+        finding.
 
-        An alert that has paged goes on while the finding is less grave, and is suppressed meanwhile
-        (`dashboards.routes`): its end would be a page that somebody else has a ticket now.
+        An alert that has paged goes on, suppressed (`dashboards.routes`), while the finding is less grave. Its end
+        would be a page that somebody else has a ticket now.
         """
         last = f"{SHOWN} {_BEFORE}"
         held = f"({SHOWN}{{{_CRITICAL}}} {_BEFORE} > 0 and on ({FINDING}) {STANDS}{{{_LESS_GRAVE}}})"
@@ -128,14 +129,14 @@ class Expressions:
         return f"({STANDS} unless on ({FINDING}) {ends}) or {goes_on} or {changes} or {over}"
 
     def in_state(self, state: str) -> str:
-        """The findings that have the alert of a state: 1, and for the last time a value of `ended`."""
+        """The findings that have the alert of a state: 1, and in their last evaluation `ended`."""
         return f'max by ({FINDING}) ({SHOWN}{{state="{state}"}})'
 
     def ended(self) -> str:
-        """The findings that stood at the last evaluation and do not now: 0 where a job says what came of it, else -1.
+        """The findings that were open at the last evaluation and are not now.
 
-        The alert fires once more by that. Prometheus sends what is resolved with the annotations of its last firing:
-        this is the evaluation in which they say in the past what it was.
+        The value is 0 if a job says what came of the finding, else -1. The alert fires once more with it: Prometheus
+        sends an end with the annotations of the last firing, and in this evaluation they use the past tense.
         """
         was = f"max by ({FINDING}) ({STANDS} {_BEFORE})"
         said = f"0 * max by ({FINDING}) ({self.of('finding_state')}) or -1 * {was}"
@@ -150,13 +151,13 @@ class Expressions:
         return self.stands("finding_acknowledged")
 
     def outgrown(self, name: str) -> str:
-        """The alerts of a name about findings that stand and have become worse than somebody was told.
+        """The alerts with a given name about open findings that became worse than what somebody knew of them.
 
-        By the time of that: of the acknowledgement that the finding has outgrown, or when it became critical again
-        after it was less grave, for which its own alert has paged already. Each begins when the finding is acknowledged
-        no more, or less grave no more. It fires once more when it is acknowledged again, or less grave, so that it
-        never ends before it is suppressed. What somebody acknowledged before the finding was over, and began anew,
-        counts no more.
+        What somebody knew is the acknowledgement that the finding has outgrown. Or it is the earlier page, if the
+        finding was less grave for a time and is critical again. The alert begins when the finding is no longer
+        acknowledged, or no longer less grave. It fires once more when the finding is acknowledged again, or less grave
+        again. So it never ends before it is suppressed. An acknowledgement from before the finding was over and began
+        again does not count.
         """
         fires = f'max by ({FINDING}, outgrown) (ALERTS{{alertname="{name}", alertstate="firing"}})'
         outgrown = f"{ACKNOWLEDGED} {_BEFORE} unless on ({FINDING}) {ACKNOWLEDGED}"
@@ -194,10 +195,9 @@ class Expressions:
         return f"{SILENT} or max by (cluster) ({SILENT})"
 
     def or_unheard(self, expr: str, name: str) -> str:
-        """What fires, and -1 for what has fired and is not said to be over: its job says nothing.
+        """What fires; -1 for what has fired if its job now says nothing.
 
-        It needs no value that lies back, and begins nothing: what a job that is away has seen only for a moment, or
-        not at all, is no alert.
+        It looks back at no value and begins no alert. What a job saw only for a moment before it went away is no alert.
         """
         fires = f'ALERTS{{alertname="{name}", alertstate="firing"}} and on ({TARGET}) {UNHEARD}'
         return f"({expr}) or -1 * max without (alertname, alertstate, severity) ({fires})"

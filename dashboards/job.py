@@ -1,4 +1,4 @@
-"""For whoever runs Parallax: micro-batches, rows, lag, memory, files, probes, restarts."""
+"""For the people who run Parallax: micro-batches, rows, lag, memory, files, probes, restarts."""
 
 from __future__ import annotations
 

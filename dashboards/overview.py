@@ -1,4 +1,4 @@
-"""For whoever is paged: does the monitor work, is anything diverged, how much is unknown and why?"""
+"""For the person who is paged. Does the monitor work? Is anything diverged? How much is unknown, and why?"""
 
 from __future__ import annotations
 

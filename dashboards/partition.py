@@ -1,4 +1,4 @@
-"""One partition, each replica beside the others: a frozen replica, or one that is behind, is seen at a glance."""
+"""One partition, with its replicas next to each other. A frozen one is seen at a glance, and one behind."""
 
 from __future__ import annotations
 

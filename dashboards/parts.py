@@ -1,7 +1,8 @@
 """What the dashboards are made of: variables, queries, and panels with the project's defaults.
 
 Builders are Grafana's own (grafana-foundation-sdk); what a panel needs in every dashboard is said here once. So is that
-no panel shows a good value, be it green or a 0, where a job is not known to work: what it has to say is unknown then.
+no panel shows a good value, neither green nor a 0, while a job is not known to work: what it has to say is unknown
+then.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def of(metric: str, *matchers: str, place: bool = False) -> str:
 
 
 def or_none(query: str, none: str = "0") -> str:
-    """The query's value; 0 where there is nothing to add up or count, and all jobs are known to work."""
+    """The query's value; 0 if there is nothing to count and all jobs are known to work."""
     return f"{query} or ({none} * {_WORKS} and on () {of('findings_loaded')})"
 
 
@@ -105,7 +106,7 @@ def number(
         expr: the query.
         steps: from which value on it has which colour.
         unit: Grafana's id of the unit.
-        texts: what stands for some values, and its colour.
+        texts: the text for some values, and its colour.
         runbook: the section of the runbook that the panel links to.
     """
     panel = (
@@ -189,7 +190,7 @@ def rows_of(
     link: str = "",
     span: int = 24,
 ) -> table.Panel:
-    """A table of what stands now: one row for each series.
+    """A table of what is open now: one row for each series.
 
     Args:
         title: of the panel.
@@ -231,7 +232,7 @@ def states(
         title: of the panel.
         says: what it means.
         series: the query and its legend.
-        texts: what each value stands for, and its colour.
+        texts: what each value means, and its colour.
         span: width, of 24.
     """
     expr, legend = series

@@ -1,7 +1,7 @@
 """The alert rules for Prometheus, by what they are about.
 
-What has to last before it is an alert waits by ``for``, over `Expressions.known` (`Alerts._lasting`): so it fires after
-its time and not before, and neither a failed scrape nor a restart of the job makes it begin again.
+A condition that has to last waits by ``for``, over ``Expressions.known`` (``Alerts._lasting``). So its alert fires
+after its time and not before. Neither a failed scrape nor a restart of the job makes the time begin again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def rules(parameters: Parameters) -> str:
 
 
 def agreed(one: str, many: str) -> str:
-    """The word of an annotation that goes with the alert's value: one where that is 1, else the other."""
+    """A word of an annotation: ``one`` if the alert's value is 1, else ``many``."""
     return f"{{{{ if eq $value 1.0 }}}}{one}{{{{ else }}}}{many}{{{{ end }}}}"
 
 

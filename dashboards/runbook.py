@@ -1,4 +1,4 @@
-"""What the runbook says of each alert from its rule: severity, how long its condition lasts, who sends it."""
+"""What the runbook says of each alert by its rule: severity, duration of the condition, sender."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class SetupError(Exception):
 
 
 def say(text: str) -> None:
-    """Print a line of progress to standard error at once."""
+    """Print a line of progress to standard error immediately."""
     print(f"[setup] {text}", file=sys.stderr, flush=True)
 
 

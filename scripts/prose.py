@@ -20,41 +20,62 @@ from markdown_it import MarkdownIt
 TOP = Path(__file__).resolve().parent.parent
 RULES = tomllib.loads((TOP / "scripts" / "prose.toml").read_text(encoding="utf-8"))
 PAGES: list[str] = RULES["pages"]["linted"]
+FOLDERS: list[str] = RULES["pages"]["docstrings"]
 GENERATED: str = RULES["pages"]["generated"]
 WIDTH: int = RULES["bounds"]["width"]
 MEDIAN_WORDS: int = RULES["bounds"]["median_sentence_words"]
 MOST_WORDS: int = RULES["bounds"]["longest_sentence_words"]
-MOST_PARAGRAPH: int = RULES["bounds"]["paragraph_lines"] * WIDTH
+MOST_LINES: int = RULES["bounds"]["paragraph_lines"]
+MOST_PARAGRAPH = MOST_LINES * WIDTH
 BUDGETS: dict[str, int] = RULES["lines"]
 FORBIDDEN = {re.compile(rf"\b(?:{words})\b", re.IGNORECASE): better for words, better in RULES["forbidden"].items()}
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[A-Z0-9`\"'(])|(?<=:)\s*\n")
 _CODE = re.compile(r"`[^`]*`")
 _WORD = re.compile(r"\S*\w\S*")
+_ADMONITION = re.compile(r"(?m)^(?:!!!|\?\?\?\+?) .*\n(?:(?: {4}.*)?\n)+")
 _PARSER = MarkdownIt("commonmark").enable("table")
 
 
 class Passage(NamedTuple):
-    """A paragraph, a list item's text or a table cell: first line from 1, its text, and whether it is a cell."""
+    """A paragraph, a list item's text, a heading, an HTML block or a table cell.
+
+    Attributes:
+        line: its first line, from 1.
+        text: its text, in which a code span is one word.
+        lines: how many lines it has.
+        is_counted: whether its sentences are part of the page's median: those of cells and headings are not.
+    """
 
     line: int
     text: str
-    is_cell: bool
+    lines: int
+    is_counted: bool
 
 
 def passages(text: str) -> Iterator[Passage]:
-    """The prose of a Markdown text: no headings, code or HTML; a code span is one word."""
-    tokens = _PARSER.parse(text)
+    """The prose of a Markdown text: no code, and no comments."""
+    tokens = _PARSER.parse(_ADMONITION.sub(_as_quote, text))
     line = 1
-    for before, token in pairwise(tokens):
-        line = token.map[0] + 1 if token.map else line
-        if token.type != "inline" or before.type == "heading_open":
+    for before, token in pairwise([*tokens[:1], *tokens]):
+        line, lines = (token.map[0] + 1, token.map[1] - token.map[0]) if token.map else (line, 1)
+        if token.type == "html_block":
+            said = re.sub(r"<!--.*?-->|<[^>]*>", " ", token.content, flags=re.DOTALL).strip()
+            if said:
+                yield Passage(line, said, lines, True)
+        if token.type != "inline":
             continue
         parts = (
             re.sub(r"\s+", "_", f"`{part.content}`") if part.type == "code_inline" else part.content or " "
             for part in token.children or ()
-            if part.type in ("text", "code_inline", "softbreak", "hardbreak")
+            if part.type in ("text", "code_inline", "softbreak", "hardbreak", "image")
         )
-        yield Passage(line, "".join(parts).strip(), before.type in ("td_open", "th_open"))
+        is_counted = before.type not in ("td_open", "th_open", "heading_open")
+        yield Passage(line, "".join(parts).strip(), lines, is_counted)
+
+
+def _as_quote(found: re.Match[str]) -> str:
+    """An admonition with its text as a quote, so that the text is read as prose and no line moves."""
+    return re.sub(r"(?m)^ {4}", "> ", found[0])
 
 
 def sentences(text: str) -> list[int]:
@@ -65,12 +86,14 @@ def sentences(text: str) -> list[int]:
 def faults(page: str, text: str) -> list[str]:
     """What breaks the bounds in a page, as ``path:line: what``."""
     found, counts = [], []
-    for line, said, is_cell in passages(text):
+    for line, said, lines, is_counted in passages(text):
         words = sentences(said)
-        counts += [] if is_cell else words
+        counts += words if is_counted else []
         found += [f"{page}:{line}: a sentence of {n} words (at most {MOST_WORDS})" for n in words if n > MOST_WORDS]
         if len(said) > MOST_PARAGRAPH:
             found.append(f"{page}:{line}: a paragraph of {len(said)} characters (at most {MOST_PARAGRAPH})")
+        if lines > MOST_LINES:
+            found.append(f"{page}:{line}: a paragraph of {lines} lines (at most {MOST_LINES})")
         for wrong, better in FORBIDDEN.items():
             found += [f'{page}:{line}: "{one}"; write: {better}' for one in wrong.findall(_CODE.sub("`", said))]
     if counts and median(counts) > MEDIAN_WORDS:
@@ -109,13 +132,16 @@ def documents(top: Path = TOP) -> dict[str, str]:
 
 
 def docstrings(top: Path = TOP) -> Iterator[tuple[str, str]]:
-    """The docstrings of all that is public in streaming/, by ``path:line``, as Markdown."""
-    for file in sorted((top / "streaming").rglob("*.py")):
+    """The docstrings of all that is public in the folders of ``prose.toml``, by ``path:line``, as Markdown."""
+    for file in sorted(file for folder in FOLDERS for file in (top / folder).rglob("*.py")):
         pending: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"))]
         while pending:
             node = pending.pop()
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (said := ast.get_docstring(node)):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
+                said := ast.get_docstring(node)
+            ):
                 said = re.sub(r"^(\w+):\n|^ {4}(?! )", lambda m: "\n" if m[1] else "- ", said, flags=re.MULTILINE)
+                said = re.sub(r"^ {5,}", "  ", said, flags=re.MULTILINE)
                 yield f"{file.relative_to(top)}:{getattr(node, 'lineno', 1)}", said.replace("``", "`")
             nested = node.body if isinstance(node, ast.Module | ast.ClassDef) else ()
             pending += [one for one in nested if not getattr(one, "name", "_").startswith("_")]

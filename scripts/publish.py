@@ -95,7 +95,7 @@ ELSEWHERE = {
 
 
 def agreed(version: str, root: Path = ROOT) -> str:
-    """The files that name the version beside pyproject.toml: all name the same.
+    """The files that name the version as well as pyproject.toml: all name the same.
 
     Raises:
         UnfitError: one names another version, or none where it should.
@@ -191,7 +191,7 @@ def jar_folders(python: Path) -> list[Path]:
 
 
 def packages(python: Path) -> Iterator[Part]:
-    """What an environment has beside the project and pip, by the metadata of each."""
+    """What an environment has in addition to the project and pip, by the metadata of each."""
     (folder,) = python.parents[1].glob("lib/python*/site-packages")
     for info in sorted(folder.glob("*.dist-info")):
         about = HeaderParser().parsestr((info / "METADATA").read_text("utf-8", "replace"))

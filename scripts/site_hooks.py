@@ -25,7 +25,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:
-    """The page as it is; a warning, which is an error in strict mode, where a browser would ask another host for it."""
+    """The page as it is. It warns if a browser would fetch a part elsewhere; strict mode then fails."""
     for address in _FETCHED.findall(output):
         log.warning("docs/%s: a browser would fetch %s; keep it in docs/", page.file.src_uri, address)
     return output

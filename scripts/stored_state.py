@@ -2,7 +2,7 @@
 
 ``python scripts/stored_state.py STORAGE``, with each release: ``STORAGE`` is the ``storage.path`` of a job of it, as
 the demo leaves one (``parallax demo --data STORAGE``). Writes
-``tests/stored/VERSION.tar.xz``: the storage as it is, and beside it ``told.json``, what this release reads there.
+``tests/stored/VERSION.tar.xz``: the storage as it is, and next to it ``told.json``, what this release reads there.
 ``tests/unit/scripts/test_stored_state.py`` has every later program read the same.
 """
 
@@ -44,7 +44,7 @@ def _who(right: str) -> str:
 
 
 def told(storage: str) -> dict[str, Any]:
-    """What the program reads in a storage: each part by the functions by which a job that starts reads it."""
+    """What the program reads in a storage, part by part, by the functions that a starting job uses."""
     events = read_events(storage)
     standing = current(events)
     return {
@@ -82,7 +82,7 @@ def offsets(storage: str) -> dict[str, int]:
 
 
 def states(storage: str) -> list[list[Any]]:
-    """By topic and partition, how many brokers the comparison's state knows, where its checkpoint stands."""
+    """How many brokers the state of the comparison knows at its checkpoint, by topic and partition."""
     checkpoint = Path(Checkpoint(storage, QUERY).location())
     last = max(int(one.name) for one in (checkpoint / "commits").iterdir() if one.name.isdigit())
     *_, offset = (checkpoint / "offsets" / str(last)).read_text().splitlines()

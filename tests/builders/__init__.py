@@ -1,1 +1,1 @@
-"""What the tests of several packages are made of: each with all that it needs, but for what a test says of it."""
+"""Builders that the tests of several packages share. Each makes a whole object; a test names what matters."""

@@ -9,7 +9,7 @@ from parallax.model import TopicPartition
 
 
 def absence(broker: int = 3, topic: str = "orders", partition: int = 0, **more: Any) -> Absence:
-    """One that is away since second 5, and lacks what lies from offset 10 on; the cleaner may take that from 65 on."""
+    """One away since second 5 that lacks offset 10 and all above. The cleaner may take these from second 65 on."""
     known: dict[str, Any] = {
         "presence": Presence.AWAY,
         "lacks_from": 10,

@@ -10,7 +10,7 @@ from parallax.config import Settings, validate
 
 
 def document(path: Path | str = "unused", **sections: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings as a file has them: topic ``orders``, tables in a folder, and the sections that are given."""
+    """The settings as in a file: topic ``orders``, tables in a folder, and the given sections."""
     kafka, topics = {"bootstrap.servers": "127.0.0.1:1"}, {"include": ["orders"]}
     return {"kafka": kafka, "topics": topics, "storage": {"path": str(path)}, **sections}
 

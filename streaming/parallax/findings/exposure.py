@@ -31,7 +31,7 @@ class Reign:
         since: when it was first seen to lead.
         until: when it was last seen to lead.
         epochs: its leader epochs, the first and the last.
-        began_at: where the leader's high watermark stood when it was first seen; -1 where that is not known.
+        began_at: the leader's high watermark when it was first seen; -1 where that is not known.
     """
 
     broker: int

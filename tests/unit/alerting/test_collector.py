@@ -419,7 +419,7 @@ def badly_named(family: Metric) -> str:
     return ""
 
 
-def test_names_are_of_base_units_and_help_is_in_sentences() -> None:
+def test_names_and_help_keep_the_conventions() -> None:
     families = script_of("reference").families()
     assert len(families) > 80
     assert [one for one in map(badly_named, families) if one] == [], "see alerting/collector.py"

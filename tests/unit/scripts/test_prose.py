@@ -66,7 +66,12 @@ def test_a_paragraph_of_more_than_six_lines_is_found() -> None:
 
 def test_a_forbidden_word_is_found_with_what_to_write_wherever_prose_is() -> None:
     found = prose.faults("a.md", "It is told at once.\n\n# A log that stands\n\n`told` is code. Nor has it ended.\n")
-    assert [line.split("; ")[0] for line in found] == ['a.md:1: "told"', 'a.md:1: "at once"', 'a.md:5: "Nor has"']
+    assert [line.split("; ")[0] for line in found] == [
+        'a.md:1: "told"',
+        'a.md:1: "at once"',
+        'a.md:3: "stands"',
+        'a.md:5: "Nor has"',
+    ]
     assert found[0].endswith("; write: said, reported, known")
 
 
@@ -98,3 +103,42 @@ def test_a_docstring_is_measured_with_its_arguments_each_by_itself(tmp_path: Pat
         "streaming/a.py:15": 2,
     }
     assert [p.text for p in prose.passages(said["streaming/a.py:1"])] == ["Say it.", "a: one", "b: two"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "!!! note\n    It is told.\n\n    It is told.\n",
+        '??? tip "Why"\n    It is told.\n',
+        "<div>\nIt is <b>told</b>.\n</div>\n",
+        "## It is told\n",
+        "![It is told](a.png)\n",
+        "It is heeded.\n",
+        "It stood there.\n",
+        "It cuts them off.\n",
+    ],
+    ids=["admonition", "folded one", "HTML", "heading", "picture", "heeded", "stood", "cuts them off"],
+)
+def test_a_forbidden_word_is_found_in_each_form_and_wherever_people_read(text: str) -> None:
+    assert prose.faults("a.md", text)
+
+
+def test_comments_and_indented_code_are_no_prose() -> None:
+    assert prose.faults("a.md", "<!-- not run: it is told -->\n\nSo:\n\n    it is told\n") == []
+
+
+def test_a_paragraph_of_many_short_lines_is_found() -> None:
+    assert prose.faults("a.md", "Short.\n" * 6) == []
+    assert prose.faults("a.md", "Short.\n" * 7) == ["a.md:1: a paragraph of 7 lines (at most 6)"]
+
+
+def test_text_that_is_indented_deeper_in_a_docstring_is_prose_and_async_functions_have_some(tmp_path: Path) -> None:
+    module = tmp_path / "dashboards" / "a.py"
+    module.parent.mkdir()
+    module.write_text(
+        'async def shown(a: int) -> int:\n    """Say it.\n\n    Args:\n        a: one.\n\n'
+        '            It is told.\n    """\n'
+    )
+    ((place, text),) = prose.docstrings(tmp_path)
+    assert place == "dashboards/a.py:1"
+    assert len(prose.faults(place, text)) == 1
