@@ -86,8 +86,8 @@ class CatchingUp:
 
         Args:
             topic: the topic's name.
-            coverages: how far partitions have been compared by now. For this topic that is about the former logs, and
-                counts for nothing in the new ones.
+            coverages: how far partitions have been compared by now. Those of this topic are about the deleted logs,
+                so later looks ignore them.
         """
         self.forget(lambda place: place.topic == topic)
         self._void |= {one.place: one.compared_at for one in coverages if one.topic == topic}

@@ -132,7 +132,7 @@ class MonitorState:
             self._hanging = tuple(hanging)
 
     def standstills(self) -> dict[TopicPartition, Standstill]:
-        """By partition, its foremost last stable offset, and since when no replica's last stable offset has moved."""
+        """By partition, its highest last stable offset, and since when no replica's last stable offset has moved."""
         found: dict[TopicPartition, list[ReplicaState]] = {}
         with self._lock:
             for (topic, partition, _), state in self._replicas.items():

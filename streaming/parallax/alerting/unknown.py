@@ -41,11 +41,11 @@ _CANNOT_TELL = frozenset({UnknownReason.DEFERRED, UnknownReason.SKIPPED, Unknown
 
 
 def telling(reason: UnknownReason, coverage: Coverage) -> Telling:
-    """How offsets without a verdict are reported.
+    """How offsets without a verdict are reported: it depends on the reason.
 
-    That depends on the reason, and for one reason on the logs. They may begin at different offsets though nothing is
-    known to delete records: then one replica may lack records that consumers of the others still get. If all begin at
-    the same offset by now, no replica has such records any more, and nobody can find out.
+    `UnknownReason.LOG_START_DIFFERS` depends on the logs as well. While they begin at different offsets, one replica
+    may lack records that consumers of the others still get. Once all begin at the same offset, no replica holds those
+    records, and nobody can find out whether one had lost them.
 
     Args:
         reason: why the offsets have no verdict.
@@ -95,8 +95,7 @@ def unknown_by(
 def to_be_read(snapshot: Snapshot) -> int:
     """How many offsets have no verdict only because not every replica has been read yet.
 
-    This ends by itself.
-    Offsets that were in a log before it was first read, and so need an audit, do not count.
+    This ends by itself. Offsets that were in a log before it was first read, and so need an audit, do not count.
     """
     reason = UnknownReason.BEFORE_FIRST_READING
     return sum(

@@ -133,8 +133,8 @@ class Comparer:
 def dated(suspect: Suspect, raised_at: int, shown_from: int) -> Suspect:
     """A copy of a suspect that says when it was raised, and since when its rows may have been shown.
 
-    A suspect of an audit counts as raised only when the audit has read everything. So a verdict on the same thing that
-    was given while the audit was still reading does not settle it.
+    A suspect of an audit counts as raised once the audit has read everything. So an earlier verdict on the same claim,
+    given while the audit was still reading, does not settle the suspect.
 
     Args:
         suspect: a suspect of an audit.

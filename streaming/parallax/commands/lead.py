@@ -18,7 +18,7 @@ def lead(
     partition: Annotated[list[int] | None, typer.Option(min=0, help="Only this partition; may be repeated.")] = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Show which replicas may lead, which may not, and why. Exit code 1: one may not. 3: of one nobody can tell."""
+    """Show which replicas may lead, which may not, and why. Exit code 1: one may not. 3: one is unknown."""
     from parallax.repair.lead import document, exit_code, in_words, look
 
     settings = used_settings(config)

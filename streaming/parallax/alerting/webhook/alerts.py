@@ -102,7 +102,7 @@ class Alert:
 
     @property
     def said(self) -> str:
-        """The alert's state as a message says it, as long as the alert is not over."""
+        """What a message says of an alert that is not over: its state, and whether it is acknowledged."""
         return f"{self.state} {_ACKNOWLEDGED}" if self.is_acknowledged else str(self.state)
 
     @property
