@@ -57,7 +57,9 @@ class CatchingUp:
         coverages: Mapping[TopicPartition, Coverage],
         held: HeldUp,
     ) -> dict[TopicPartition, bool]:
-        """By partition, whether everything that its logs held when it was last held up has had a verdict.
+        """By partition, whether it has caught up: everything up to where its logs once ended has had a verdict.
+
+        That is where they ended when the partition was first seen, or when the last outage or pause was over.
 
         Args:
             replicas: by replica, the offsets that it reported last.

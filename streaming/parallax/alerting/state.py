@@ -321,7 +321,7 @@ class MonitorState:
             )
 
     def spot_checked(self, counts: Mapping[str, int]) -> None:
-        """Count the results of a spot check: by result, how many records were found so."""
+        """Count the results of a spot check: by result, how many records had that result."""
         with self._lock:
             spots = dict(self._audits.spots)
             for result, count in counts.items():

@@ -13,7 +13,7 @@ from parallax.model import PASSING, IsolationLevel, TopicPartition, UnknownReaso
 
 
 class Part(StrEnum):
-    """Why not all of a partition is known to agree; the reason that lasts longest comes first."""
+    """Why a partition is not known to agree as a whole; the reason that lasts longest comes first."""
 
     LACKING = "lacking"
     """Offsets of it have no verdict, and will have none by themselves."""
@@ -154,9 +154,9 @@ def words(reason: UnknownReason) -> str:
 
 
 def without_verdict(coverage: Coverage, reasons: Iterable[UnknownReason]) -> str:
-    """How many offsets of a partition have no verdict for some reasons, in words; empty if all have one.
+    """How many offsets of a partition have no verdict, for each of some reasons, in words; empty if there are none.
 
-    If they lack it in one view only, the text names that view.
+    If offsets have a verdict in one view only, the text names the other view.
     """
     found = ((reason, coverage.unknown_for(reason)) for reason in reasons)
     return ", ".join(

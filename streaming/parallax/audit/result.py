@@ -186,9 +186,10 @@ class Compared:
 
 
 def merged(before: Compared, after: Compared) -> Compared:
-    """The joint result of two comparisons of one partition, one after the other.
+    """The joint result of two successive comparisons of one partition: that of the second, with two additions.
 
-    What the first comparison says of a reader stays if the second has nothing new to say of the reader.
+    Rows, offsets that some replicas lack, and an overflow of suspects are those of both. If a reader got no further in
+    the second comparison, the first one says why it had stopped.
     """
     known = {(s.broker, s.view): s for s in before.stopped}
     stopped = []

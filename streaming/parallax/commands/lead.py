@@ -41,7 +41,7 @@ def roll(
     ] = 600,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Say whether a broker may be restarted now: who would lead, and is it back in time? 1: no. 3: nobody can tell."""
+    """Say whether a broker may be restarted now, and who leads meanwhile. Exit code 1: no. 3: nobody can tell."""
     from parallax.repair.roll import document, in_words
     from parallax.repair.roll import roll as asked
 
