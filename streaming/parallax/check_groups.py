@@ -1,4 +1,4 @@
-"""What ``parallax check`` says of consumer groups: whether it may be asked who has read what is wrong."""
+"""What ``parallax check`` says of consumer groups: whether Parallax may ask how far they have read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _ABOUT = "consumer groups"
 
 
 def consumer_groups(client: ReplicaClient) -> Iterator[Line]:
-    """A line on the right to describe groups. The job does not need it, only a person who asks."""
+    """One line: whether the right to describe consumer groups is granted.
+
+    The job does not need this right. ``parallax findings readers`` and reports use it.
+    """
     try:
         may = client.may_describe_groups()
     except ReplicaError as error:

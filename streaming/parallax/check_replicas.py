@@ -34,7 +34,7 @@ def log_directories(
 ) -> Iterator[Line]:
     """A line for each broker with an offline log directory.
 
-    If none is offline, there is one line for all; another names the brokers that do not say.
+    If none is offline, there is one line for all brokers. A further line says of which brokers it is not known.
 
     Args:
         client: asks the brokers.

@@ -57,7 +57,9 @@ class CatchingUp:
         coverages: Mapping[TopicPartition, Coverage],
         held: HeldUp,
     ) -> dict[TopicPartition, bool]:
-        """By partition, whether everything that its logs held when it was last held up has had a verdict.
+        """By partition, whether it has caught up: everything up to where its logs once ended has had a verdict.
+
+        That is where they ended when the partition was first seen, or when the last outage or pause was over.
 
         Args:
             replicas: by replica, the offsets that it reported last.
@@ -86,8 +88,8 @@ class CatchingUp:
 
         Args:
             topic: the topic's name.
-            coverages: how far partitions have been compared by now. For this topic that is about the former logs, and
-                counts for nothing in the new ones.
+            coverages: how far partitions have been compared by now. Those of this topic are about the deleted logs,
+                so later looks ignore them.
         """
         self.forget(lambda place: place.topic == topic)
         self._void |= {one.place: one.compared_at for one in coverages if one.topic == topic}

@@ -75,12 +75,12 @@ class Condition(NamedTuple):
         left: what a message says when the condition has ended and nothing is known of how; a format like the
             description.
         cause: the cause that keeps the job from seeing replicas while the condition is true; None if there is none.
-        about: a metric with further labels for the formats. Its sample with the same labels as the condition counts.
-            The label ``outcome`` says how the condition ended, once that is known.
+        about: a metric whose labels are further fields of the formats. The labels are taken from its sample that has
+            all labels of the condition. The label ``outcome`` says how the condition ended, once that is known.
         ended: says how a condition with given labels ended, by later samples; a format like the description, empty if
             the samples do not say.
         worsens: the condition that this one makes worse. Receivers get both as one alert, with the graver one's text.
-        lasts: finds what keeps a reported condition from being over, though it does not make it true.
+        lasts: finds where a condition that was true is not over yet, though it is no longer true.
     """
 
     metrics: tuple[str, ...]

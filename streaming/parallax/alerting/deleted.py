@@ -50,8 +50,10 @@ class Deleted:
     def topics(self, answering: Iterable[Replica], looked_at: float | None) -> frozenset[str]:
         """The topics that were deleted.
 
-        A topic counts as deleted if a broker denied to hold it, and no broker that answers holds any of it. It also
-        does if nothing was reported on it since that denial.
+        A topic counts as deleted in two cases:
+
+        - A broker answered that it was deleted, and no replica of it answers.
+        - A broker denied to hold a replica of it, and then nothing was reported on it for long enough.
 
         Args:
             answering: the replicas that answered when they were asked last.

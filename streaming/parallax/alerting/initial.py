@@ -22,9 +22,9 @@ class InitialReading:
         self._topic_ids: dict[str, str] = {}
 
     def observe(self, replica: Replica, row: Mapping[str, Any]) -> bool:
-        """Learn from a row of progress where a replica's log ended at the start.
+        """Keep where a replica's log ended when the replica first answered, by a row of progress.
 
-        Its first answer says so, and `read` goes by that.
+        The replica counts as read once it has been read up to there (`read`, `left`).
 
         Returns:
             Whether the row shows that the topic was created again, so that what was read before was another log.

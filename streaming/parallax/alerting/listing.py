@@ -83,7 +83,7 @@ def headline(state: FindingState, kind: FindingKind, broker: str, place: str) ->
 
 
 def over_in_words(place: str, kind: str) -> str:
-    """One line in the past tense on what a finding was that is over.
+    """One line in the past tense about a finding that is over.
 
     Args:
         place: the partition, as in ``orders-0``.
@@ -93,7 +93,7 @@ def over_in_words(place: str, kind: str) -> str:
 
 
 def what_it_was(said: str) -> str:
-    """A sentence that says what something was that is over, if nobody knows how it ended.
+    """The sentence to show about something that is over, if nobody knows how it ended.
 
     Args:
         said: the headline in the past tense.
@@ -158,7 +158,7 @@ def state_of(finding: Finding) -> FindingState:
 
 
 class Listing:
-    """Keeps the list of findings, and in it for a while those that are over."""
+    """Keeps the list of findings: those that are not over, and for an hour those that are."""
 
     def __init__(self) -> None:
         self._open: dict[str, Listed] = {}
@@ -169,7 +169,7 @@ class Listing:
     def observe(self, standing: Sequence[Finding], now: float, ended: Iterable[Finding] = ()) -> None:
         """Choose the findings to list, from all that are not over at a moment; unacknowledged ones come first.
 
-        A finding that is listed stays in the list until it is over, since alerts take it for over when it leaves.
+        A listed finding stays in the list until it is over: if it left earlier, its alert would seem to be over.
 
         Args:
             standing: all findings that are not over.

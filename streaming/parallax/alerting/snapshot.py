@@ -76,10 +76,10 @@ class AuditState:
 
     Attributes:
         results: the last result of each partition, with the time of its audit's end in seconds since 1970 UTC.
-        runs: by ending (``success`` or ``failure``), how many audits ended so.
+        runs: by ending (``success`` or ``failure``), how many audits had that ending.
         read_bytes: by broker, how many bytes audits have read since the job started.
         ended_at: when the last audit that did not fail ended, seconds since 1970 UTC.
-        spots: by result of a spot check (`parallax.audit.spot.Spot`), how many records were found so.
+        spots: by result of a spot check (`parallax.audit.spot.Spot`), how many records had that result.
     """
 
     results: Mapping[TopicPartition, tuple[PartitionResult, float]] = field(default_factory=dict)
@@ -201,10 +201,10 @@ class Snapshot:
     def heartbeat(self) -> float | None:
         """When the job last showed that it works from end to end, seconds since 1970 UTC.
 
-        Usually that is when an offset that was read last came out of the comparison. If all that was recorded has been
-        compared, it is when all queries were last seen to look for more. That counts only for a few minutes
-        (`parallax.source.repeats`): by then a report of a broker must have come through, even if nothing has changed.
-        If there is nothing to watch, it counts without limit.
+        Usually that is the last time that offsets came out of the comparison. If all that was recorded has been
+        compared, it is the last time that all queries were seen to look for more. The latter counts only for a few
+        minutes after offsets came out: within that time a broker's report must come through, even if nothing has
+        changed (`parallax.source.repeats`). If there is nothing to watch, it counts without limit.
         """
         compared = max((c.compared_at / 1000 for c in self.coverage.values()), default=None)
         looked = min((query.last_progress or 0.0 for query in self.queries.values()), default=None)

@@ -132,7 +132,7 @@ class MonitorState:
             self._hanging = tuple(hanging)
 
     def standstills(self) -> dict[TopicPartition, Standstill]:
-        """By partition, its foremost last stable offset, and since when no replica's last stable offset has moved."""
+        """By partition, its highest last stable offset, and since when no replica's last stable offset has moved."""
         found: dict[TopicPartition, list[ReplicaState]] = {}
         with self._lock:
             for (topic, partition, _), state in self._replicas.items():
@@ -321,7 +321,7 @@ class MonitorState:
             )
 
     def spot_checked(self, counts: Mapping[str, int]) -> None:
-        """Count the results of a spot check: by result, how many records were found so."""
+        """Count the results of a spot check: by result, how many records had that result."""
         with self._lock:
             spots = dict(self._audits.spots)
             for result, count in counts.items():

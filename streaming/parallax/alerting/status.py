@@ -58,10 +58,11 @@ class Status:
     Attributes:
         condition: the cluster's condition.
         text: the condition in one line.
-        is_known: with `Condition.FINDINGS`, whether all findings are acknowledged.
+        is_known: whether there are findings, and somebody has acknowledged all of them.
         since: since when it has this condition, seconds since 1970 UTC; if the status is unknown, since when the first
             reason applies. None if that is not known.
-        reasons: phrases why the status is unknown; with findings, why the status of the rest is.
+        reasons: phrases that say why the status is unknown. If there are findings, they say why nobody knows whether
+            the other replicas agree.
         notes: phrases on what else there is to know.
         steps: the steps of the start; empty once the start is over.
         problems: what keeps the job from doing its work; if there is any, the job is not ready.

@@ -13,7 +13,7 @@ from parallax.model import PASSING, IsolationLevel, TopicPartition, UnknownReaso
 
 
 class Part(StrEnum):
-    """Why not all of a partition is known to agree; the reason that lasts longest comes first."""
+    """Why a partition is not known to agree as a whole; the reason that lasts longest comes first."""
 
     LACKING = "lacking"
     """Offsets of it have no verdict, and will have none by themselves."""
@@ -41,11 +41,11 @@ _CANNOT_TELL = frozenset({UnknownReason.DEFERRED, UnknownReason.SKIPPED, Unknown
 
 
 def telling(reason: UnknownReason, coverage: Coverage) -> Telling:
-    """How offsets without a verdict are reported.
+    """How offsets without a verdict are reported: it depends on the reason.
 
-    That depends on the reason, and for one reason on the logs. They may begin at different offsets though nothing is
-    known to delete records: then one replica may lack records that consumers of the others still get. If all begin at
-    the same offset by now, no replica has such records any more, and nobody can find out.
+    `UnknownReason.LOG_START_DIFFERS` depends on the logs as well. While they begin at different offsets, one replica
+    may lack records that consumers of the others still get. Once all begin at the same offset, no replica holds those
+    records, and nobody can find out whether one had lost them.
 
     Args:
         reason: why the offsets have no verdict.
@@ -95,8 +95,7 @@ def unknown_by(
 def to_be_read(snapshot: Snapshot) -> int:
     """How many offsets have no verdict only because not every replica has been read yet.
 
-    This ends by itself.
-    Offsets that were in a log before it was first read, and so need an audit, do not count.
+    This ends by itself. Offsets that were in a log before it was first read, and so need an audit, do not count.
     """
     reason = UnknownReason.BEFORE_FIRST_READING
     return sum(
@@ -155,9 +154,9 @@ def words(reason: UnknownReason) -> str:
 
 
 def without_verdict(coverage: Coverage, reasons: Iterable[UnknownReason]) -> str:
-    """How many offsets of a partition have no verdict for some reasons, in words; empty if all have one.
+    """How many offsets of a partition have no verdict, for each of some reasons, in words; empty if there are none.
 
-    If they lack it in one view only, the text names that view.
+    If offsets have a verdict in one view only, the text names the other view.
     """
     found = ((reason, coverage.unknown_for(reason)) for reason in reasons)
     return ", ".join(

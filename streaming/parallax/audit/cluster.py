@@ -129,7 +129,7 @@ class Looker:
         It gives up after ``patience_s`` seconds.
 
         Returns:
-            The plans, in which the marks say how far each replica could be read at the last look.
+            The plans; `PartitionPlan.marks` says how far each replica could be read at the last look.
             That look; None if no replica had to be waited for.
         """
         deadline = time.monotonic() + patience_s

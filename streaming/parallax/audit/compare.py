@@ -101,7 +101,7 @@ class Comparer:
         inputs: by partition, what its comparison must know; each partition whose rows may come is in it.
         settings: settings of the comparison.
         read_at: ms since 1970 UTC, between the look before this round's reading and the look after it.
-        last: whether this is the last round; all that could wait for a later one is judged then.
+        last: whether this is the last round, which judges everything that earlier rounds left waiting.
         from_log_start: whether each reader begins at its log start; recorded rows may begin anywhere instead.
         one_order: whether each reader's rows must have rising offsets. If they do not (after a truncation, say), the
             partition becomes unknown.
@@ -133,8 +133,8 @@ class Comparer:
 def dated(suspect: Suspect, raised_at: int, shown_from: int) -> Suspect:
     """A copy of a suspect that says when it was raised, and since when its rows may have been shown.
 
-    A suspect of an audit counts as raised only when the audit has read everything. So a verdict on the same thing that
-    was given while the audit was still reading does not settle it.
+    A suspect of an audit counts as raised once the audit has read everything. So an earlier verdict on the same claim,
+    given while the audit was still reading, does not settle the suspect.
 
     Args:
         suspect: a suspect of an audit.

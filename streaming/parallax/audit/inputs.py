@@ -91,11 +91,11 @@ def _start(one: PartitionPlan, broker: int) -> int:
 
 
 def known_before(one: PartitionPlan, at: int) -> bytes:
-    """Pack what an audit knows of a partition before its rows come: its replicas and its cleanup policy.
+    """Pack what an audit knows of a partition before its rows come, as one row of progress.
 
-    It is one row of progress. It names the partition's replicas, and from which offset on the log was never compacted.
-    The comparison takes it as a look at the cleanup policy from when the log ended at that offset, and needs no later
-    one: the audit itself asks for the policy again when all has been read.
+    The row names the partition's replicas. If the log was never compacted from some offset on, the row gives that
+    offset, too. The comparison then takes the topic for not compacted, and waits for no later look at its cleanup
+    policy: the audit asks for the policy again once it has read everything.
 
     Args:
         one: the partition's plan.

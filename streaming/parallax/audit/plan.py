@@ -65,8 +65,8 @@ class PartitionPlan:
         left_out: ids of the brokers that host the partition and that ``topics.brokers`` leaves out.
         strict_from: nothing was ever compacted from this offset on, so each record must be on all replicas. Below it
             another policy may have been in force, and replicas compact at different times.
-        doubted: whether it is not known that the log below ``strict_from`` was ever compacted. A record that one
-            replica lacks there may be cleaned or lost.
+        doubted: whether the log below ``strict_from`` may never have been compacted: nothing on record says that it
+            was. A record that one replica lacks there was cleaned or lost, and nobody knows which.
     """
 
     topic: str

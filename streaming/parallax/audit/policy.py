@@ -92,9 +92,10 @@ def compact_by_now(before: Mapping[str, TopicTraits], after: Mapping[str, TopicT
 
 
 def needs_no_cleaner(suspect: Suspect) -> bool:
-    """Whether a suspect proves nothing if its topic was ever compacted.
+    """Whether a suspect proves something only if its topic was never compacted.
 
-    That is so of a missing record without a key, and of suspects whose observations say so.
+    This is true of a missing record without a key. It is also true of a suspect about offsets that were never
+    compacted, as far as the comparison knew. Its observations hold ``uncompacted``.
     """
     accusation = suspect.accusation
     lost = suspect.kind is FindingKind.RECORD_MISSING and not (accusation.key_hash_hi or accusation.key_hash_lo)

@@ -97,11 +97,12 @@ class Compared:
         broken: why the recorded rows cannot be put in one order; empty if they can.
         overflow: whether more suspects were raised than one audit looks into.
         rows: how many rows were compared.
-        missing_head: one replica's log begins above those of the others: by how many offsets. It is counted only if the
-            cleanup policy does not delete records by age or size, and no suspect reports it.
-        retained_unlike: the same of a compacted topic whose cleanup policy also deletes records by age or size, so that
-            logs may begin at different offsets.
-        undecided: how many offsets belong to transactions that are open on all replicas, and are not held by all.
+        missing_head: by how many offsets one replica's log begins above another's. 0 if the cleanup policy deletes
+            records by age or size, or if a suspect reports it.
+        retained_unlike: by how many offsets one replica's log begins above another's, if the cleanup policy both
+            compacts and deletes by age or size. Retention or a loss may have done it.
+        undecided: how many offsets above all last stable offsets some replicas hold and others lack. They may belong to
+            transactions that are still open.
         unlike: offsets that some replicas hold and others do not, at most the highest thousand. The topic is not
             compacted now. Nobody knows whether it ever was, so this may be normal.
         unread: ranges that are in the tables but were not read in time; only in an audit of the tables.
@@ -185,9 +186,10 @@ class Compared:
 
 
 def merged(before: Compared, after: Compared) -> Compared:
-    """The joint result of two comparisons of one partition, one after the other.
+    """The joint result of two successive comparisons of one partition: that of the second, with two additions.
 
-    What the first comparison says of a reader stays if the second has nothing new to say of the reader.
+    Rows, offsets that some replicas lack, and an overflow of suspects are those of both. If a reader got no further in
+    the second comparison, the first one says why it had stopped.
     """
     known = {(s.broker, s.view): s for s in before.stopped}
     stopped = []

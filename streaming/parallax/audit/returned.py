@@ -53,7 +53,14 @@ class Returned:
                     self._due.pop(broker, None)
 
     def asked(self, brokers: Iterable[int], unanswered: Mapping[int, Sequence[TopicPartition]]) -> None:
-        """Count brokers as spot-checked, except for those of their partitions that did not answer."""
+        """Note that brokers were spot-checked now.
+
+        Partitions that did not answer are due again after pauses that double, `TRIES` times at most.
+
+        Args:
+            brokers: ids of the brokers that were checked.
+            unanswered: by broker, its partitions with records that could not be read.
+        """
         for broker in brokers:
             self._asked[broker] = self._clock()
             if places := unanswered.get(broker):

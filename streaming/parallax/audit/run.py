@@ -1,7 +1,8 @@
 """Runs one audit from beginning to end.
 
-It first fixes the offset up to which each partition is compared. Then it reads and compares, and once more for what was
-written meanwhile. At the end it has the suspects probed, and gives a verdict on each partition.
+It first fixes the offset up to which each partition is compared. Then it reads and compares up to there. An audit of
+the brokers then reads and compares what was written meanwhile. At the end an audit has the suspects probed, and gives a
+verdict on each partition.
 """
 
 from __future__ import annotations

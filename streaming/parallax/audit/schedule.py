@@ -67,8 +67,8 @@ class AuditSchedule:
         run: runs an audit.
         on_report: called with each report.
         on_failure: called when an audit has failed.
-        unread_delay_s: when it is noticed that offsets were not read in time, or that a replica copied something late,
-            the partition's audit begins after so many seconds; 0: it has none.
+        unread_delay_s: seconds from when it is noticed that offsets were not read in time, or that a replica copied
+            something late, until the partition's audit begins; 0: no such audit.
         clock: monotonic seconds, for tests.
         is_held: whether no audit may begin at present.
         spot_checks: checks brokers that are back; None: they are not checked.
@@ -342,8 +342,8 @@ def job_spot_checks(
         settings: the job's settings.
         client: asks the brokers.
         key: the views' hash key, 32 hexadecimal digits.
-        on_checked: called after each spot check with the number of records by what became of them
-            (`parallax.audit.spot.Spot`).
+        on_checked: called after each spot check. Its argument says, by result (`parallax.audit.spot.Spot`), how many
+            records had that result.
     """
     if not settings.audit.spot_checks:
         return None

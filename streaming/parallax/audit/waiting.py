@@ -79,8 +79,8 @@ class AuditQueue:
     Args:
         delay_s: seconds from when a partition is first noticed until its audit is due; 0: it never is.
         clock: monotonic seconds.
-        rest_s: after an audit with a verdict, a partition has no other for so many seconds. An event, that is a new
-            reason for an audit, can only shorten that.
+        rest_s: seconds after an audit with a verdict in which the partition is not audited again. An event, that is a
+            new reason for an audit, shortens this pause.
     """
 
     def __init__(self, delay_s: float, clock: Callable[[], float], rest_s: float = AGAIN_S) -> None:

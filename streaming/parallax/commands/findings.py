@@ -163,7 +163,7 @@ def readers(
     config: JobConfig = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Show when a wrong replica led. Ask the brokers which consumer groups are past what is wrong."""
+    """Show when a wrong replica led, and which consumer groups have read past the wrong offsets. Asks the brokers."""
     from parallax.config import ConfigError
     from parallax.findings.finding import current
     from parallax.findings.naming import named
@@ -181,7 +181,11 @@ def readers(
 
 @contextmanager
 def asking_readers(settings: Settings) -> Iterator[Callable[[Finding], Readers]]:
-    """What asks the brokers of a job's settings who may have read what a finding is about."""
+    """In a ``with`` block, a function that asks the brokers which consumer groups may have read a finding's records.
+
+    Args:
+        settings: the job's settings, which name the brokers and the storage.
+    """
     from parallax.findings.readers import readers as asked
     from parallax.replica.client import ReplicaClient
     from parallax.views.binding import with_cluster

@@ -19,7 +19,7 @@ def lead(
     partition: Annotated[list[int] | None, typer.Option(help="Only this partition; may be repeated.", **NUMBER)] = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Show which replicas may lead, which may not, and why. Exit code 1: one may not. 3: of one nobody can tell."""
+    """Show which replicas may lead, which may not, and why. Exit code 1: one may not. 3: one is unknown."""
     from parallax.repair.lead import document, exit_code, in_words, look
 
     settings = used_settings(config)
@@ -42,7 +42,7 @@ def roll(
     ] = 600,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Say whether a broker may be restarted now: who would lead, and is it back in time? 1: no. 3: nobody can tell."""
+    """Say whether a broker may be restarted now, and who leads meanwhile. Exit code 1: no. 3: nobody can tell."""
     from parallax.repair.roll import document, in_words
     from parallax.repair.roll import roll as asked
 

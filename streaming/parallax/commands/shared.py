@@ -150,7 +150,7 @@ def used_settings(config: Path) -> Settings:
 def used_storage(config: Path | None, data: str | None) -> str:
     """The storage path that a command's options name, if a job has ever used it.
 
-    Every command asks for it that reads or changes what a job has recorded.
+    Commands that read or change what a job has recorded use it.
 
     Raises:
         ConfigError: no job has ever used that storage, or it cannot be read; or as `storage_of`.

@@ -40,8 +40,8 @@ def fits(state: PartitionState, agreed: Agreed) -> bool:
     Args:
         state: the state before these offsets. Its open transactions (`goes_on`) are those that are open where the
             offsets begin.
-        agreed: the offsets that agreed. All readers have come to where they begin, and nothing but rows was read behind
-            that.
+        agreed: the offsets that agreed. All readers have been read up to where they begin. From there on no reader
+            reported a break, such as a truncation.
     """
     return _is_of_all(state, agreed) and _is_clean(state, agreed) and not _is_remembered(state, agreed)
 

@@ -66,7 +66,7 @@ class Recorded:
         return goes_on and bool(self.ranges["whole"].all())
 
     def ends(self, grain: Grain) -> Array:
-        """For each entry of ``digests.parts``, the offset below which it and the entries before it hold everything."""
+        """For each entry of ``digests.parts``, the offset below which this entry and those before it cover all rows."""
         parts = self.digests.parts
         ends: Array = np.minimum((parts["block"] + 1) << grain.block, self.ranges["end"][parts["range"]])
         return ends

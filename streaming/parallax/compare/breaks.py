@@ -41,7 +41,7 @@ _ADDED = EVENT_CODE[ReadEvent.PARTITION_ADDED]
 
 
 def of_the_topic(state: PartitionState, observations: Observations) -> Observations:
-    """The observations without those of an earlier topic of that name; a state of the earlier topic is started again.
+    """The observations without those of a deleted topic of that name; a state of the deleted topic begins again.
 
     Rows that could belong to either topic are left out, and their offsets become unknown. A row of progress has no
     topic id. So what a replica reports of itself counts only after its readers have come to this topic.
@@ -75,7 +75,7 @@ def _is_of_the_topic(state: PartitionState, progress: ProgressRows) -> Array:
 
 
 def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[Accusation]]:
-    """Update the state where a log was truncated or its log start has jumped, for the order of offsets breaks there.
+    """Update the state where a log was truncated or its log start has jumped: the order of offsets breaks there.
 
     Nothing is compared across a break. Rows that could belong to either side of it are left out, and their offsets
     become unknown.

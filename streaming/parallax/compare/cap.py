@@ -36,8 +36,8 @@ def is_deferring(state: PartitionState, view: int) -> bool:
 def close_ranges(state: PartitionState) -> None:
     """End a deferred range once the slowest replica has reached its start; drop ranges that all replicas have passed.
 
-    After that, rows are compared from the furthest position on. So a slow replica costs one range, and not all that
-    follows.
+    A range ends at the position of the furthest replica, and rows are compared again from there on. So a slow replica
+    costs one range, and not all offsets that follow. The offsets of a dropped range become unknown.
     """
     if not len(state.deferred):
         return

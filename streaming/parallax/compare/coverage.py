@@ -24,8 +24,8 @@ def coverage(state: PartitionState, observations: Observations, now_ms: int, gra
         state: the partition's state after a step.
         observations: what that step has taken in; it names the partition.
         now_ms: milliseconds since 1970 UTC.
-        grace_ms: for how long a log may begin above another before its replica is accused; until then a report is
-            awaited.
+        grace_ms: for how long a log may begin above another before its replica is accused. Until then the coverage
+            says that the partition awaits a report (`Coverage.awaits_report`).
     """
     common, reached = [_compared(state, view) for view in VIEWS], replicas.read_to(state)
     retained, floor = replicas.retained_from(state), state.partition["floor"][0].tolist()

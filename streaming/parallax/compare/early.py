@@ -31,10 +31,10 @@ def at_hand(state: PartitionState) -> int:
 
 
 def follow_leader(state: PartitionState, leader: int | None, common: int) -> Array:
-    """The tombstones that are judged without the absent replicas from now on, as absences (new `CANDIDATE` rows).
+    """Find tombstones to judge without the absent replicas; returns them as absences (new `CANDIDATE` rows).
 
-    They are also marked in ``state.pending``. If no broker leads, or the leader does not answer, there are none, and
-    those that were marked before wait for all replicas again.
+    It also marks them in ``state.pending``. If no broker leads, or the leader does not answer, it finds none and
+    removes earlier marks, so that those tombstones wait for all replicas again.
 
     Args:
         state: written to.
@@ -84,7 +84,8 @@ def is_early(rows: Array) -> Array:
 def waiting(state: PartitionState, common: int) -> Array:
     """The state's waiting absences (`CANDIDATE`), without early ones that every replica has passed by now.
 
-    The latter are found again with all replicas, and judged like any other absence.
+    Those are still in ``state.pending``. The comparison of all replicas finds them there and judges them like any other
+    absence.
 
     Args:
         state: only read.

@@ -22,9 +22,9 @@ class Place:
 
     Attributes:
         version: all commits up to this one have been read; -1 for none.
-        files: None if the table is followed from its first commit on. Otherwise the follower reads the files that the
-            table had at ``version``, oldest first, and this is how many it has read. A file that compaction has joined
-            counts as its parts.
+        files: how many files have been read of those that the table had at ``version``, oldest first. None if the table
+            is followed commit by commit, from its first one on. A file that upkeep has joined from several counts as
+            those several.
         mark: id of the commit of that version (`parallax.views.commits.Appended`); empty where it is not known.
     """
 

@@ -60,7 +60,7 @@ def last(table: Array, slot: int) -> Opens | None:
 
 
 def followed(table: Array, slot: int, before: Opens, digests: Digests, reached: int, grain: Grain) -> Array:
-    """Add the transactions that are open further on: at each end of a block, and where the reader ends.
+    """Add a reader's open transactions by its new rows: those at the end of each block, and where the rows end.
 
     Args:
         table: `GOING`: open transactions by replica and offset, of all readers.

@@ -1,4 +1,4 @@
-"""Invariant I2 (outcome): accuses replicas that missed an end marker, or show records against their own end marker."""
+"""Invariant I2 (outcome): accuses replicas that missed an end marker, or whose marker contradicts what they show."""
 
 from __future__ import annotations
 

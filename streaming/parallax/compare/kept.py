@@ -31,17 +31,19 @@ class Kept:
 
 
 def kept(storage: str, places: Collection[TopicPartition], grace_ms: int) -> Kept:
-    """Read how far partitions have been compared; what audits have settled since is not left out.
+    """Read how far partitions have been compared, from the state that the comparison kept last.
+
+    Offsets that the comparison left unknown are unknown here even if an audit has compared them since.
 
     Args:
         storage: ``storage.path``.
         places: the partitions.
-        grace_ms: how long a log may begin above another's.
+        grace_ms: see `parallax.compare.coverage.coverage`.
 
     Raises:
-        FencedError: the storage is another job's by now.
+        FencedError: another job has taken the storage over.
         OSError: the state cannot be read.
-        ValueError: it is of another version, or not what was written.
+        ValueError: another version has written the state, or it is damaged.
     """
     store = Store(Checkpoint(storage, QUERY).location())
     for left in reversed(range(_TRIES)):

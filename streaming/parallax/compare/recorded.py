@@ -67,8 +67,7 @@ def observed(
 
     Yields:
         Observations of partitions that are wanted, for some of the file's rows at a time. Within a partition each
-        reader's rows are in the
-        order in which they were recorded.
+        reader's rows are in the order in which they were recorded.
 
     Raises:
         FileNotFoundError: the file was removed in the meantime, by the upkeep of the table.

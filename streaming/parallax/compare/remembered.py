@@ -3,8 +3,8 @@
 What a replica shows in read_committed may be compared before what it shows in read_uncommitted. Only read_uncommitted
 shows which end markers the replica missed, and so whether it showed a record rightly. By then the other replicas may
 have cleaned the record, and its key may have a newer value. So nothing but this memory would hold what was shown. A
-record is remembered until all readers of read_uncommitted have passed the end of its transaction. That is the end shown
-by the replicas that showed the record.
+record is remembered until all readers of read_uncommitted have passed the end of its transaction. The replicas that
+showed the record say where that end lies.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def waiting(candidates: Array) -> int:
 
 
 def still(state: PartitionState) -> Array:
-    """The kept records whose transaction has not ended yet on some replica.
+    """The remembered records to go on keeping: some read_uncommitted reader has not passed their transaction's end.
 
-    How it ends there may prove a replica wrong.
+    An end marker that such a reader shows later may prove a replica wrong.
     """
     rows = state.candidates[is_judged(state.candidates)]
     return rows[_within(rows, _unended(state))]
@@ -50,8 +50,8 @@ def still(state: PartitionState) -> Array:
 def passed(state: PartitionState, rows: Array, members: Array) -> Array:
     """The records to keep as `CANDIDATE` rows, of those that all read_committed readers have just passed.
 
-    A record that some replicas lack is remembered if the end of its transaction may still prove one of them wrong. One
-    that all replicas show is remembered only if a replica has not shown an end marker that lies within its transaction.
+    A record that some replicas lack is kept if the end of its transaction may still prove one of them wrong. A record
+    that all replicas show is kept only if one of them is known to have missed an end marker within its transaction.
 
     Args:
         state: read for its transactions.
@@ -72,7 +72,8 @@ def passed(state: PartitionState, rows: Array, members: Array) -> Array:
 def judged(state: PartitionState, before: Array, after: Array) -> Array:
     """The records to keep as `CANDIDATE` rows, of the absences that have just been judged or explained.
 
-    Only those are returned whose outcome has yet to be judged.
+    A record is kept if its outcome can still be judged: some read_uncommitted reader has not passed the end of its
+    transaction.
 
     Args:
         state: read for its transactions.

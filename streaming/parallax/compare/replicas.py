@@ -163,13 +163,14 @@ def left_behind(state: PartitionState, view: int, position: int, at: int) -> Non
 
 
 def note_replaced(state: PartitionState, offset: int, at: int) -> None:
-    """Make all offsets unknown below the offset from which on another log replaced a replica's log.
+    """Make all offsets below ``offset`` unknown, because from there on another log has replaced a replica's log.
 
-    Its cleaner may have removed records there because of records that were truncated. Readers never go back there.
+    While the replica still held the replaced records, its cleaner may have removed older records of their keys. Readers
+    never read those lower offsets again.
 
     Args:
         state: written to.
-        offset: first offset that was replaced.
+        offset: the first offset that was replaced.
         at: milliseconds since 1970 UTC.
     """
     for view in VIEWS:
@@ -284,18 +285,19 @@ def raise_floor(state: PartitionState, view: int, offset: int) -> None:
 
 
 def unmark(state: PartitionState, start: int, end: int) -> None:
-    """Record offsets between which the state may lack end markers: the first one found there may not be the first.
+    """Record that the state may lack end markers between two offsets.
 
-    Either nobody was shown them, or the cap kept them out.
+    Either no reader was shown them, or the cap kept them out. So the first end marker that the state holds there may
+    not be the first one in the log.
     """
     first, last = state.partition["unmarked"][0]
     state.partition["unmarked"] = min(first, start), max(last, end)
 
 
 def begin_readers(state: PartitionState, rows: ViewRows) -> None:
-    """If readers began at the log end, have only offsets compared that lie above where the last of them began.
+    """For readers that begin at the log end: raise the floor to the highest offset at which one of them began.
 
-    Replicas have different log ends, and what one shows below another's start cannot be compared.
+    Log ends differ by replica. Offsets below the floor were not read of every replica, so they are not compared.
     """
     for view in VIEWS:
         for slot in np.flatnonzero(state.brokers["shown"][:, view] == UNKNOWN):
@@ -438,8 +440,8 @@ def holding(state: PartitionState, offsets: Array) -> Array:
 def undecided(state: PartitionState) -> Array:
     """Mask of the records at or above every replica's last stable offset that some replicas showed and others lack.
 
-    No cleaner goes that far. So a replica has lost such a record, or has kept one that the cluster has lost. Which
-    record of a key is the latest is unknown until the transactions there have ended.
+    Cleaners do not reach those offsets. So a replica has lost such a record, or has kept one that the cluster has lost.
+    Until the transactions there have ended, nobody knows which record of a key is the latest.
     """
     everyone = np.uint32(members(state))
     stable = int(state.brokers["stable_told"][state.brokers["member"]].max(initial=UNKNOWN))

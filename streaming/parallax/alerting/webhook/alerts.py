@@ -76,8 +76,8 @@ class Alert:
         state: the `FindingState` of a finding, or the name of the condition; if it is over, the last one.
         starts_at: when it began.
         ends_at: when it was seen to be over; None if it is not.
-        `told`: what the last delivered message said of it (`said`). None if there was no message, or if another was
-            tried since, of which nobody knows whether it arrived.
+        `told`: what the last delivered message said of it (`said`). None if there was no message, or if a
+            later message was tried and nobody knows whether it arrived.
         labels: the labels that identify it.
         annotations: the texts about it, by name.
         is_acknowledged: whether somebody has said that no more alarm is wanted.
@@ -102,7 +102,7 @@ class Alert:
 
     @property
     def said(self) -> str:
-        """The alert's state as a message says it, as long as the alert is not over."""
+        """What a message says of an alert that is not over: its state, and whether it is acknowledged."""
         return f"{self.state} {_ACKNOWLEDGED}" if self.is_acknowledged else str(self.state)
 
     @property

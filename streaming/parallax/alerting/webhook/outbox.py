@@ -1,9 +1,9 @@
 """Decides which messages one receiver still has to get about findings and conditions of the job, without IO.
 
 The findings of a partition form a *message group*: one message reports them together, as with Alertmanager. So does a
-condition of the job. A message says the state at the time of sending. If it is not delivered, the next one says what it
-would have said. So a finding that is confirmed and over before the receiver can be reached is still reported, as
-resolved. An acknowledged finding is reported as acknowledged, and not again until it is over or worse.
+condition of the job. A message says the state at the time of sending. If it is not delivered, the next message makes up
+for it. So a finding that is confirmed and over before the receiver can be reached is still reported, as resolved. An
+acknowledged finding is reported as acknowledged, and not again until it is over or worse.
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ class Message:
         alerts: first those on which somebody has to act, then acknowledged ones, then those that are over. Of each
             sort the gravest comes first. If only acknowledged ones are news, these come before all others.
         key: identifies the message; it is the same however often the message is sent.
-        turns: how often the group has turned from needing somebody to being acknowledged as a whole, or back, as far as
-            the receiver may know. It goes up by two each time the group gets worse (`Alert.is_worse_than_told`).
+        turns: counts the group's changes, so that a receiver can tell a new call for help from a repeated one. It is
+            even while the group needs somebody, and odd while all of it is acknowledged. If the group gets worse while
+            it needs somebody, it goes up by two (`Alert.is_worse_than_told`).
     """
 
     group: TopicPartition
