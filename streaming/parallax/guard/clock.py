@@ -66,7 +66,7 @@ class Clock:
         Args:
             retentions: triples of a topic, a time in milliseconds since 1970 UTC, and the ``delete.retention.ms`` that
                 the topic had then.
-            ends: log ends of leaders that led on for as long as metadata may be old.
+            ends: log ends of leaders, each of which led on for at least as long as metadata may be old.
             looks: looks at any replicas, in any order.
         """
         for one in sorted(ends, key=lambda one: one.at_ms):

@@ -182,7 +182,12 @@ def _partitions(places: Iterable[TopicPartition]) -> str:
 
 
 def of_it(places: Collection[TopicPartition], it: str = "it") -> str:
-    """A phrase that counts some replicas of a broker and names their topics."""
+    """A phrase that counts replicas of a broker and names their topics: ``2 replicas of it (orders, payments)``.
+
+    Args:
+        places: the partitions of the replicas.
+        it: what the phrase calls the broker.
+    """
     return f"{counted(len(places), 'replica')} of {it} ({named(place.topic for place in places)})"
 
 

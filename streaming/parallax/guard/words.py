@@ -96,8 +96,8 @@ def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, flo
 
     Args:
         late: the late replicas.
-        audits_at: by partition that the job can audit, when it does, seconds since 1970 UTC; None if it audits none for
-            that reason.
+        audits_at: by partition that the job can audit, when it does, seconds since 1970 UTC; None if it audits no
+            partition because of late replicas.
         now: seconds since 1970 UTC.
     """
     anew = [one for one in late if one.absence.unclear is Unclear.REASSIGNED]
