@@ -72,14 +72,14 @@ class Kind:
             the accused shows.
         was: the same sentence in the past tense, for a finding that is over. Fields: broker, partition, offset.
         headline: what the accused does wrong, in a few words, without the offset. Fields: broker, partition.
-        led: what to add to it while consumers of the leader meet it.
-        not_led: what to add while they do not. Field: broker.
+        led: what an alert adds to ``headline`` while consumers of the leader meet what is wrong.
+        not_led: what an alert adds to ``headline`` while they do not. Field: broker.
         consumers: what happens to consumers of the accused; it follows the word "consumers".
         runbook: the anchor of the heading in docs/runbook.md that says what to do.
         clears: which of the other replicas its proof shows to be right.
         severity: whether it pages or opens a ticket.
-        agreeing: how many probes in a row must prove it. It is more than one if the kind pages, and rests on something
-            that a replica does not list at the moment instead of on records and markers that it shows.
+        agreeing: how many probes in a row must prove it. It is more than one if the kind pages, and its proof rests
+            on what a replica does not list at the moment, not on records and markers that it shows.
         many: the sentence on many keys or transactions together, for a kind of which one cause may bring about many.
             Fields: broker, partition, count, counted (the number with its noun), lowest and highest (offsets).
     """

@@ -21,11 +21,11 @@ class Ending(StrEnum):
     """In which way an outage ended, or the time in which a broker did not answer."""
 
     IN_TIME = "in_time"
-    """All of which anybody can tell were back in time."""
+    """Every replica of which anybody can tell was back in time."""
     LATE = "late"
     """Some were back too late, and were audited."""
     GONE = "gone"
-    """Nothing of it is left that is watched."""
+    """The broker holds no watched replica any more."""
     UNKNOWN = "unknown"
     """Nobody can tell whether it was back in time, or the job was restarted meanwhile."""
 
