@@ -32,7 +32,7 @@ class Family(StrEnum):
 
 
 class Clears(StrEnum):
-    """Which replicas the proof of a finding clears, besides that it accuses one (`parallax.findings.cleared`)."""
+    """Which replicas the proof of a finding shows to be right (`parallax.findings.cleared`)."""
 
     NOBODY = "nobody"
     """It says of the accused that it is wrong, and nothing of the others."""

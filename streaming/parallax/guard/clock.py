@@ -179,9 +179,9 @@ class Clock:
         return list(self._late.values())
 
     def unsettled(self) -> list[Late]:
-        """The replicas of which it is not decided yet whether they copied something too late.
+        """The replicas that may have copied something too late, if the other replicas' cleaners were not paused then.
 
-        A look must first show whether the other replicas were still not cleaned at the time.
+        A later look at the topic's settings decides it.
         """
         return [one for one, _ in self._unsettled]
 

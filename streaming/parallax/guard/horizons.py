@@ -244,7 +244,10 @@ class Readings:
         return [*self._waiting.get(broker, ()), *([known] if known is not None else ())]
 
     def offsets(self) -> list[int]:
-        """The offsets of which a clock must remember when the leader's log last ended at or below them."""
+        """The offsets that later bounds depend on.
+
+        For each, a clock must remember when the leader's log last ended at or below it.
+        """
         known = self._known.values()
         return [offset for one in known for offset in {one.first_or_reached, one.unstamped_or_reached}]
 
