@@ -66,10 +66,10 @@ class Kind:
         family: what it is about.
         rank: of two kinds of one family, that with the higher rank says more of the same cause, and replaces the other.
         shows: the sentence on what the replicas show. Fields: broker, partition, offset, others, sides, marker,
-            producer_id, start, lso, shown. ``others`` is "on" with the replicas that show something else than the
-            accused, or were read to show it. ``sides`` says who shows what. ``marker`` is the offset of the end marker,
-            ``start`` that of the transaction. ``lso`` is the accused's, and ``shown`` is the offset of the value that
-            the accused shows.
+            producer_id, start, lso, shown. ``others`` is the word "on" and the brokers that show something else
+            than the accused, or were read to show it. ``sides`` says who shows what. ``marker`` is
+            the offset of the end marker, ``start`` that of the transaction. ``lso`` is the accused's LSO, and ``shown``
+            is the offset of the value that the accused shows.
         was: the same sentence in the past tense, for a finding that is over. Fields: broker, partition, offset.
         headline: what the accused does wrong, in a few words, without the offset. Fields: broker, partition.
         led: what an alert adds to ``headline`` while consumers of the leader meet what is wrong.

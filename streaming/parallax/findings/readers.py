@@ -64,7 +64,7 @@ class Readers:
     Attributes:
         led: when a wrong replica led, and what consumers could read there, in sentences.
         reigns: the times for which a wrong replica led.
-        groups: in the order of their names.
+        groups: the consumer groups that have committed offsets of the partition, by name.
         unknown: why there may be more groups, in sentences.
     """
 

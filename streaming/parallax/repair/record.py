@@ -102,7 +102,7 @@ class Repair:
             write an end marker a second time, ``below`` (the log end before the marker) stays that of the first time.
         answered: by step number, when the cluster answered that the change was made, milliseconds since 1970 UTC.
         proven: numbers of the steps whose result every replica shows.
-        resumed_ms: when somebody last went on with it after it had stopped, milliseconds since 1970 UTC; -1 for never.
+        resumed_ms: when somebody last resumed the repair after a stop, milliseconds since 1970 UTC; -1 for never.
         reason: the reason of the last event.
     """
 
