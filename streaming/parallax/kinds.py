@@ -32,7 +32,7 @@ class Family(StrEnum):
 
 
 class Clears(StrEnum):
-    """Which replicas the proof of a finding clears, besides that it accuses one (`parallax.findings.cleared`)."""
+    """Which replicas the proof of a finding shows to be right (`parallax.findings.cleared`)."""
 
     NOBODY = "nobody"
     """It says of the accused that it is wrong, and nothing of the others."""
@@ -66,20 +66,20 @@ class Kind:
         family: what it is about.
         rank: of two kinds of one family, that with the higher rank says more of the same cause, and replaces the other.
         shows: the sentence on what the replicas show. Fields: broker, partition, offset, others, sides, marker,
-            producer_id, start, lso, shown. ``others`` is "on" with the replicas that show something else than the
-            accused, or were read to show it. ``sides`` says who shows what. ``marker`` is the offset of the end marker,
-            ``start`` that of the transaction. ``lso`` is the accused's, and ``shown`` is the offset of the value that
-            the accused shows.
+            producer_id, start, lso, shown. ``others`` is the word "on" and the brokers that show something else
+            than the accused, or were read to show it. ``sides`` says who shows what. ``marker`` is
+            the offset of the end marker, ``start`` that of the transaction. ``lso`` is the accused's LSO, and ``shown``
+            is the offset of the value that the accused shows.
         was: the same sentence in the past tense, for a finding that is over. Fields: broker, partition, offset.
         headline: what the accused does wrong, in a few words, without the offset. Fields: broker, partition.
-        led: what to add to it while consumers of the leader meet it.
-        not_led: what to add while they do not. Field: broker.
+        led: what an alert adds to ``headline`` while consumers of the leader meet what is wrong.
+        not_led: what an alert adds to ``headline`` while they do not. Field: broker.
         consumers: what happens to consumers of the accused; it follows the word "consumers".
         runbook: the anchor of the heading in docs/runbook.md that says what to do.
         clears: which of the other replicas its proof shows to be right.
         severity: whether it pages or opens a ticket.
-        agreeing: how many probes in a row must prove it. It is more than one if the kind pages, and rests on something
-            that a replica does not list at the moment instead of on records and markers that it shows.
+        agreeing: how many probes in a row must prove it. It is more than one if the kind pages, and its proof rests
+            on what a replica does not list at the moment, not on records and markers that it shows.
         many: the sentence on many keys or transactions together, for a kind of which one cause may bring about many.
             Fields: broker, partition, count, counted (the number with its noun), lowest and highest (offsets).
     """

@@ -32,11 +32,11 @@ class Known:
     """Where a key's records are in one replica's log, as far as it was read.
 
     Attributes:
-        start: in ``[start, end)`` the replica holds records of the key at no other offsets than `offsets`.
-        end: see ``start``; equal to it where nothing is known.
-        offsets: the known offsets, newest first. There may be more below ``start`` than are named.
-        foreign: newest first: offsets in ``[start, end)`` at which other replicas were recorded to show the key, and
-            this one was not.
+        start: the first offset of the range that was read. In the range ``[start, end)``, ``offsets`` has every record
+            of the key.
+        end: the end of that range; equal to ``start`` if nothing is known.
+        offsets: offsets of the key's records, newest first. Below ``start`` there may be others.
+        foreign: offsets in the range at which the views recorded the key for other replicas only, newest first.
     """
 
     start: int = 0
@@ -66,7 +66,7 @@ class Held:
 
     Attributes:
         keys: the keys.
-        end: the offset up to which that is wanted.
+        end: the offset up to which the answer is to know the records.
     """
 
     keys: frozenset[Key]

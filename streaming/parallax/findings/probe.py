@@ -131,7 +131,7 @@ class Prober:
         return self.paces.read_bytes()
 
     def probe(self, claims: Sequence[Claim]) -> list[Answers]:
-        """Ask the brokers about claims that accuse one replica of one partition.
+        """Ask the brokers about claims on one partition with one pivot, which is the replica asked last.
 
         The answers come in the order of the claims.
 

@@ -4,16 +4,16 @@ No IO: `parallax.findings.probe` answers from the cluster, the simulator from it
 
 *The coordinator first.* A transaction that it calls ended had ended before any replica was asked.
 
-*The others, then the accused.* The others had ended the transaction, or deleted the key, before the accused showed that
-it has not.
+*The others, then the accused.* So the others had ended the transaction, or deleted the key, before the accused was
+asked. If the accused then still shows the old state, it is wrong.
 
-*A claim on a key: the accused, the others, and the accused again where it shows a value.* A value that only the others
-show was not deleted in between, because the accused was asked before them. A value that the accused shows, asked after
-them, had been deleted before. Each replica is also asked where leader epochs end: those that the replicas asked before
-it have shown.
+*A claim on a key: the accused, the others, and the accused again where it shows a value.* If only the others show a
+value, it was not deleted in between, because the accused was asked before them. If only the accused shows a value, it
+had been deleted before, because the accused was asked after them. Each replica is also asked where those leader epochs
+end that earlier answers have shown.
 
-*A difference that accuses nobody: again, if another replica that shows the same has come further.* The replica that is
-asked last may be frozen or away. Another one that shows the same is as good, and is asked last instead.
+*A difference that accuses nobody: all again, if the pivot has not come as far as another replica on its side.* The
+pivot, which is asked last, may be frozen or away. The other replica shows the same, and is asked last instead.
 
 *Each replica: where its log ends, then its open transactions, then where its log ends once more.* All three are needed,
 because a replica goes on replicating between two requests:

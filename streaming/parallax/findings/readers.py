@@ -1,4 +1,7 @@
-"""Asks the brokers which consumer groups are past what a finding is about. Only a person has it asked."""
+"""Asks the brokers which consumer groups have read past the offsets that a finding is about.
+
+Only a command that a person runs asks this; the job never does.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +48,8 @@ class Group:
 
     Attributes:
         name: its id.
-        committed: the offset of the record that it reads next.
-        came: how far that is.
+        committed: the offset that it has committed: that of the record that it reads next.
+        came: whether that is before, among or past the offsets that the finding is about.
     """
 
     name: str
@@ -61,7 +64,7 @@ class Readers:
     Attributes:
         led: when a wrong replica led, and what consumers could read there, in sentences.
         reigns: the times for which a wrong replica led.
-        groups: in the order of their names.
+        groups: the consumer groups that have committed offsets of the partition, by name.
         unknown: why there may be more groups, in sentences.
     """
 
@@ -77,7 +80,7 @@ def readers(client: Coordinators, storage: str, finding: Finding) -> Readers:
     Args:
         client: asks the cluster.
         storage: ``storage.path``.
-        finding: its last event.
+        finding: the last event of the finding.
 
     Raises:
         Unreachable: no broker answers.

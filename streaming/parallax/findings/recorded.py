@@ -20,6 +20,9 @@ Array = npt.NDArray[np.int64]
 class Rows(NamedTuple):
     """Records of transactions that the views recorded of any replica, as columns, sorted by producer and offset.
 
+    Element ``i`` of each array is about record ``i``. A record that the views have of several replicas is there
+    several times.
+
     Attributes:
         first_on: for the first record of each transaction, by producer id and offset: the brokers that showed it.
     """

@@ -39,7 +39,7 @@ class Facts:
         repairs: what repairs did about the finding.
         led: when a wrong replica led, and what consumers could read there.
         readers: how far consumer groups have come; empty where nobody asked.
-        seen: what consumers of each replica had seen of it; empty where nobody looked.
+        seen: what consumers of each replica had seen of the finding's record; empty where nobody looked.
     """
 
     absences: tuple[str, ...] = ()

@@ -44,9 +44,9 @@ class Whereabouts:
     def pivot_of(self, claim: Claim) -> int:
         """Return the replica that a probe of a claim asks last.
 
-        It is the claim's own pivot, as long as that broker holds a replica. Otherwise another replica takes its place,
-        if others may be wrong in the same way. A replica in sync is preferred. Among equals, one on the same side as
-        the pivot is preferred, then one on any other side.
+        It is the claim's own pivot, as long as that broker holds a replica. Otherwise another replica takes its place
+        if the claim may be true of it as well. A replica in sync is preferred. Among equals, one on the pivot's side is
+        preferred, then one on another side of the difference.
         """
         own, sides = claim.pivot, claim.recorded.sides.values()
         is_standing = self.gone is None and claim.is_of(self.topic_id)

@@ -1,6 +1,6 @@
 """Scans: readings of logs for some keys, where one probe cannot read so much. They run in the background.
 
-Probes come first, and a scan goes on after a restart.
+Probes come first.
 
 Each replica that is scanned has a small file, which is replaced as a whole. It says how far the scan is and what it has
 found, so a scan goes on after a restart. If the log was replaced since, the file is dropped.

@@ -55,8 +55,8 @@ class Opinion:
     """The judge's answer to a claim.
 
     Attributes:
-        verdicts: the judge's verdicts on what the claim is about. Those on what is no longer shown are left out.
-        right: the brokers that are proven right about it.
+        verdicts: the judge's verdicts on what the claim is about, without those on records that are no longer held.
+        right: the brokers that are proven right about what the claim is about.
         is_over: whether all replicas have answered and are right, so that nothing of the claim is left.
     """
 
@@ -87,7 +87,7 @@ def opinion(claim: Claim, answers: Answers, ledger: Ledger, *, compacted: bool, 
     Args:
         claim: what is claimed.
         answers: the replicas' answers, given under one leader.
-        ledger: all evidence about the partition that is known besides.
+        ledger: all other evidence about the partition.
         compacted: whether the topic's policy compacts.
         deletes: whether records may be deleted from the head of the log.
     """

@@ -1,7 +1,8 @@
 """What to do about a finding, in order: in words, and as lines to run.
 
-Parallax advises a copy only from a replica that the finding proves right. It advises none if another finding of the
-partition leaves open whether that replica is wrong where the accused is right.
+Parallax advises a copy only from a replica that the finding proves right. By another finding of the partition, that
+replica may be wrong about something of which the accused is right. Then Parallax advises no copy, since it would spread
+that.
 """
 
 from __future__ import annotations

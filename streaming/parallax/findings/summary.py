@@ -133,10 +133,10 @@ _BLOCKED = (
 
 
 def blocked_at(claim: Claim, decision: Decision, answers: Answers) -> int | None:
-    """Return the offset beyond which the accused of a finding on an outcome shows read_committed consumers nothing.
+    """Return the accused's LSO if it now holds open the transaction whose outcome it showed wrongly; else None.
 
-    This happens if the end marker was truncated after the accused had shown the outcome: it now holds the same
-    transaction open. In any other case the result is None. A freeze by another transaction is a finding of its own.
+    The end marker was truncated then. From the LSO on, the accused shows read_committed consumers nothing. A freeze by
+    another transaction is a finding of its own.
     """
     answer = answers.replicas.get(decision.accused)
     if decision.kind not in OUTCOME_KINDS or answer is None or answer.error is not None:

@@ -1,4 +1,7 @@
-"""The tasks: claims that wait for a probe of their own. They are of suspects, and of findings to be checked again."""
+"""The tasks: claims that wait for a probe of their own.
+
+They are claims of suspects, and of findings that are checked again.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from parallax.model import FindingKind, TopicPartition
 
 @dataclass(slots=True)
 class Task:
-    """A claim that waits for its own probe: that of a suspect, or of a finding that is checked again.
+    """The claim of a suspect, or of a finding that is checked again, which waits for its own probe.
 
     Attributes:
         claim: what to ask about.

@@ -66,7 +66,7 @@ class Clock:
         Args:
             retentions: triples of a topic, a time in milliseconds since 1970 UTC, and the ``delete.retention.ms`` that
                 the topic had then.
-            ends: log ends of leaders that led on for as long as metadata may be old.
+            ends: log ends of leaders, each of which led on for at least as long as metadata may be old.
             looks: looks at any replicas, in any order.
         """
         for one in sorted(ends, key=lambda one: one.at_ms):
@@ -179,9 +179,9 @@ class Clock:
         return list(self._late.values())
 
     def unsettled(self) -> list[Late]:
-        """The replicas of which it is not decided yet whether they copied something too late.
+        """The replicas that may have copied something too late, if the other replicas' cleaners were not paused then.
 
-        A look must first show whether the other replicas were still not cleaned at the time.
+        A later look at the topic's settings decides it.
         """
         return [one for one, _ in self._unsettled]
 

@@ -45,11 +45,12 @@ def read_record(storage: str) -> tuple[Record, list[Event]]:
 
 
 def document(hold: Hold, kafka: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """A hold as values that JSON can hold.
+    """A hold as a JSON-able document, with the commands that end it by hand.
 
     Args:
         hold: the hold.
-        kafka: the settings' options for Kafka, so that the commands in it name the brokers; None: a placeholder does.
+        kafka: the options for Kafka in the settings, from which the commands name the brokers. With None the commands
+            have a placeholder for the brokers.
     """
     return {
         "topic": hold.topic,

@@ -21,11 +21,11 @@ class Ending(StrEnum):
     """In which way an outage ended, or the time in which a broker did not answer."""
 
     IN_TIME = "in_time"
-    """All of which anybody can tell were back in time."""
+    """Every replica of which anybody can tell was back in time."""
     LATE = "late"
     """Some were back too late, and were audited."""
     GONE = "gone"
-    """Nothing of it is left that is watched."""
+    """The broker holds no watched replica any more."""
     UNKNOWN = "unknown"
     """Nobody can tell whether it was back in time, or the job was restarted meanwhile."""
 
@@ -182,7 +182,12 @@ def _partitions(places: Iterable[TopicPartition]) -> str:
 
 
 def of_it(places: Collection[TopicPartition], it: str = "it") -> str:
-    """A phrase that counts some replicas of a broker and names their topics."""
+    """A phrase that counts replicas of a broker and names their topics: ``2 replicas of it (orders, payments)``.
+
+    Args:
+        places: the partitions of the replicas.
+        it: what the phrase calls the broker.
+    """
     return f"{counted(len(places), 'replica')} of {it} ({named(place.topic for place in places)})"
 
 

@@ -34,8 +34,8 @@ class Reading(NamedTuple):
         first: the lowest offset of a tombstone or end marker; None if none was read.
         unstamped: the lowest offset of a tombstone or end marker in a batch without a horizon; None if none was read.
         horizon_ms: the earliest horizon, by the broker's clock; None if no batch has one.
-        whole_ms: when the log was last read once more up to the high watermark, in each batch that could have a horizon
-            by then: when that reading began. None if no reading came so far.
+        whole_ms: when the last complete lap began, milliseconds since 1970 UTC: it read all batches that could have a
+            horizon, up to the high watermark (`Lap`). None if no lap is complete.
         stamps: whether the broker uses horizons; otherwise it removes tombstones and markers by the age of segments.
     """
 
@@ -176,9 +176,10 @@ class Stand(NamedTuple):
     """What the readings of all replicas say of the tombstones and end markers that an absent replica lacks.
 
     Attributes:
-        unstamped_from: below this offset, on every replica, each of them has a horizon.
+        unstamped_from: the offset below which every such tombstone and end marker has a horizon, on every replica.
         horizon_ms: the earliest of these horizons, by the brokers' clocks; None if there is none.
-        whole_ms: when the batches with horizons were last read on all replicas; None if not all were.
+        whole_ms: of the last complete lap on each replica, when the earliest began, milliseconds since 1970 UTC; None
+            if some replica has had no complete lap.
     """
 
     unstamped_from: int
@@ -243,7 +244,10 @@ class Readings:
         return [*self._waiting.get(broker, ()), *([known] if known is not None else ())]
 
     def offsets(self) -> list[int]:
-        """The offsets of which a clock must remember when the leader's log last ended at or below them."""
+        """The offsets that later bounds depend on.
+
+        For each, a clock must remember when the leader's log last ended at or below it.
+        """
         known = self._known.values()
         return [offset for one in known for offset in {one.first_or_reached, one.unstamped_or_reached}]
 

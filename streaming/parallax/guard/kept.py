@@ -1,4 +1,8 @@
-"""For which absent replicas the others came to clean nothing before anything that these lack was gone. Pure."""
+"""Makes the bound of an absent replica later while the other replicas' cleaners are paused. Pure.
+
+A paused cleaner begins no pass, so it removes nothing. If a cleaner paused before the bound, it had not yet removed
+anything that the absent replica lacks. So the bound moves on as long as the cleaners of all other replicas are paused.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,12 @@ from parallax.model import TopicPartition
 
 
 class _Kept(NamedTuple):
-    """That nothing which a replica lacks was gone when others came to clean nothing.
+    """The pauses that began before the bound of one absent replica, when nothing that it lacks was gone.
 
     Attributes:
-        retention_ms: by the largest of which that was judged.
-        since: by broker, since when it cleans nothing, and the look by which that was seen to be early enough.
+        lacks_from: the offset below which the absent replica has everything.
+        retention_ms: the largest ``delete.retention.ms`` by which a bound was judged here.
+        since: by broker that began its pause in time: when the pause began, and the look that showed it to be in time.
     """
 
     topic_id: str
@@ -27,7 +32,7 @@ class _Kept(NamedTuple):
 
 
 class Kept:
-    """Knows which replicas clean nothing, and what that is worth to those that are absent.
+    """Remembers which brokers' cleaners are paused, and computes how that moves the bounds of absent replicas.
 
     Args:
         metadata_ms: how old the metadata of a look may be.
@@ -39,7 +44,7 @@ class Kept:
         self._kept: dict[tuple[TopicPartition, int], _Kept] = {}
 
     def see(self, look: Paused) -> None:
-        """Learn from a look whether a broker cleans a topic."""
+        """Take in a look at one topic, which says on which brokers its cleaner is paused."""
         self._pauses.setdefault(look.topic, Pauses()).see(look)
 
     def knows(self, topic: str) -> bool:
@@ -47,14 +52,15 @@ class Kept:
         return topic in self._pauses
 
     def keep(self, known: Partition, absence: Absence, in_force: Retentions) -> None:
-        """Put down that nothing which a replica lacks was gone yet when the others came to clean nothing.
+        """Remember the pauses that began before an absent replica's bound, when nothing that it lacks was gone.
 
-        The bound may turn earlier afterwards, where what was read does not count any more; that stays so.
+        They stay remembered if the bound becomes earlier because a reading of a log no longer counts. They are
+        forgotten if the replica lacks more than before, or if another topic has taken the name.
 
         Args:
-            known: the partition.
-            absence: of one of its replicas.
-            in_force: retentions of its topic.
+            known: what is known of the partition.
+            absence: the absence of one of its replicas.
+            in_force: the values of ``delete.retention.ms`` that its topic had.
         """
         key = absence.place, absence.broker
         kept = self._kept.get(key)
@@ -76,11 +82,14 @@ class Kept:
         self._kept[key] = _Kept(known.topic_id, lacks_from, retention, since)
 
     def doubt(self, place: TopicPartition, seen_ms: int) -> None:
-        """Another broker leads: what was put down shortly before may rest on what a deposed one said.
+        """Forget what the last looks before a change of leader showed to be in time.
+
+        Call it when another broker leads, or the leader epoch has changed. Those looks may show the answers of a broker
+        that no longer led.
 
         Args:
             place: the partition.
-            seen_ms: the last look at it before, milliseconds since 1970 UTC.
+            seen_ms: the last look under the old leader, milliseconds since 1970 UTC.
         """
         sure_ms = seen_ms - self._metadata_ms
         for key, kept in self._kept.items():
@@ -89,13 +98,14 @@ class Kept:
                 self._kept[key] = kept._replace(since=sure)
 
     def doubt_since(self, topic: str, lowered_ms: int, retention_ms: int) -> None:
-        """A lower retention may have been in force since a time: what began later may be judged by too late a bound.
+        """Forget pauses that began after ``delete.retention.ms`` was lowered: the true bound may lie before them.
 
-        Not where that was judged by one as low: a hold that ends, and holds of two jobs, lower it from far above.
+        A pause stays remembered if its bound was judged by a retention that was no higher. So the end of a hold, which
+        lowers the retention from a high value to the old one, changes nothing.
 
         Args:
             topic: the topic.
-            lowered_ms: the time, milliseconds since 1970 UTC.
+            lowered_ms: since when the lower value may be in force, milliseconds since 1970 UTC.
             retention_ms: the lower ``delete.retention.ms``.
         """
         for key, kept in self._kept.items():
@@ -104,11 +114,13 @@ class Kept:
                 self._kept[key] = kept._replace(since=sure)
 
     def reach(self, absence: Absence, replicas: Iterable[int]) -> Span | None:
-        """The time for which none of the others began a pass, if nothing was gone when it began; None: no such time.
+        """The time for which the cleaners of all other replicas are paused, if each paused before the absence's bound.
+
+        None if some other replica's cleaner is not paused, or paused too late.
 
         Args:
-            absence: of one replica.
-            replicas: brokers that host its partition.
+            absence: the absence of one replica.
+            replicas: the brokers that hold its partition.
         """
         kept, pauses = self._kept.get((absence.place, absence.broker)), self._pauses.get(absence.place.topic)
         if kept is None or pauses is None or pauses.topic_id != kept.topic_id:
@@ -124,12 +136,12 @@ class Kept:
         )
 
     def applied(self, absence: Absence, replicas: Iterable[int], now_ms: int) -> Absence:
-        """An absence with the bound that it has because the others clean nothing; unchanged if that says nothing more.
+        """The absence with the later bound that it has because the other cleaners are paused; else unchanged.
 
         Args:
-            absence: by the looks at its partition alone.
-            replicas: brokers that host its partition.
-            now_ms: the last look at anything, milliseconds since 1970 UTC.
+            absence: the absence, with the bound that it has without pauses.
+            replicas: the brokers that hold its partition.
+            now_ms: the last look at any topic or replica, milliseconds since 1970 UTC.
         """
         if absence.bound_ms is None:
             return absence
@@ -139,14 +151,19 @@ class Kept:
         return replace(absence, bound_ms=max(absence.bound_ms, reach.until_ms), is_held=goes_on(reach, now_ms))
 
     def forget(self, places: Collection[TopicPartition]) -> None:
-        """Forget everything but what concerns some partitions."""
+        """Forget all partitions but the given ones."""
         topics = {place.topic for place in places}
         self._kept = {key: one for key, one in self._kept.items() if key[0] in places}
         self._pauses = {topic: one for topic, one in self._pauses.items() if topic in topics}
 
 
 def goes_on(span: Span, now_ms: int) -> bool:
-    """Whether a pause still lasted at the last look at anything, a time in milliseconds since 1970 UTC."""
+    """Whether a pause still lasts, so far as looks show.
+
+    Args:
+        span: the pause.
+        now_ms: the last look at any topic or replica, milliseconds since 1970 UTC.
+    """
     return span.is_open and now_ms - span.until_ms <= GAP_MS
 
 

@@ -1,4 +1,7 @@
-"""What a clock knows by its looks: the retention of a topic, the log ends of a leader, a replica, a partition. Pure."""
+"""What the guard's clock remembers of looks, for a topic, a leader, a replica and a partition. Pure.
+
+It remembers each topic's ``delete.retention.ms``, where each leader's log ended, and each replica's last answer.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ class Retentions:
     """Knows, for one topic, the smallest ``delete.retention.ms`` that was in force since a given time.
 
     Args:
-        settings_ms: a value that was seen counts as in force for so long before, and as known for so long after.
+        settings_ms: for how many milliseconds before a look its value may have been in force. After as many without a
+            further look, the value is no longer known.
     """
 
     def __init__(self, settings_ms: int = SETTINGS_MS) -> None:
@@ -80,16 +84,16 @@ class Retentions:
 
 @dataclass(slots=True)
 class Replica:
-    """What is known of one replica: how it answered last.
+    """What looks have shown of one replica.
 
     Attributes:
-        high_watermark: the last known one; None: it has never answered.
-        log_end_offset: the last known one; None: it has never answered.
+        high_watermark: in its last answer; None if it has never answered.
+        log_end_offset: in its last answer; None if it has never answered.
         has_answered: whether it answered at the last look.
-        absent_since_ms: the first look at which it was absent, milliseconds since 1970 UTC; None: it is not.
-        was_in_sync: whether it was in sync once.
-        had_nothing_ms: it copied everything that it holds after this time, milliseconds since 1970 UTC; None if it may
-            hold something from before the watch.
+        absent_since_ms: the first look at which it was absent, milliseconds since 1970 UTC; None if it is not absent.
+        was_in_sync: whether any look has shown it in sync.
+        had_nothing_ms: a time at which its log was empty, so that it copied all later, milliseconds since 1970 UTC;
+            None if no such time is known, or if `Partition.lead` has dropped it.
     """
 
     high_watermark: int | None = None
@@ -100,7 +104,7 @@ class Replica:
     had_nothing_ms: int | None = None
 
     def take_in(self, look: Look) -> None:
-        """Learn from a look at the replica."""
+        """Update the replica by a look at it."""
         self.has_answered = look.log_end_offset is not None
         if look.log_end_offset == 0:
             self.had_nothing_ms = look.at_ms
@@ -128,7 +132,7 @@ class Ends:
         self._epoch_seen_ms = 0
 
     def see(self, look: Look) -> None:
-        """Learn from a look which broker leads. A look at the leader also says where its log ends."""
+        """Take in a look, which says which broker leads. A look at the leader also says where its log ends."""
         epoch = look.leader_epoch, look.leader
         if epoch != self._epoch:
             sure_ms = self._epoch_seen_ms - self._metadata_ms
@@ -181,24 +185,26 @@ def _last_without(looks: Sequence[tuple[int, int]], offset: int) -> int | None:
 
 @dataclass(slots=True)
 class Partition:
-    """What is known of one partition by the looks at it.
+    """What looks have shown of one partition.
 
     Attributes:
-        ends: when the leader's log ended where.
-        readings: what was read of the replicas' logs.
-        topic_id: id of its topic; empty if it is not known.
+        ends: at which offsets the leader's log ended, and when.
+        readings: the tombstones, end markers and horizons that were read of the replicas' logs.
+        topic_id: Kafka's id of its topic; empty if it is not known.
         seen_at_ms: the last look, milliseconds since 1970 UTC.
-        leader_epoch: by the last look.
-        led_by: the last leader that was known, and its epoch.
-        assigned: brokers that host it.
-        removed: brokers that once hosted it, and the look that showed them no more, milliseconds since 1970 UTC. One
-            that was away may still have its log.
-        answering: of those, the ones that answered when they were taken off.
-        emptied: of those, the ones that were off for longer than metadata may be old. They have deleted their logs.
-        is_cleaned: whether it is cleaned by key, as far as is known.
-        added: brokers that were added since it is watched, and until when they had nothing, in ms since 1970 UTC.
-        replicas: by broker, what is known of its replica.
-        absences: by broker, how its replica is absent.
+        leader_epoch: the leader epoch by the last look.
+        led_by: the last known leader, and the epoch in which it led; None if no leader is known.
+        assigned: the brokers that hold the partition.
+        removed: brokers that no longer hold it; by broker, the first look without it, milliseconds since 1970 UTC. A
+            broker that was away then may still have its log.
+        answering: the brokers of ``removed`` that answered at the last look before their removal.
+        emptied: the brokers of ``answering`` that were removed for longer than metadata may be old. They have deleted
+            their logs.
+        is_cleaned: whether the topic is compacted, as far as is known.
+        added: the brokers that were added while the partition is watched; by broker, a time at which its log was
+            empty, milliseconds since 1970 UTC.
+        replicas: by broker, what looks have shown of its replica.
+        absences: by broker of an absent replica, its absence.
     """
 
     ends: Ends
@@ -217,10 +223,10 @@ class Partition:
     absences: dict[int, Absence] = field(default_factory=dict)
 
     def assign(self, replicas: tuple[int, ...], at_ms: int, metadata_ms: int) -> None:
-        """Take in which replicas there are; one that is added to those that were known has nothing yet.
+        """Take in which brokers hold the partition. The log of a broker that is new among them was empty before.
 
         Args:
-            replicas: brokers that host the partition.
+            replicas: the brokers that hold the partition.
             at_ms: the look that showed them, milliseconds since 1970 UTC.
             metadata_ms: how old the metadata of a look may be.
         """
@@ -236,9 +242,14 @@ class Partition:
         self.replicas = {b: one for b, one in self.replicas.items() if b in replicas}
 
     def lead(self, newest: Look) -> None:
-        """Take in who leads. What is copied from two that are cleaned on their own counts as if it were held before.
+        """Take in which broker leads; a change of leader sets `Replica.had_nothing_ms` to None for most replicas.
 
-        One that leads now, or was in sync when the old leader was taken off, was so before that one ceased to lead.
+        Such a replica may have copied from two leaders, which are cleaned independently. The time stays for a replica
+        that certainly was in sync before the change: the direct successor, and, if the old leader was taken off its
+        broker, all that are in sync now.
+
+        Args:
+            newest: the last look.
         """
         if newest.leader == UNLED:
             return
@@ -253,12 +264,15 @@ class Partition:
                 self.added.pop(broker, None)
 
     def leads(self, newest: Look) -> bool:
-        """Whether the leader answers."""
+        """Whether the leader that a look names answered at the last look at it."""
         leader = self.replicas.get(newest.leader)
         return leader is not None and leader.has_answered
 
     def log_ends(self, replicas: Collection[int]) -> dict[int, int | None]:
-        """Where the logs of replicas end; None if one does not answer."""
+        """By broker, the log end offset of its replica.
+
+        It is None if the replica did not answer at the last look.
+        """
         known = {broker: self.replicas.get(broker) for broker in replicas}
         return {b: one.log_end_offset if one is not None and one.has_answered else None for b, one in known.items()}
 

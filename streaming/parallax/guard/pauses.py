@@ -84,7 +84,7 @@ class Hold(NamedTuple):
     Attributes:
         brokers: the brokers that showed the hold's settings when it began.
         lag: the guard's own value of ``max.compaction.lag.ms``.
-        until_ms: when the guard began to put it back; None while it is held.
+        until_ms: when the guard began to put the settings back; None while the topic is held.
     """
 
     topic: str

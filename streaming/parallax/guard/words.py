@@ -47,7 +47,7 @@ def in_words(absence: Absence, now: float) -> str:
     """One phrase about an absent replica: in which way, and from when on what it lacks may be gone.
 
     Args:
-        absence: of a replica.
+        absence: the replica's absence.
         now: seconds since 1970 UTC.
     """
     said = PRESENCE[absence.presence]
@@ -69,7 +69,7 @@ def summed(absences: Absences, now: float) -> str:
     """One sentence about all absent replicas; empty if there are none.
 
     Args:
-        absences: what the clock says.
+        absences: the absent replicas, as the clock knows them.
         now: seconds since 1970 UTC.
     """
     parts = []
@@ -96,8 +96,8 @@ def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, flo
 
     Args:
         late: the late replicas.
-        audits_at: by partition that the job can audit, when it does, seconds since 1970 UTC; None if it audits none for
-            that reason.
+        audits_at: by partition that the job can audit, when it does, seconds since 1970 UTC; None if it audits no
+            partition because of late replicas.
         now: seconds since 1970 UTC.
     """
     anew = [one for one in late if one.absence.unclear is Unclear.REASSIGNED]

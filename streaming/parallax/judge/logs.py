@@ -14,8 +14,8 @@ def records(case: Case) -> Iterator[Verdict | Undecided]:
     """Judge what replicas hold at single offsets; yields verdicts, or what evidence is missing for one.
 
     - A replica that shows a record which is not of the current log is wrong, unless the current log's record there is
-      the same to consumers. If nobody was shown the current log's record, such a record may have come and gone: then
-      it is unknown whether the replica is wrong.
+      the same to consumers. If nobody was shown the current log's record, it may have been the same. Then it is unknown
+      whether the replica is wrong.
     - Replicas that show two contents at one place differ: a disk changed bytes. Replicas that show records of two
       leader epochs at one offset differ too, if nobody can say which of the two is of the current log.
     - In a topic that is not compacted, a replica is wrong if it lacks a record of the current log above its log start.

@@ -104,7 +104,7 @@ class Outcomes:
 
         Args:
             group: the records.
-            offset: the producer's records from this offset on count as well, if it lies below the group.
+            offset: if it lies below the group, the producer's records from this offset on count as part of the group.
         """
         if group.end is None or group.end_marker < 0:
             return NOBODY_ELSE

@@ -92,9 +92,9 @@ class Proof:
 
     @property
     def differing(self) -> frozenset[int]:
-        """Brokers that differ: in every world at least one of them is wrong, but none of them is in all worlds.
+        """Brokers that differ: in every world at least one of them is wrong, but none of them is wrong in all worlds.
 
-        Brokers that are wrong in every world are left out. If nobody else is wrong in some world, there are none.
+        Brokers that are wrong in every world are left out. Empty if in some world no other broker is wrong.
         """
         rest = [world.wrong - self.wrong for world in self.worlds]
         return frozenset().union(*rest) if all(rest) else frozenset()
@@ -116,7 +116,7 @@ class Verdict:
         sides: without an accused, the brokers of which at least one is wrong.
         right: the brokers that are right in every world.
         everywhere: whether all replicas of the partition are wrong.
-        past: whether the accused showed what is wrong once, and no longer holds the record.
+        past: whether the accused once showed something wrong, and no longer holds the record.
         key: the key that the verdict is about, or the key of its record.
         offset: offset of the record that the verdict is about; `UNKNOWN`: it is about none.
         producer: producer of the transaction that it is about; `UNKNOWN`: it is about none.

@@ -20,9 +20,9 @@ from parallax.lab.waiting import until
 
 
 def archive_options(java: Java, jars: Path, version: str, progress: Progress) -> list[str]:
-    """The options with which a JVM uses the archive.
+    """The JVM options with which a broker uses the class-data archive; empty if none can be made.
 
-    If there is none yet, it is made, which takes some 10 s.
+    If there is no archive yet, it is made, which takes some 10 s.
 
     The JVM ignores an archive that does not fit it and the jars. If none can be made, as by a JVM without the feature,
     an empty file notes that, and brokers start without one.

@@ -45,7 +45,7 @@ def answers(ask: Callable[[], Mapping[Any, Future[Any]]], what: str, *, done_bef
         done_before: error codes by which brokers say that an earlier request has done it already.
 
     Raises:
-        LabError: the brokers refuse, or are still moving after two minutes.
+        LabError: the brokers refuse, or have done neither after two minutes, as while no leader is elected.
     """
     deadline = time.monotonic() + _ON_THE_MOVE_S
     repeated_done: Collection[int] = ()

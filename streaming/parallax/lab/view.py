@@ -1,7 +1,7 @@
 """Reads what one replica shows of a small partition, from its log start to its end.
 
-Scenarios verify with it what they have made. kafka-python decodes the records, not ``parallax.replica``. So the code
-that establishes what is to be found is not the code that finds it.
+Scenarios verify with it what they have made. kafka-python decodes the records, not ``parallax.replica``. So a
+fault in the code that the job reads with cannot hide itself.
 """
 
 from __future__ import annotations

@@ -61,7 +61,9 @@ def repairs_of(storage: str) -> Callable[[Finding], tuple[str, ...]]:
 
 
 def repaired_by(storage: str) -> Callable[[Finding], str]:
-    """A function that says which repairs have mended a finding, with every replica proven; empty if none has.
+    """A function that says, in sentences, which repairs have mended a finding; empty if none has.
+
+    A repair counts only if the result of its step is proven on every replica.
 
     A repair is a copy of the accused, or an end marker for a transaction that the accused holds open. If the finding
     accuses no broker, only a copy counts that was made from the replica that a person calls right, and that was proven

@@ -40,12 +40,12 @@ NOTHING_SAID = Said()
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The replicas of a partition that findings, or a person, say are wrong, and those that are right by all of them.
+    """The wrong replicas of a partition, and the right ones, by findings or by the word of a person.
 
     Attributes:
-        joint: what the findings say together.
-        wrong: assigned replicas that are wrong, in their order.
-        sources: assigned replicas that are right, in the order of their ids.
+        joint: the claims of all findings, joined.
+        wrong: the brokers of replicas that are wrong by some finding, in the order of assignment.
+        sources: the brokers of replicas that are right by every finding and may be copied, in the order of their ids.
     """
 
     joint: Together
@@ -54,20 +54,25 @@ class Sides:
 
     @property
     def named(self) -> str:
-        """The findings, for people."""
+        """The ids of the findings, for people: ``Findings 1f2e, 3d4c``."""
         return f"{'Findings' if self.joint.findings[1:] else 'Finding'} {', '.join(self.joint.findings)}"
 
 
 def sides(
     look: Look, left: Collection[Claim], said: Said, known: Collection[tuple[int, int]] = ()
 ) -> tuple[Sides | None, list[str]]:
-    """Return who is wrong and who is right, and in sentences why that is not known by some findings.
+    """Return the wrong and the right replicas by some claims, and why some findings cannot be repaired by a copy.
 
     Args:
-        look: at the partition, with what the replicas show where the findings say that they differ.
-        left: the claims that count.
-        said: what a person says.
-        known: transactions of which something else says why they cannot be repaired.
+        look: a look at the partition, with what the replicas show at the findings' offsets.
+        left: the claims to repair.
+        said: what a person states.
+        known: transactions, each as producer id and first offset, that need no sentence here, because the plan says
+            elsewhere why they cannot be repaired.
+
+    Returns:
+        The wrong and the right replicas; None if no replica is wrong, or none may be copied.
+        Why findings cannot be repaired by a copy, in sentences that say what to do.
     """
     lacking = [(one, one.lacks(said.right)) for one in left if one.transaction not in known or said.right is not None]
     missing = [f"Finding {one.finding}: {text}." for one, text in lacking if text]

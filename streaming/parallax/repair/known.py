@@ -1,4 +1,4 @@
-"""What the tables of a job say of who may lead, for commands that run outside the job."""
+"""Reads from the tables of a job which replicas may lead, for commands that run outside the job."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Known:
     """What is on record about some partitions.
 
     Attributes:
-        findings: the last event of each finding about them.
+        findings: the last event of each finding about them that is not over.
         pending: by partition, how many suspects have no verdict yet.
-        whole: why nothing on record may hold by now, each a phrase.
-        coverage: how far they were compared; what audits have settled since is left out.
-        absences: replicas that are absent, or copied something too late.
-        paused: the brokers that an operator does not want read.
+        whole: phrases that say why the record may be out of date or incomplete, such as ``no job watches``.
+        coverage: how far the partitions were compared, without the unknown offsets that an audit has settled since.
+        absences: the replicas that are absent, or copied something too late.
+        paused: the brokers that an operator wants the job not to read.
         read: the brokers that the job reads (``topics.brokers``); None for all.
-        at: when it was read, seconds since 1970 UTC.
+        at: when the record was read, seconds since 1970 UTC.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -60,7 +60,12 @@ class Known:
     at: float = 0.0
 
     def fitness(self, place: TopicPartition, brokers: Iterable[int]) -> dict[int, Fitness]:
-        """Say of each replica of a partition whether it may lead."""
+        """By broker, whether its replica of a partition may lead.
+
+        Args:
+            place: one of the partitions that this record is about.
+            brokers: the brokers that hold the partition.
+        """
         own = [finding for finding in self.findings if finding.place == place]
         whole = [*self.whole, *uncompared(self.coverage.coverage.get(place))]
         if waiting := self.pending.get(place, 0):
@@ -77,15 +82,17 @@ class Known:
 
 
 def known(settings: Settings, places: Collection[TopicPartition]) -> Known:
-    """Read what is on record about some partitions. What cannot be read leaves open who may lead.
+    """Read what is on record about some partitions.
+
+    If the coverage or the absences cannot be read, `Known.whole` says so, and nobody can tell who may lead.
 
     Args:
-        settings: of the job.
+        settings: the job's settings.
         places: the partitions.
 
     Raises:
         FindingsTableError: the findings cannot be read.
-        PauseError: what is paused cannot be read.
+        PauseError: the list of paused brokers cannot be read.
     """
     storage, now = settings.storage.path, time.time()
     whole: list[str] = []

@@ -1,6 +1,6 @@
-"""What ``parallax lead`` shows: who leads the partitions of a topic, who would be elected, and whether they may lead.
+"""What ``parallax lead`` shows: who leads a topic's partitions, who would be elected, and whether they may lead.
 
-It reads the record, and asks the brokers for metadata. It changes nothing.
+It reads the tables of the job, and asks the brokers for metadata. It changes nothing.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ EXIT_CODES = {May.SAFE: 0, May.UNSAFE: 1, May.UNKNOWN: 3}
 
 
 def look(settings: Settings, topic: str, partitions: Sequence[int] = ()) -> list[Led]:
-    """Look who leads the partitions of a topic, and who may. Changes nothing.
+    """Return, for each partition of a topic, who leads it, and which replicas may. Changes nothing.
 
     Args:
-        settings: of the job.
-        topic: its name.
-        partitions: numbers; all by default.
+        settings: the job's settings.
+        topic: the topic's name.
+        partitions: the numbers of the wanted partitions; all by default.
 
     Raises:
         ConfigError: the settings name another cluster than that of the storage.
@@ -52,10 +52,10 @@ def look(settings: Settings, topic: str, partitions: Sequence[int] = ()) -> list
 
 
 def led(settings: Settings, wanted: Mapping[TopicPartition, PartitionMetadata]) -> list[Led]:
-    """Say who may lead partitions, by what is on record and what the brokers say of them.
+    """Return, for each of some partitions, who leads it, and which replicas may by the tables of the job.
 
     Args:
-        settings: of the job, with the id of its cluster.
+        settings: the job's settings, with the id of its cluster.
         wanted: by partition, its metadata.
 
     Raises:
@@ -69,12 +69,15 @@ def led(settings: Settings, wanted: Mapping[TopicPartition, PartitionMetadata]) 
 
 
 def exit_code(found: Sequence[Led]) -> int:
-    """1 if any replica must not lead, else 3 if nobody can tell of any, else 0."""
+    """The command's exit code.
+
+    It is 1 if some replica must not lead. Else it is 3 if nobody can tell of some replica, and 0 if all may lead.
+    """
     return EXIT_CODES[worst(fitness for one in found for fitness in one.fitness.values())]
 
 
 def document(one: Led) -> dict[str, Any]:
-    """A partition as a JSON-able document."""
+    """Who leads a partition, and which replicas may, as a JSON-able document."""
     return {
         "topic": one.place.topic,
         "partition": one.place.partition,
@@ -94,7 +97,10 @@ def document(one: Led) -> dict[str, Any]:
 
 
 def in_words(one: Led, shell: Shell) -> str:
-    """A partition as text, for people, with the command that moves leadership if that is needed."""
+    """Who leads a partition, and which replicas may, for people.
+
+    If a replica must not lead, the text has the command that keeps it from leading.
+    """
     lines = [f"{one.place.name}: {_leader(one)}"]
     for broker in one.replicas:
         sync = "" if broker in one.isr else ", not in sync"

@@ -16,12 +16,12 @@ from parallax.shell import Shell
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """What lets a right replica lead.
+    """The step that lets a right replica lead, or why there is none.
 
     Attributes:
-        steps: one step, or none.
-        missing: why there is none, each a sentence that says what to do.
-        note: that there is nothing to do, a sentence; empty where there is.
+        steps: the one step; empty if nothing has to be done, or nothing can be.
+        missing: why there is no step for some or all findings, each a sentence that says what to do.
+        note: a sentence that says why nothing has to be done; empty if something has.
     """
 
     steps: tuple[MoveStep, ...] = ()
@@ -33,9 +33,9 @@ def leadership(look: Look, shell: Shell, said: Said) -> Leadership:
     """Return the step by which a right replica leads, and the wrong ones come last in the assignment.
 
     Args:
-        look: at the partition, with its layout, and what the replicas show where the findings say that they differ.
+        look: a look at the partition, with its layout, and what the replicas show at the findings' offsets.
         shell: how commands name the cluster.
-        said: what a person says.
+        said: what a person states.
     """
     if not look.claims:
         return Leadership(note="No finding stands here: any replica may lead, as far as is known.")

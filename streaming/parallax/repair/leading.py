@@ -1,4 +1,4 @@
-"""Who leads a partition, and who may, by findings, by coverage and by the clock. Pure."""
+"""Which broker leads a partition, and which replicas may, by findings, coverage and the guard's clock. Pure."""
 
 from __future__ import annotations
 
@@ -24,10 +24,13 @@ _LASTING = (
 
 
 def uncompared(coverage: Coverage | None) -> list[str]:
-    """Why it is open whether the replicas of a partition agree, each a phrase; empty where they are compared.
+    """Phrases that say why nobody knows whether a partition's replicas agree.
+
+    There are none if the replicas are fully compared.
 
     Args:
-        coverage: of the partition, without what an audit has settled; None where it was not compared yet.
+        coverage: the partition's coverage, without the unknown offsets that an audit has settled; None if the
+            partition was not compared yet.
     """
     if coverage is None:
         return ["it was not compared yet"]
@@ -42,7 +45,7 @@ def by_clock(place: TopicPartition, absences: Absences, now: float) -> dict[int,
 
     Args:
         place: the partition.
-        absences: of all replicas.
+        absences: all absent and late replicas, of any partitions.
         now: seconds since 1970 UTC.
     """
     found: dict[int, list[str]] = {}
@@ -61,13 +64,13 @@ def fitness(
     whole: Collection[str],
     single: dict[int, list[str]],
 ) -> dict[int, Fitness]:
-    """Say of each replica of a partition whether it may lead (`parallax.findings.leading.may_lead`).
+    """By broker, whether its replica of a partition may lead (`parallax.findings.leading.may_lead`).
 
     Args:
-        brokers: which hold it.
-        findings: about it.
-        whole: why it is open whether the replicas agree.
-        single: by broker, why its replica may be wrong.
+        brokers: the brokers that hold the partition.
+        findings: the findings about the partition that are not over.
+        whole: phrases that say why nobody knows whether the replicas agree.
+        single: by broker, phrases that say why its replica may be wrong.
     """
     doubts = {broker: [*single.get(broker, ()), *whole] for broker in brokers}
     return may_lead(doubts, findings, doubts)
@@ -75,14 +78,14 @@ def fitness(
 
 @dataclass(frozen=True, slots=True)
 class Led:
-    """Who leads a partition, and who may.
+    """Which broker leads a partition, and which of its replicas may.
 
     Attributes:
         leader: the broker that leads; -1 while none does.
-        replicas: as they are assigned, the preferred leader first.
-        isr: those in sync.
-        fitness: by replica, whether it may lead.
-        elr: those that are eligible to lead once nobody is in sync (KIP-966); none where brokers have no such feature.
+        replicas: the brokers that hold the partition, the preferred leader first.
+        isr: the brokers that are in sync.
+        fitness: by broker, whether its replica may lead.
+        elr: the brokers that are eligible to lead once nobody is in sync (KIP-966); empty if brokers lack that feature.
     """
 
     place: TopicPartition
@@ -100,7 +103,7 @@ class Led:
 
     @property
     def warnings(self) -> list[str]:
-        """What is wrong with who leads, or will lead, in sentences."""
+        """Sentences that say that a wrong replica leads, or will after the next election of preferred leaders."""
         found = []
         if self.leader in self.fitness and self.fitness[self.leader].may is May.UNSAFE:
             found.append(f"Broker {self.leader} leads, and must not.")

@@ -37,10 +37,10 @@ class Wanted:
 
     Attributes:
         transactions: transactions to look at even if no replica holds them open, each as producer id and first offset.
-        since: from this offset on, a long log is read without gaps; None: from its end on.
-        offsets: the offsets at which to ask each replica what it shows; brokers then also report what is needed to move
-            the partition. None: neither is asked.
-        places: whether to do so, without ``offsets``, at the offsets that open findings name.
+        since: a long log may be read with a gap before this offset, and has none from it on; None: the log's end.
+        offsets: the offsets at which to ask each replica what it shows. Brokers then also report what is needed to
+            move the partition (`parallax.repair.layout.Layout`). None: neither is asked, unless ``places`` is true.
+        places: whether to take the offsets of the open findings as ``offsets`` if these are None.
     """
 
     transactions: Collection[tuple[int, int]] = ()

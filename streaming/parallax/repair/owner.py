@@ -16,7 +16,7 @@ Each of its steps takes less, and is on record before it is taken.
 
 
 def myself() -> str:
-    """This process: user, machine, number, and when it was started.
+    """The name of this process as an owner: user, machine, process number, and when the process was started.
 
     The start distinguishes it from a later process with the same number.
     """

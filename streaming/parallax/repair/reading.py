@@ -67,9 +67,9 @@ class ProducerLog:
         """Read on to the end of the replica's log, and return all rows of the producer that have been read by now.
 
         Args:
-            most: after so many bytes, skip ahead; that is enough of a replica that has ended the transaction. None:
-                read all.
-            since: the offset up to which may be skipped; None: up to the present log end.
+            most: after this many bytes, skip to ``since``. That is enough for a replica that has ended the transaction.
+                None: read everything.
+            since: the offset to skip to; None: the present high watermark.
             progress: called with the next offset, and with where the reading ends.
         """
         try:

@@ -98,11 +98,11 @@ class Repair:
         began_ms: when the repair was begun, milliseconds since 1970 UTC.
         at_ms: when its last event was, milliseconds since 1970 UTC.
         is_kept: whether it is on record what the replicas showed before anything was changed.
-        intended: by step number, how the step was going to be done. If an end marker was intended again, ``below``
-            stays the first one's.
+        intended: by step number, what the record keeps about how the step was going to be done. If a step intends to
+            write an end marker a second time, ``below`` (the log end before the marker) stays that of the first time.
         answered: by step number, when the cluster answered that the change was made, milliseconds since 1970 UTC.
         proven: numbers of the steps whose result every replica shows.
-        resumed_ms: when somebody last went on with it after it had stopped, milliseconds since 1970 UTC; -1 for never.
+        resumed_ms: when somebody last resumed the repair after a stop, milliseconds since 1970 UTC; -1 for never.
         reason: the reason of the last event.
     """
 

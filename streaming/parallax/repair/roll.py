@@ -29,7 +29,13 @@ _MOST = 20
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A partition of the broker, and whether the outage is safe for it."""
+    """A partition of the broker, and whether the broker's restart is safe for it.
+
+    Attributes:
+        led: who leads the partition, and which replicas may.
+        fitness: whether the restart is safe for the partition, with the reasons.
+        notes: phrases that say what the restart costs anyway (`parallax.repair.rolling.notes`).
+    """
 
     led: Led
     fitness: Fitness
@@ -41,10 +47,10 @@ class Rolled:
     """Whether a broker may be restarted now.
 
     Attributes:
-        broker: which.
-        partitions: those of its partitions that the job watches.
-        unwatched: how many others it holds.
-        unread: watched topics whose partitions the brokers do not give, each with why.
+        broker: the id of the broker.
+        partitions: the partitions on it that the job watches.
+        unwatched: how many partitions on it the job does not watch.
+        unread: watched topics whose partitions the brokers do not report, each with the reason.
     """
 
     broker: int
@@ -54,23 +60,29 @@ class Rolled:
 
     @property
     def may(self) -> May:
-        """The gravest of all; unknown where nothing is watched, or not all of it is known."""
+        """Whether the broker may be restarted: the gravest judgement on any partition.
+
+        Unknown counts among these if the job watches no partition of it, or if some topic could not be read.
+        """
         nobody_can_tell = [unknown(*self.unread)] if self.partitions else [unknown("nothing is watched")]
         return worst([*(one.fitness for one in self.partitions), *nobody_can_tell])
 
     @property
     def exit_code(self) -> int:
-        """0 if it may be restarted, 1 if it must not, 3 if nobody can tell."""
+        """The exit code of the command.
+
+        It is 0 if the broker may be restarted, 1 if it must not, and 3 if nobody can tell.
+        """
         return EXIT_CODES[self.may]
 
 
 def roll(settings: Settings, broker: int, outage_s: float) -> Rolled:
-    """Say whether a broker may be restarted now. Changes nothing.
+    """Return whether a broker may be restarted now. Changes nothing.
 
     Args:
-        settings: of the job.
-        broker: its id.
-        outage_s: for how long it is away, or behind, at most.
+        settings: the job's settings.
+        broker: the id of the broker.
+        outage_s: how long the broker is away or behind, in seconds, at most.
 
     Raises:
         ConfigError: the settings name another cluster than that of the storage.
@@ -154,7 +166,10 @@ _ANSWERS = {
 
 
 def in_words(found: Rolled) -> str:
-    """Whether a broker may be restarted, for people: the partitions that are against it, and notes on others."""
+    """Whether a broker may be restarted, for people.
+
+    The text names each partition for which a restart is not safe, and contains all notes.
+    """
     count = len(found.partitions)
     lines = [f"broker {found.broker}: {_ANSWERS[found.may]} ({counted(count, 'partition')} watched)"]
     against = sorted(

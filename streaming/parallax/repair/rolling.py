@@ -3,8 +3,8 @@
 The controller lets a leader lead on while it is in sync. Otherwise it takes the first replica of the assignment that is
 in sync. If none is, it takes the first that is eligible (ELR, KIP-966). If elections may be unclean, it then takes the
 first that is there (``PartitionChangeBuilder.electLeader``). An election of preferred leaders makes the first of the
-assignment lead, once that is in sync. All who lead then have to be safe. What the broker lacks has to be kept by the
-others for longer than the outage takes.
+assignment lead, once that is in sync. A restart is safe only if every broker that would lead may. And the others must
+keep what the broker lacks, such as tombstones, for longer than the outage takes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from parallax.repair.leading import Led
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """An outage that is planned.
+    """A planned outage of one broker; times in milliseconds.
 
     Attributes:
-        broker: which is to be restarted.
-        takes_ms: how long it does not answer, or is behind, at most.
+        broker: the id of the broker that is to be restarted.
+        takes_ms: how long at most the broker does not answer, or is behind the leaders.
         skew_ms: how far clocks may be apart.
         look_ms: how long a look at a replica may take.
     """
@@ -38,13 +38,13 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """What the settings of a topic say of an outage; None for what is not known.
+    """The settings of a topic that decide whether an outage is safe; None for one that is not known.
 
     Attributes:
         is_compacted: whether anything is cleaned by key.
         retention_ms: ``delete.retention.ms``: for how long tombstones and end markers are kept.
-        min_isr: ``min.insync.replicas``: with fewer in sync, producers with ``acks=all`` are refused.
-        is_unclean: ``unclean.leader.election.enable``: whether one may lead that is not in sync.
+        min_isr: ``min.insync.replicas``: with fewer replicas in sync, producers with ``acks=all`` are refused.
+        is_unclean: ``unclean.leader.election.enable``: whether a replica that is not in sync may lead.
     """
 
     is_compacted: bool | None = None
@@ -54,7 +54,12 @@ class TopicSettings:
 
 
 def elected(led: Led, broker: int) -> int | None:
-    """Return who leads a partition while a broker is away. None if nobody is in sync or eligible."""
+    """Return which broker leads a partition while another is away; None if nobody is in sync or eligible (ELR).
+
+    Args:
+        led: who leads the partition now, with its replicas.
+        broker: the broker that is away.
+    """
     if led.leader != broker and led.leader in led.isr:
         return led.leader
     others = [one for one in led.replicas if one != broker]
@@ -62,12 +67,12 @@ def elected(led: Led, broker: int) -> int | None:
 
 
 def may_stop(led: Led, topic: TopicSettings, outage: Outage) -> Fitness:
-    """Say whether an outage of a broker is safe for one partition that it holds.
+    """Return whether an outage of a broker is safe for one partition that it holds.
 
     Args:
-        led: who leads the partition, and who may.
-        topic: the settings of its topic.
-        outage: what is planned.
+        led: who leads the partition, and which replicas may.
+        topic: the settings of the partition's topic.
+        outage: the planned outage.
     """
     found = _by_election(led, topic, outage.broker).also(_by_preference(led, outage.broker))
     return found.also(_by_producers(led, topic, outage.broker)).also(_by_clock(topic, outage))
@@ -138,12 +143,15 @@ def _by_clock(topic: TopicSettings, outage: Outage) -> Fitness:
 
 
 def notes(led: Led, topic: TopicSettings, broker: int) -> list[str]:
-    """Say what an outage of a broker costs anyway, and what a second failure meanwhile would.
+    """Phrases about one partition: whether an outage makes brokers refuse producers, and what a second failure does.
+
+    A second failure is that of the broker that leads meanwhile. A phrase says so if a wrong replica may lead then, or
+    one that lacks records.
 
     Args:
-        led: who leads the partition, and who may.
-        topic: the settings of its topic.
-        broker: which is to be restarted.
+        led: who leads the partition, and which replicas may.
+        topic: the settings of the partition's topic.
+        broker: the id of the broker that is to be restarted.
     """
     found = [_refused(led, topic, broker)] if _refuses(led, topic, broker) else []
     first = elected(led, broker)

@@ -39,7 +39,7 @@ class Run:
         lookout: looks at the repair's partition.
         client: asks the cluster for changes.
         made: the repair's plan.
-        repair_id: the repair's id; that it has begun is on record.
+        repair_id: the id of the repair, whose first event is on record already.
         owner: this process, which owns the repair.
         say: called with a line about each thing that happens.
     """

@@ -21,7 +21,7 @@ _RETENTION_MS = 20_000
 class GuardedConductor(Conductor):
     """Plays the scripts on topics that a guard holds, where nothing may diverge, and on others that it does not hold.
 
-    No script waits for the guard.
+    A held topic is not cleaned. So its script does not wait for a cleaner.
     """
 
     def _config(self) -> dict[str, str]:

@@ -25,7 +25,7 @@ class Cleaning:
     """A step: wait until the brokers that stayed have cleaned their logs, so that nothing is left at some offsets.
 
     ``superseded`` are offsets of records that compaction removes in any case. ``evidence`` are offsets of tombstones
-    and markers, which go when delete.retention.ms is over. In the healthy control it is not over, so these must stay.
+    and markers, which go when delete.retention.ms is over. In the scenario ``healthy`` it is not over, so they stay.
     """
 
     superseded: Sequence[int]
