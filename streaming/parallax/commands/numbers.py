@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any
 
 import typer
@@ -13,18 +12,24 @@ MOST = 2**31 - 1
 """Of a broker's id, a partition's number and a step, as Kafka's protocol writes them in 32 bits."""
 LARGEST_OFFSET = 2**63 - 1
 
-NUMBER: Any = {"min": 0, "max": MOST}
-OFFSET: Any = {"min": 0, "max": LARGEST_OFFSET}
-BYTES: Any = {"min": 0, "max": MAX_BYTES, "metavar": "BYTES"}
+
+def _within(low: float, high: float) -> Any:
+    """Bounds as a callback: as Typer's own, they would stand in every help."""
+
+    def check(value: Any) -> Any:
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if one is not None and not low <= one <= high:  # nan is within no bounds
+                raise typer.BadParameter(f"{one} is not within {low} and {high}")
+        return value
+
+    return check
 
 
-def _is_a_number(value: float) -> float:
-    if math.isnan(value):  # lies within all bounds
-        raise typer.BadParameter("nan is no number of seconds; write one, such as 600")
-    return value
-
-
-SECONDS: Any = {"min": 0, "max": MAX_SECONDS, "callback": _is_a_number}
+NUMBER: Any = {"callback": _within(0, MOST)}
+STEP: Any = {"callback": _within(1, MOST)}
+OFFSET: Any = {"callback": _within(0, LARGEST_OFFSET)}
+BYTES: Any = {"callback": _within(0, MAX_BYTES)}
+SECONDS: Any = {"callback": _within(0, MAX_SECONDS)}
 """Bounds of options and arguments, as keyword arguments of Typer's."""
 
 
@@ -44,4 +49,4 @@ TOPIC: Any = {"callback": _names_of_topics}
 BrokerIds = Annotated[list[int] | None, typer.Option("--broker", help="Id of a broker; may be repeated.", **NUMBER)]
 
 
-__all__ = ["BYTES", "LARGEST_OFFSET", "MOST", "NUMBER", "OFFSET", "SECONDS", "TOPIC", "BrokerIds"]
+__all__ = ["BYTES", "LARGEST_OFFSET", "MOST", "NUMBER", "OFFSET", "SECONDS", "STEP", "TOPIC", "BrokerIds"]

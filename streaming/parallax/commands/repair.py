@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parallax.commands.numbers import NUMBER, OFFSET, TOPIC
+from parallax.commands.numbers import NUMBER, OFFSET, STEP, TOPIC
 from parallax.commands.shared import (
     Config,
     Format,
@@ -147,7 +147,7 @@ def in_words(made: Plan, file: Path | None, shell: Shell) -> str:
 def run(
     file: Annotated[Path, typer.Argument(metavar="PLAN", help="The file that repair plan -o has written.")],
     config: Config,
-    step: Annotated[int | None, typer.Option(help="This step alone.", **NUMBER | {"min": 1})] = None,
+    step: Annotated[int | None, typer.Option(help="This step alone.", **STEP)] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:
