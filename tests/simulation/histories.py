@@ -50,6 +50,7 @@ SHRUNKEN = {name: history for name, history in ALL.items() if history.seed is no
 
 _GENERATED = tomllib.loads((FOLDER / "seeds.toml").read_text())
 SEEDS: list[int] = _GENERATED["once_failed"]
+SEEDS_WITH_KILLS: list[int] = _GENERATED["once_failed_with_kills"]
 OLDER_LOGS: dict[str, int] = _GENERATED["an_older_log_leads"]
 
 # A value on all, a newer one while 2 is away, its tombstone while 1 is away as well; 3 has cleaned all of it.

@@ -15,7 +15,7 @@ from parallax.model import NOBODY, FindingStatus, Severity, UnknownReason
 from parallax.sides import as_document, standing
 from tests.simulation import kinds, probe
 from tests.simulation.cluster import Cluster
-from tests.simulation.histories import FAULTY, HEALTHY, OLDER_LOGS, SEEDS, SHRUNKEN, THREE_SIDES
+from tests.simulation.histories import FAULTY, HEALTHY, OLDER_LOGS, SEEDS, SEEDS_WITH_KILLS, SHRUNKEN, THREE_SIDES
 from tests.simulation.history import BROKERS
 from tests.simulation.monitor import RECHECK_S
 from tests.simulation.ops import OF_FOUR, ROUND, STANDARD, looked_at_again, parse
@@ -326,6 +326,11 @@ def test_a_head_that_all_logs_have_lost_between_two_ticks_is_found_by_shared_rea
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_seed_that_once_failed(seed: int, healthy: bool) -> None:
     run(seed, healthy)
+
+
+@pytest.mark.parametrize("seed", SEEDS_WITH_KILLS)
+def test_a_seed_that_once_failed_where_the_job_is_killed(seed: int) -> None:
+    run(seed, healthy=False, alone=0, kills=8)
 
 
 @pytest.mark.parametrize("name", OLDER_LOGS)

@@ -202,6 +202,12 @@ class TestOutcome:
         accused = replica(2, epoch_ends={4: ends}, epochs_known=frozenset({4}))
         assert decide(c, answers(replica(1), accused)).was_shown is counts
 
+    @pytest.mark.parametrize(("end", "counts"), [(100, True), (10, False)], ids=["it has just started", "truncated"])
+    def test_what_was_read_of_one_that_has_just_started_still_counts(self, end: int, counts: bool) -> None:
+        c = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 2: "aborted"}))
+        started = replica(1, high_watermark=0, last_stable_offset=0, log_end_offset=end)
+        assert decide(c, answers(started, replica(2))).was_shown is counts
+
     def test_a_key_that_could_not_be_read_is_waited_for_and_does_not_concern_a_record_without_one(self) -> None:
         unread = replica(1, key_error="not authorized")
         keyed = replace(self.c2a, key_hash_lo=7)

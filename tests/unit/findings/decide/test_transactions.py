@@ -74,6 +74,16 @@ class TestOpenTransaction:
             shown = replace(ending, last_stable_offset=11, log_end_offset=100)
             assert outcome_of(asked, shown, accused, third) is Verdict.CONFIRMED
 
+    @pytest.mark.parametrize("start", [5, 40], ids=["below", "above"])
+    def test_a_freeze_is_over_where_another_transaction_holds_the_replica(self, start: int) -> None:
+        another = (OpenTransaction(producer_id=PRODUCER + 1, start_offset=start),)
+        held = replica(2, open_transactions=another, last_stable_offset=start, key_error="the key was not read")
+        found = replace(self.frozen, key_hash_lo=1, confirmed_at_ms=1)
+        got = decide(found, answers(replica(1), held, replica(3)), live_only=True)
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+        assert f"it holds another one open, at offset {start}" in got.reason
+        assert outcome_of(found, replica(1), replace(held, open_transactions=()), live_only=True) is Verdict.PENDING
+
     def test_open_on_every_replica_is_a_long_transaction(self) -> None:
         everywhere = [replica(b, open_transactions=OPEN) for b in (1, 2, 3)]
         assert outcome_of(self.marker_missing, *everywhere) is Verdict.DISMISSED

@@ -53,6 +53,20 @@ class TestResurrected:
         got = decide(self.c, answers(shows(1, None), shows(2, self.old), shows(3, None)))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.DELETED_RECORD_RESURRECTED)
 
+    @pytest.mark.parametrize("end", [51, 40], ids=["it stands", "truncated"])
+    def test_a_deletion_that_was_truncated_heals_nothing(self, end: int) -> None:
+        found = replace(self.c, confirmed_at_ms=1, recorded=Recorded(leader_epoch=3))
+        got = decide(found, answers(*(shows(b, None, epoch_ends={3: end}) for b in (1, 2, 3))), live_only=True)
+        assert got.resolution is (Resolution.HEALED if end > 50 else Resolution.UNPROVEN)
+
+    @pytest.mark.parametrize("end", [51, 40], ids=["it stands", "truncated"])
+    def test_a_deletion_that_no_log_holds_accuses_nobody_that_cannot_be_compared(self, end: int) -> None:
+        found = replace(self.c, confirmed_at_ms=1, recorded=Recorded(leader_epoch=3))
+        held = {"last_stable_offset": 35, "epoch_ends": {3: end}}
+        given = answers(shows(1, None, epoch_ends={3: end}), shows(2, self.old, **held))
+        got = decide(found, given, live_only=True)
+        assert got.verdict is (Verdict.PENDING if end > 50 else Verdict.DISMISSED)
+
     def test_a_tombstone_of_the_one_that_is_asked_last_does_not_explain_an_older_value_of_another(self) -> None:
         c = undirected("value at offset 50", {2, 3}, {1}, pivot=2)
         deleted = shows(2, record(60, "committed", value_size=-1))
