@@ -1,6 +1,7 @@
-"""What the last audit of each partition came to, and whether what it found is over since. Pure.
+"""The result of each partition's last audit, and whether the differences that it found are over by now. Pure.
 
-An audit's result is of its time. Metric, dashboard and page all take from here what has become of it.
+An audit's own result does not change after the audit. The metric, the dashboard and the page take the outcome from
+here, which does change: from diverged to over.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from parallax.moments import time_text
 
 
 class Outcome(StrEnum):
-    """What the last audit of a partition came to, by what is known now."""
+    """The result of a partition's last audit, as far as it still holds."""
 
     CONSISTENT = "consistent"
     DIVERGED = "diverged"
@@ -37,7 +38,7 @@ class LastAudit:
     """The last audit of a partition.
 
     Attributes:
-        outcome: what it came to, by what is known now.
+        outcome: its result, as far as it still holds.
         ended_at: when it ended, seconds since 1970 UTC.
         in_words: its result at that time, the time, and what has become of its findings; one phrase.
     """

@@ -58,7 +58,7 @@ class Lane:
         said: the lane's state in a few words.
         is_stuck: whether a finding says that the replica is frozen, or ``end`` has not moved for a minute although that
             of other replicas has.
-        stuck: from when until when it was so, by findings or by ``end``; None for the end of the lane.
+        stuck: the periods in which the replica was stuck, each from when until when; None until the lane's end.
     """
 
     broker: int

@@ -381,7 +381,7 @@ def finding_values(
         runbook: the address of the runbook, or its path.
         on_record: what tables other than the findings table have on record about the finding.
         shell: how printed commands name the cluster and the job.
-        asked_on: is said of an open or acknowledged finding, after the time of its last probe.
+        asked_on: a text to add after the time of the last probe, if the finding is open or acknowledged.
     """
     explained = replace(explain(finding, standing, shell), runbook=runbook_of(finding, runbook))
     if asked_on and finding.stands:
