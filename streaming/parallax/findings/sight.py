@@ -52,7 +52,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Where a replica's log stood; -1 for what is not known.
+    """Where a replica's log ended then; -1 for what is not known.
 
     Attributes:
         at: when the replica said so.
@@ -74,7 +74,7 @@ class Sight:
         what: what it was.
         why: for nothing, and for what is unknown, the reason in words.
         row: the record, or the tombstone; None for others.
-        read_to: where the reader stood then; -1 if nothing was read by then.
+        read_to: the position of the reader then; -1 if nothing was read by then.
         read_at: when it was read last by then.
     """
 
@@ -157,7 +157,7 @@ def sights(
         isolation: of the consumer, and of the view.
         at: the time, UTC.
         offset: the offset; None for a key.
-        marks: by partition and broker, where the log stood then by the recorded progress. A reader that does not move
+        marks: by partition and broker, where the log ended then by the recorded progress. A reader that does not move
             records nothing.
 
     Returns:
@@ -218,7 +218,7 @@ def _at(reader: _Reader, marks: Marks, isolation: IsolationLevel, offset: int, h
 
 
 def _marks(last: Mapping[str, Any]) -> Marks:
-    """Where the log stood by a position row."""
+    """Where the log ended by a position row."""
     names = ("log_start_offset", "last_stable_offset", "high_watermark")
     found = (last["position"][name] for name in names)
     return Marks(last["timestamp"], *(UNKNOWN if one is None else int(one) for one in found))
