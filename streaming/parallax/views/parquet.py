@@ -130,6 +130,15 @@ class TableFile:
         if self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES:
             self._flush()
 
+    def divide(self) -> None:
+        """End the row group here, if it is a large one: readers of what follows can skip it.
+
+        Raises:
+            OSError: the rows cannot be written.
+        """
+        if self._rows >= RUN_ROWS:
+            self._flush()
+
     def close(self, told: Mapping[str, str] | None = None) -> int:
         """Finish the file; ``told`` are further keys and values for its footer.
 
