@@ -66,7 +66,8 @@ class Sparing(Monitor):
             count = len(queue) if everything else self.drawing.randint(0, len(queue))
             if count:
                 taken[name] = [queue.popleft() for _ in range(count)]
-        if taken:
+        # A state that has room for little defers what need not be taken in at all.
+        if taken and self.settings.state_cap_bytes >= 1 << 16:
             self.compare(taken)
 
     def compare(self, taken: dict[tuple[int, int], list[Read]]) -> None:

@@ -199,7 +199,7 @@ def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
     """Choose which appended files of all tables a micro-batch reads, in the order of their time.
 
     Where not all are chosen, they end where equally many commits of both views are, if that leaves out no more than
-    half of the rows: replicas are compared by their sums only where both views have come to (`parallax.compare.blocks`).
+    half of the rows: only as far as both views go are replicas compared by their sums (`parallax.compare.blocks`).
 
     Args:
         tables: for each table its parts, in order.

@@ -6,7 +6,7 @@ read as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,9 @@ _VIEWS = {isolation.option: int(isolation) for isolation in IsolationLevel}
 
 Span = tuple[int, int]
 """A first offset, and one behind the last."""
+
+Wanted = Callable[[str, int], bool]
+"""Says of a topic and partition number whether the partition is compared here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +82,6 @@ class Sparing:
     footers: Mapping[tuple[str, str], Footer] = field(default_factory=dict)
 
 
-Wanted = Any
-
-
 def sparing(files: Iterable[tuple[str, DataFile]], opened: Mapping[str, fs.FileSystem], wanted: Wanted) -> Sparing:
     """Read the footers of a micro-batch's files, and compare what their rows add up to.
 
@@ -92,7 +92,7 @@ def sparing(files: Iterable[tuple[str, DataFile]], opened: Mapping[str, fs.FileS
 
     Raises:
         OSError: a file cannot be read, or upkeep has removed it in the meantime.
-        ValueError: a footer is garbled.
+        pyarrow.ArrowException: a file is no Parquet file.
     """
     mine = [(name, file) for name, file in files if name in opened and file.first is None]
     if sum(file.rows for _, file in mine) < WORTH:
@@ -102,7 +102,7 @@ def sparing(files: Iterable[tuple[str, DataFile]], opened: Mapping[str, fs.FileS
     for name, file in mine:
         with opened[name].open_input_file(file.path) as source:
             metadata = pq.read_metadata(source)
-        blocks = blocks_of(metadata.metadata)
+        blocks = _blocks(metadata)
         read[name, file.path] = metadata, blocks
         if file.broker is not None:
             told.setdefault((file.broker, _VIEWS[name]), []).append(blocks)
@@ -118,6 +118,14 @@ def sparing(files: Iterable[tuple[str, DataFile]], opened: Mapping[str, fs.FileS
             if blocks.places
         },
     )
+
+
+def _blocks(metadata: Any) -> Blocks:
+    """What a file tells of its rows; nothing where that is garbled, for then the rows are read."""
+    try:
+        return blocks_of(metadata.metadata)
+    except ValueError:
+        return Blocks.none()
 
 
 def _alike(readers: Mapping[Reader, Blocks], wanted: Wanted) -> dict[TopicPartition, Alike]:
@@ -156,4 +164,4 @@ def _spans(blocks: Blocks, wanted: Wanted) -> dict[TopicPartition, Span]:
     return spans
 
 
-__all__ = ["Footer", "Sparing", "sparing"]
+__all__ = ["Footer", "Span", "Sparing", "Wanted", "sparing"]

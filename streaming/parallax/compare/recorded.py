@@ -5,7 +5,7 @@ Knows Arrow, no Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from parallax.compare.batches import (
     progress_observations,
     view_observations,
 )
-from parallax.compare.footers import Footer, Span
+from parallax.compare.footers import Footer, Span, Wanted
 from parallax.compare.gathered import Gathered
 from parallax.compare.observations import POSITION
 from parallax.model import IsolationLevel, TopicPartition
@@ -38,9 +38,6 @@ _IN_FILES = (
     *(f"position.{name}" for name in OF_POSITION),
 )
 _VIEWS = {isolation.option: int(isolation) for isolation in IsolationLevel}
-
-Wanted = Callable[[str, int], bool]
-"""Says of a topic and partition number whether the partition is compared here."""
 
 
 def observed(

@@ -15,8 +15,10 @@ import numpy as np
 
 from parallax.compare import withheld
 from parallax.compare.agreed import fits, goes_on
-from parallax.compare.blocks import Alike, Opens
+from parallax.compare.blocks import Agreed, Alike, Opens
 from parallax.compare.observations import (
+    ABORT,
+    COMMIT,
     POSITION,
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -104,9 +106,18 @@ def _without_rows(
         state.brokers["shown"] = np.maximum(state.brokers["shown"], alike.start)
     opens = goes_on(state)
     agreed = None if opens is None else alike.agreed({READ_COMMITTED: opens, READ_UNCOMMITTED: _undecided(opens)})
-    if agreed is None or not fits(state, agreed):
+    if agreed is None or not fits(state, agreed) or _ends_any(seen.rows, agreed):
         return None
     return step(state, seen, settings, now_ms, agreed=agreed, **options)
+
+
+def _ends_any(rows: ViewRows, agreed: Agreed) -> bool:
+    """Whether rows behind the offsets that agreed end a transaction that goes on over their end.
+
+    Then its records may have to be remembered (`parallax.compare.remembered`).
+    """
+    is_end = (rows.kind == COMMIT) | (rows.kind == ABORT)
+    return bool(np.isin(rows.producer_id[is_end], list(agreed.opens[READ_COMMITTED])).any())
 
 
 def _undecided(opens: Opens) -> Opens:

@@ -99,6 +99,11 @@ class BothWays:
             mine = [row for row in logs[broker] if start <= row["offset"] < end]
             hw, lso = told_of(told, broker)
             read[reader] = shown(view, broker, mine, end, self.at, high_watermark=hw, last_stable_offset=lso)
+        self.compare(read, told)
+        self.stood |= {reader: its[-1]["offset"] for reader, its in read.items()}
+
+    def compare(self, read: dict[tuple[int, int], list[Row]], told: list[Row]) -> None:
+        """Compare what was read and told both ways: without what has agreed, and by all rows."""
         found = self._agreed(read)
         if found is not None:
             # First what has agreed, then the rest: so the stream gives it to the step.
@@ -107,7 +112,6 @@ class BothWays:
             self._hold(stand, [row for its in below.values() for row in its], found)
             read = {reader: its[len(below[reader]) :] for reader, its in read.items()}
         self._hold([*told, *(row for its in read.values() for row in its)])
-        self.stood |= {reader: its[-1]["offset"] for reader, its in read.items()}
 
     def _agreed(self, read: dict[tuple[int, int], list[Row]]) -> Agreed | None:
         """What all have shown alike of what they have read, if it may replace its rows."""
@@ -141,7 +145,7 @@ def told_of(told: list[Row], broker: int) -> tuple[int, int]:
     return row["high_watermark"], row["last_stable_offset"]
 
 
-def followed(seed: int, faults: int, odd: float) -> BothWays:
+def followed(seed: int, faults: int, odd: float, kind: type[BothWays] = BothWays) -> BothWays:
     """A partition whose replicas are read every now and then, most of them up to where they end."""
     draw = random.Random(seed)
     whole = log_of(draw, odd)
@@ -149,7 +153,7 @@ def followed(seed: int, faults: int, odd: float) -> BothWays:
     for _ in range(faults):
         broker = draw.choice(BROKERS)
         logs[broker] = damaged(logs[broker], draw)
-    one, end = BothWays(), 0
+    one, end = kind(), 0
     one.feed(logs, dict.fromkeys(one.stood, 0), tick(500, everywhere(0)))
     for _ in range(12):
         end = min(LENGTH, end + draw.choice((0, 1, 5, 11, 20)))

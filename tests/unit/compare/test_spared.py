@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,16 +13,22 @@ import numpy as np
 import pytest
 
 from parallax.compare import footers, recorded, spared, sums
-from parallax.compare.blocks import Recorded, alike
+from parallax.compare.blocks import Alike, Recorded, alike
 from parallax.compare.footers import Sparing
-from parallax.compare.observations import POSITION
+from parallax.compare.observations import POSITION, Observations, ViewRows
+from parallax.compare.spared import Spared
+from parallax.compare.step import StepResult, step
+from parallax.compare.sums import Grain
 from parallax.compare.tables import create_suspects
+from parallax.compare.withheld import Views
+from parallax.compare.withholding import Limits
 from parallax.replica.digests import BLOCK, COLUMNS, Digests
 from parallax.views import parquet
-from parallax.views.blocks import RANGE
+from parallax.views.blocks import RANGE, Blocks
 from parallax.views.tables import create_tables
 from tests.unit.compare.feeding import Comparison, record_as_the_job_does
-from tests.unit.compare.history import BROKERS, RC, RU, Row, abort, commit, everywhere, record, shown, tick
+from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, abort, commit, everywhere, record, shown, tick
+from tests.unit.compare.test_agreed import BITS, BothWays, digested, followed
 
 WHOLE = {**dict.fromkeys(COLUMNS, 0), "leader_epoch": 0, "key_size": -1, "value_size": -1, "content_version": 1}
 """A row of a view is whole, as a reader makes it."""
@@ -81,7 +89,10 @@ class Told:
     def said(self) -> list[Any]:
         """Of each micro-batch the suspects and the coverage, without what depends on the clock of the test."""
         return [
-            ([replace(one, raised_at=0) for one in suspects], [replace(c, state_bytes=0, compared_at=0) for c in coverages])
+            (
+                [replace(one, raised_at=0) for one in suspects],
+                [replace(c, state_bytes=0, compared_at=0) for c in coverages],
+            )
             for suspects, coverages in self.comparison.told
         ]
 
@@ -121,7 +132,7 @@ def test_readers_that_end_apart_are_compared_by_blocks_and_the_rest_by_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, used = log_of(5 * BLOCK, transactional=True), []
-    without = spared._without_rows  # noqa: SLF001
+    without = spared._without_rows
     monkeypatch.setattr(spared, "_without_rows", lambda *given: used.append(without(*given)) or used[-1])
 
     def history(told: Told) -> None:
@@ -180,6 +191,86 @@ def test_sums_that_are_not_looked_at_are_noticed(tmp_path: Path, monkeypatch: py
     told = Told(tmp_path, monkeypatch)
     told.go_on(log, dict.fromkeys(READERS, 1000), other_at(500))
     assert told.comparison.suspects() == []
+
+
+def test_a_micro_batch_that_is_run_again_comes_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told, log = Told(tmp_path, monkeypatch), log_of(2000, transactional=True)
+    told.go_on(log, dict.fromkeys(READERS, 2000), compare=False)
+    comparison = told.comparison
+    end = comparison.reader().latestOffset(comparison.offset, None)  # type: ignore[arg-type]
+    monkeypatch.setattr(time, "time_ns", lambda: 10**15)
+    first, again = (comparison.tasks(end) for _ in range(2))
+    assert first == again
+
+
+@pytest.mark.parametrize("told_of", ["parallax.blocks", None])
+def test_a_footer_that_is_garbled_or_missing_costs_reading_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told_of: str | None
+) -> None:
+    log = log_of(2000, transactional=False)
+    told = Told(tmp_path, monkeypatch)
+    monkeypatch.setattr(Blocks, "told", lambda _: {} if told_of is None else {told_of: "bm90IHBhY2tlZA=="})
+    told.go_on(log, dict.fromkeys(READERS, 2000), other_at(500))
+    assert told.comparison.suspects() == [("content_mismatch", -1)]
+    assert told.read == 6 * 2000
+
+
+class Apart(BothWays):
+    """A partition of which each micro-batch is compared by all rows, and without those that are alike."""
+
+    def compare(self, read: dict[tuple[int, int], list[Row]], told: list[Row]) -> None:
+        rows = [*told, *(row for its in read.values() for row in its)]
+        seen = Observations.of("t", 0, rows)
+        found = alike(
+            {
+                (broker, view): Recorded(
+                    np.array([(0, self.stood[view, broker], its[-1]["offset"], 0, 0, True)], RANGE), [""], digested(its)
+                )
+                for (view, broker), its in read.items()
+            },
+            Grain(block=BITS),
+        )
+        one = step(self.by_rows, seen, SETTINGS, 0)
+        other = self.without(seen, found)
+        assert [s.as_row() for s in other.suspects] == [s.as_row() for s in one.suspects]
+        assert replace(other.coverage, state_bytes=0) == replace(one.coverage, state_bytes=0)
+        self.by_rows, self.by_blocks = one.state, other.state
+        self.suspects += one.suspects
+        self.counts["rows"] += len(seen.rows)
+
+    def without(self, seen: Observations, found: Alike | None) -> StepResult:
+        read: list[int] = []
+
+        def rows() -> ViewRows:
+            read.append(len(seen.rows))
+            return seen.rows
+
+        given = seen.rows
+        if found is not None:
+            is_alike = (given.offset >= found.start) & (given.offset < found.end)
+            given = given.take((given.kind == POSITION) | ~is_alike)
+        unread = None if found is None else Spared(found, rows)
+        self.counts["alike"] += found is not None
+        views = Views(0, lambda *_: ViewRows.none())
+        limits = Limits(worth=1 << 62)
+        made = spared.compare(self.by_blocks, replace(seen, rows=given), unread, SETTINGS, 0, views, limits=limits)
+        if not read:
+            self.counts["spared"] += len(seen.rows) - len(given)
+        return made
+
+
+@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 4000), marks=pytest.mark.release)])
+def test_a_partition_is_judged_without_rows_that_are_alike_as_it_is_by_all(seeds: range) -> None:
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        counts += followed(seed, seed % 3, 0.3 * (seed % 4 == 0), Apart).counts
+    assert counts["spared"] > counts["rows"] / 10, counts
+
+
+def test_sums_that_are_taken_for_equal_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sums, "same", lambda _, cuts: cuts > 0)
+    with pytest.raises(AssertionError):
+        all(followed(seed, 2, 0.0, Apart) for seed in range(40))
 
 
 def recorded_by(start: int, end: int, topic_id: str = "a") -> Recorded:
