@@ -32,7 +32,7 @@ from parallax.compare.step import StepResult, step
 from parallax.compare.withheld import Views, is_withholding
 from parallax.compare.withholding import Limits, begun, is_broken
 from parallax.config import CompareSettings
-from parallax.model import UNKNOWN, Outcome
+from parallax.model import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +126,12 @@ def _undecided(opens: Opens) -> Opens:
 
 
 def _goes_on_at(state: PartitionState, alike: Alike) -> bool:
-    """Whether the readers of the topic go on where the state left them."""
+    """Whether the readers of the topic are those of the state, and go on where it left them."""
+    if {broker for broker, _ in alike.readers} != set(state.brokers["broker"].tolist()):
+        return False
     for (broker, view), one in alike.readers.items():
         (slot,) = slots(state, np.array([broker]))
-        if slot == UNKNOWN or topic_id_code(one.topic_ids[0]) != state.partition["topic_id"][0]:
+        if topic_id_code(one.topic_ids[0]) != state.partition["topic_id"][0]:
             return False
         if one.ranges["start"][0] > state.brokers["position"][slot, view]:
             return False
