@@ -26,9 +26,9 @@ from parallax.replica.digests import BLOCK, COLUMNS, Digests
 from parallax.views import parquet
 from parallax.views.blocks import RANGE, Blocks
 from parallax.views.tables import create_tables
+from tests.unit.compare.agreeing import BITS, BothWays, digested, followed
 from tests.unit.compare.feeding import Comparison, record_as_the_job_does
 from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, abort, commit, everywhere, record, shown, tick
-from tests.unit.compare.test_agreed import BITS, BothWays, digested, followed
 
 WHOLE = {**dict.fromkeys(COLUMNS, 0), "leader_epoch": 0, "key_size": -1, "value_size": -1, "content_version": 1}
 """A row of a view is whole, as a reader makes it."""
