@@ -73,23 +73,32 @@ def batch(reader: Reader, offsets: Any, *, transactional: bool) -> pa.RecordBatc
     return pa.RecordBatch.from_arrays(arrays, schema=VIEW_WITH_ISOLATION)
 
 
-def record(storage: str, count: int, *, transactional: bool) -> None:
-    """Write the tables, commit by commit."""
+def record(storage: str, count: int, *, transactional: bool, partitions: int = 1, commit: int = COMMIT) -> None:
+    """Write the tables, commit by commit.
+
+    Args:
+        storage: folder of the tables, which are made.
+        count: how many offsets each partition has.
+        transactional: whether the records are in transactions.
+        partitions: how many there are.
+        commit: how many offsets of all partitions together a micro-batch reads.
+    """
     create_tables(storage)
     tables = {level: Appender(storage, level.option) for level in IsolationLevel}
-    for number, start in enumerate(range(0, count, COMMIT)):
-        end = min(start + COMMIT, count)
+    for number, start in enumerate(range(0, count, commit // partitions)):
+        end = min(start + commit // partitions, count)
         for level, table in tables.items():
             files = []
             for broker in BROKERS:
-                reader = Reader(int(level), broker, *PLACE)
+                readers = [Reader(int(level), broker, PLACE.topic, n) for n in range(partitions)]
                 file = recording._ViewFile(storage, int(level), broker, KEY)  # noqa: SLF001
-                for first in range(start, end, ROWS):
-                    offsets = np.arange(first, min(first + ROWS, end))
-                    file.take(batch(reader, offsets, transactional=transactional))
-                stands = Position(reader, end, number, ReadEvent.OK, "", "a", end, end, 0)
-                file.take(position_batch([stands], with_isolation=True))
-                files.append(file.close([Piece(reader, Range(start, end, "a"))]))
+                for reader in readers:
+                    for first in range(start, end, ROWS):
+                        offsets = np.arange(first, min(first + ROWS, end))
+                        file.take(batch(reader, offsets, transactional=transactional))
+                stands = [Position(reader, end, number, ReadEvent.OK, "", "a", end, end, 0) for reader in readers]
+                file.take(position_batch(stands, with_isolation=True))
+                files.append(file.close([Piece(reader, Range(start, end, "a")) for reader in readers]))
             table.append_files(files, "bench", number)
 
 

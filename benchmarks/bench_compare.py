@@ -1,7 +1,8 @@
 """How many rows a second the comparison takes in: the step alone, packing, and the whole through Spark.
 
 Rows are of three replicas in both views, as the comparison gets them: six rows for each record of the topic. Last
-comes the streaming query over Delta tables: its marginal rate between a small and a large input, in one session.
+comes the streaming query over tables that are written as a job writes them: its marginal rate between a small and a
+large input, in one session.
 """
 
 from __future__ import annotations
@@ -160,114 +161,96 @@ def packed(batch: pa.RecordBatch) -> int:
     return int(batch.num_rows)
 
 
+CASES = {
+    "one partition": (1, False),
+    "eight partitions": (8, False),
+    "one partition, in transactions of 10": (1, True),
+}
+"""By name, how many partitions, and whether records are in transactions."""
+
+
 def bench_spark(count: int) -> None:
-    """Write rows into the tables, then let the query take them in: a small table first, then a large one."""
+    """Write rows into the tables as the job does, then let the query take them in: few first, then many."""
     from parallax.config import SparkSettings, validate
     from parallax.views.session import build_session
 
     spark = build_session(SparkSettings(master="local[2]", driver_memory="1g"))
-    taken: dict[int, float] = {}
     try:
-        # The first run starts the Python workers and compiles; it is replaced by the second of the same size.
-        for rows in (count // 10, count // 10, count):
-            folder = tempfile.mkdtemp(prefix="parallax-bench-")
-            settings = validate(
-                {
-                    "kafka": {"bootstrap.servers": "unused:9092"},
-                    "topics": {"include": ["t"]},
-                    "storage": {"path": folder},
-                    "compare": {"trigger_ms": 0},
-                }
-            )
-            try:
-                taken[rows * 6] = _run_query(spark, settings, rows)
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
+        for name, (partitions, transactional) in CASES.items():
+            taken: dict[int, float] = {}
+            # The first run starts the Python workers and compiles; it is replaced by the second of the same size.
+            for rows in (count // 10, count // 10, count):
+                folder = tempfile.mkdtemp(prefix="parallax-bench-")
+                settings = validate(
+                    {
+                        "kafka": {"bootstrap.servers": "unused:9092"},
+                        "topics": {"include": ["t"]},
+                        "storage": {"path": folder},
+                        "compare": {"trigger_ms": 0},
+                    }
+                )
+                try:
+                    _record(spark, folder, rows, partitions, transactional=transactional)
+                    taken[rows * 6] = _run_query(spark, settings, rows, partitions)
+                finally:
+                    shutil.rmtree(folder, ignore_errors=True)
+            (few, short), (many, long) = sorted(taken.items())
+            print(f"query over Delta, {name}: {few:,} rows in {short:.2f} s, {many:,} rows in {long:.2f} s")
+            print(f"{'  marginal':34} {(many - few) / (long - short):12,.0f} rows/s", flush=True)
     finally:
         spark.stop()
-    (few, short), (many, long) = sorted(taken.items())
-    print(f"{'query over Delta, ' + format(few, ',') + ' rows':34} {short:12.2f} s")
-    print(f"{'query over Delta, ' + format(many, ',') + ' rows':34} {long:12.2f} s")
-    print(f"{'query over Delta, marginal':34} {(many - few) / (long - short):12,.0f} rows/s")
 
 
-def _run_query(spark: Any, settings: Any, count: int) -> float:
-    """Seconds that the query's micro-batches took for ``count`` records of the topic."""
+def _record(spark: Any, path: str, count: int, partitions: int, *, transactional: bool) -> None:
+    """What the replicas show of ``count`` offsets of all partitions together, and who the replicas are."""
     from pyspark.sql import functions as sf
 
-    from parallax.compare.query import comparison_query
-    from parallax.views.tables import PROGRESS, VIEWS, create_tables, table_path
+    from benchmarks.bench_audit import record
+    from parallax.views.tables import PROGRESS, create_tables, table_path
 
-    path = settings.storage.path
     create_tables(path)
-    brokers = spark.createDataFrame([(b,) for b in BROKERS], "broker int")
     # As in a job: who the replicas are is known before their first rows.
     progress = spark.read.format("delta").load(table_path(path, PROGRESS))
+    end = count // partitions
     values = {
         "topic": "'t'",
-        "partition": "0",
+        "partition": "partition",
         "broker": "broker",
-        "observed_at": "current_timestamp()",
+        "observed_at": "timestamp_millis(1)",
         "reachable": "true",
-        "high_watermark": str(count),
-        "last_stable_offset": str(count),
+        "high_watermark": f"{end}",
+        "last_stable_offset": f"{end}",
         "log_start_offset": "0",
-        "log_end_offset": str(count),
+        "log_end_offset": f"{end}",
         "replicas": "array(1, 2, 3)",
         "recorded_on": "current_date()",
     }
     columns = [sf.expr(values.get(f.name, "null")).cast(f.dataType).alias(f.name) for f in progress.schema.fields]
-    brokers.select(*columns).write.format("delta").mode("append").save(table_path(path, PROGRESS))
-    for start in range(0, count, COMMIT):
-        for name in VIEWS:
-            _append(spark, table_path(path, name), start, min(start + COMMIT, count))
-    ends = []
-    query = comparison_query(settings, lambda _s, c: ends.extend(c)).start(spark)
+    said = [(n, broker) for n in range(partitions) for broker in BROKERS]
+    rows = spark.createDataFrame(said, "partition int, broker int").select(*columns).coalesce(1)
+    rows.write.format("delta").mode("append").save(table_path(path, PROGRESS))
+    record(path, end, transactional=transactional, partitions=partitions, commit=COMMIT)
+
+
+def _run_query(spark: Any, settings: Any, count: int, partitions: int) -> float:
+    """Seconds that the query's micro-batches took for ``count`` records of the topic."""
+    from parallax.compare.query import comparison_query
+
+    ends: dict[int, Any] = {}
+    found: list[Any] = []
+
+    def told(suspects: Any, coverages: Any) -> None:
+        found.extend(suspects)
+        ends.update((one.partition, one.compared_up_to) for one in coverages)
+
+    query = comparison_query(settings, told).start(spark)
     query.processAllAvailable()
     seconds = sum(p["durationMs"]["triggerExecution"] for p in query.recentProgress if p["numInputRows"]) / 1000
     query.stop()
-    if ends[-1].compared_up_to != (count, count):
-        raise SystemExit(f"the query compared up to {ends[-1].compared_up_to}, not {count}")
+    end = count // partitions
+    if found or set(ends.values()) != {(end, end)} or len(ends) != partitions:
+        raise SystemExit(f"the query compared up to {ends}, not {end}, and suspects {found}")
     return seconds
-
-
-def _append(spark: Any, path: str, start: int, end: int) -> None:
-    """One commit, as the job's: what every replica shows of a range of offsets, and where its reader stands then."""
-    from pyspark.sql import functions as sf
-
-    table = spark.read.format("delta").load(path)
-    brokers = spark.createDataFrame([(b,) for b in BROKERS], "broker int")
-    known = {
-        "topic": "'t'",
-        "partition": "0",
-        "kind": "0",
-        "offset": "id",
-        "timestamp": "timestamp_millis(id)",
-        "producer_id": "-1",
-        "producer_epoch": "-1",
-        "leader_epoch": "0",
-        "outcome": "0",
-        "key_hash_hi": "xxhash64(id, 1)",
-        "key_hash_lo": "xxhash64(id, 2)",
-        "content_hash": "xxhash64(id)",
-        "key_size": "8",
-        "value_size": "90",
-        "broker": "broker",
-        "recorded_on": "current_date()",
-    }
-    stands = known | {"kind": "3", "offset": str(end), "key_size": "-1", "value_size": "-1"}
-    stands["position"] = (
-        f"named_struct('high_watermark', {end}L, 'last_stable_offset', {end}L, 'log_start_offset', 0L, "
-        "'event', 'ok', 'detail', '', 'topic_id', 'a')"
-    )
-    parts = [
-        rows.select(*[sf.expr(of.get(f.name, "null")).cast(f.dataType).alias(f.name) for f in table.schema.fields])
-        for rows, of in (
-            (spark.range(start, end, 1, 1).crossJoin(sf.broadcast(brokers)), known),
-            (brokers.withColumn("id", sf.lit(0)).coalesce(1), stands),
-        )
-    ]
-    parts[0].union(parts[1]).coalesce(1).write.format("delta").mode("append").save(path)
 
 
 def main() -> None:

@@ -8,7 +8,8 @@ prints its seed, the command that reproduces it, and a shrunken history. Exit co
 both run, and what they say otherwise of what is wrong at the end is counted. With ``asked`` the judge is asked about
 what the comparison suspects alone, and held against itself after a look at everything.
 
-``--blocks`` audits what was recorded by blocks as well as by rows, and holds the two against each other.
+``--blocks`` audits what was recorded by blocks as well as by rows, and holds the two against each other. ``--withheld``
+and ``--spared`` do so with each micro-batch.
 """
 
 from __future__ import annotations
@@ -21,15 +22,17 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
 from parallax.findings.incidents import ALONE
+from tests.simulation import blocks, spared, withheld
 from tests.simulation.beside import Beside, opinion
-from tests.simulation.blocks import both_ways
 from tests.simulation.planned import Planned
 from tests.simulation.second import Second
 from tests.simulation.shadow import Shadow, ShadowAskingMore, ShadowOfAnswers
-from tests.simulation.withheld import both_ways as also_withheld
 from tests.simulation.world import Violation, run
 
 MODES = {"healthy": (True,), "faulty": (False,), "both": (True, False)}
+BOTH_WAYS = {"blocks": blocks.both_ways, "withheld": withheld.both_ways, "spared": spared.both_ways}
+"""By option, what runs a history that is judged in two ways."""
+
 SHARE = 250
 """Seeds that a process runs before it reports."""
 
@@ -97,8 +100,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--alone", type=int, default=ALONE, help="more findings of a kind about one replica: incident")
     parser.add_argument("--kills", type=int, default=0, help="in so many operations the job is killed once; 0: never")
     parser.add_argument("--second-opinion", nargs="?", const="alone", choices=sorted(OPINIONS), help="hold the judge")
-    parser.add_argument("--blocks", action="store_true", help="audit by blocks and by rows")
-    parser.add_argument("--withheld", action="store_true", help="judge with rows withheld and with all at once")
+    twice = parser.add_mutually_exclusive_group()
+    for name, of in (
+        ("blocks", "audit by blocks and by rows"),
+        ("withheld", "judge with rows withheld and with all at once"),
+        ("spared", "judge by all rows and without those that are alike by their sums"),
+    ):
+        twice.add_argument(f"--{name}", action="store_const", const=name, dest="twice", help=of)
     parser.add_argument("--failures", type=int, default=10, help="stop after this many failures")
     arguments = parser.parse_args()
     if arguments.histories is not None:
@@ -123,13 +131,7 @@ def _shares(arguments: argparse.Namespace, end: float) -> Iterator[Share]:
         try:
             while True:
                 while len(running) < arguments.jobs and time.monotonic() < end and (first := next(starts, -1)) >= 0:
-                    how = (
-                        arguments.alone,
-                        arguments.kills,
-                        arguments.second_opinion,
-                        arguments.blocks,
-                        arguments.withheld,
-                    )
+                    how = arguments.alone, arguments.kills, arguments.second_opinion, arguments.twice
                     running[pool.submit(work, first, min(first + SHARE, stop), modes, *how)] = first
                 if not running:
                     return
@@ -150,12 +152,11 @@ def work(
     alone: int = ALONE,
     kills: int = 0,
     second: str | None = None,
-    blocks: bool = False,
-    withheld: bool = False,
+    twice: str | None = None,
 ) -> Share:
     """Run the seeds of ``[first, last)``: what was counted, and the texts of the failures.
 
-    ``second``: an opinion; ``blocks``: audit by blocks as well; ``withheld``: with rows withheld as well.
+    ``second``: an opinion; ``twice``: in which two ways each is judged (`BOTH_WAYS`).
     """
     counts: Counter[str] = Counter()
     failures: list[str] = []
@@ -163,10 +164,8 @@ def work(
         for healthy in modes:
             counts["histories"] += 1
             try:
-                if withheld:
-                    counts.update(also_withheld(seed, healthy, alone, kills).tally())
-                elif blocks:
-                    counts.update(both_ways(seed, healthy, alone, kills).tally())
+                if twice is not None:
+                    counts.update(BOTH_WAYS[twice](seed, healthy, alone, kills).tally())
                 elif second is not None:
                     counts.update(opinion(seed, healthy, alone, kills, kind=OPINIONS[second]).counts)
                 else:

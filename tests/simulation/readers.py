@@ -7,6 +7,7 @@ from collections import deque
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
+from parallax.compare.observations import topic_id_code
 from parallax.model import Outcome, ReadEvent, RowKind, TopicPartition
 from parallax.source.offsets import Range, Reader
 from parallax.source.planning import LogState, Piece, aligned, next_range, stopped
@@ -264,7 +265,7 @@ class Readers:
             "timestamp": self.cluster.now,
             "leader_epoch": epoch,
             "event": str(event),
-            "topic_id": int(TOPIC_ID),
+            "topic_id": topic_id_code(TOPIC_ID),
         }
         if replica is not None:
             row |= {

@@ -12,8 +12,9 @@ from functools import partial
 import numpy as np
 
 from parallax.compare.following import runs
+from parallax.compare.footers import Span
 from parallax.compare.observations import POSITION, ViewRows
-from parallax.compare.recorded import Span, observed
+from parallax.compare.recorded import observed
 from parallax.compare.withheld import Places, Views
 from parallax.model import TopicPartition
 from parallax.views.commits import DataFile, TableLog

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parallax.compare import sums
-from parallax.compare.observations import Array
+from parallax.compare.observations import VIEWS, Array
 from parallax.compare.sums import Grain, Reader
 from parallax.replica.digests import Digests, Open, carried
 
@@ -71,18 +71,20 @@ class Recorded:
         ends: Array = np.minimum((parts["block"] + 1) << grain.block, self.ranges["end"][parts["range"]])
         return ends
 
-    def opens(self, before: Opens, end: int, grain: Grain) -> Opens | None:
+    def opens(self, before: Opens, start: int, end: int, grain: Grain) -> Opens | None:
         """The transactions that are open at an offset.
 
         None if the reader showed one of them as committed in one block and as aborted in the next.
 
         Args:
-            before: the transactions that are open where the recorded offsets begin.
+            before: the transactions that are open at ``start``.
+            start: an offset; the sums of the rows below it are known, or none were recorded there.
             end: the offset; the sums of the rows below it are known.
             grain: the size of the blocks of offsets by which the rows were added up.
         """
-        moves = self.digests.moves
-        moves = moves[moves["part"] < np.count_nonzero(self.ends(grain) <= end)]
+        moves, ends = self.digests.moves, self.ends(grain)
+        first, last = (np.count_nonzero(ends <= cut) for cut in (start, end))
+        moves = moves[(moves["part"] >= first) & (moves["part"] < last)]
         begins = np.flatnonzero(np.diff(moves["part"], prepend=-1))
         opens = before
         for its in np.split(moves, begins[1:]):
@@ -90,6 +92,70 @@ class Recorded:
             if against:
                 return None
         return opens
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Offsets in which all readers of a partition have shown the same rows, by the sums of these.
+
+    Which transactions are open behind them, only what comes before them can say (`agreed`).
+
+    Attributes:
+        start: the first offset: where all readers begin, or the first end of a block that all of them have come to.
+        end: the offset behind the last one.
+        rows: how many rows need not be read, of all readers together.
+        readers: by broker and view, what was recorded of one reader.
+        grain: the size of the blocks of offsets by which the rows were added up.
+    """
+
+    start: int
+    end: int
+    rows: int
+    readers: Mapping[Reader, Recorded]
+    grain: Grain
+
+    def agreed(self, before: Mapping[int, Opens]) -> Agreed | None:
+        """The same offsets, with the transactions that are open behind them.
+
+        None if a reader showed a transaction as committed in one block and as aborted in the next.
+
+        Args:
+            before: by view, the transactions that are open at ``start``; none are in a view that is left out.
+        """
+        opens = dict[int, Opens]()
+        for (_, view), one in self.readers.items():
+            if view not in opens:
+                found = one.opens(before.get(view, {}), self.start, self.end, self.grain)
+                if found is None:
+                    return None
+                opens[view] = found
+        return Agreed(self.start, self.end, frozenset(broker for broker, _ in self.readers), opens, self.rows)
+
+
+def alike(readers: Mapping[Reader, Recorded], grain: Grain | None = None) -> Alike | None:
+    """Find the offsets in which all readers of a partition have shown the same rows, by their sums.
+
+    Args:
+        readers: by broker and view, what was recorded of one reader; both views of each replica are needed.
+        grain: the size of the blocks of offsets by which the rows were added up; None: the usual size.
+
+    Returns:
+        None if there are no such offsets, or if sums are missing, so that nobody can tell.
+    """
+    grain = grain or Grain()
+    both = {(broker, view) for broker, _ in readers for view in VIEWS}
+    if not readers or both != set(readers) or not all(one.is_whole for one in readers.values()):
+        return None
+    if len({one.topic_ids[0] for one in readers.values()}) > 1:
+        return None
+    starts = {int(one.ranges["start"][0]) for one in readers.values()}
+    start = max(starts) if len(starts) == 1 else grain.up(max(starts))
+    marks = {reader: sums.recorded(one.digests.parts, one.ends(grain), one.ranges) for reader, one in readers.items()}
+    marks = sums.behind(marks, start)
+    if len(marks) < len(readers):
+        return None
+    cuts = sums.agreeing(marks, start, grain)[-1:]
+    return Alike(start, int(cuts[0]), int(sums.counted(marks, "rows", cuts)[0]), readers, grain) if len(cuts) else None
 
 
 def agreed(
@@ -104,29 +170,13 @@ def agreed(
         grain: the size of the blocks of offsets by which the rows were added up; None: the usual size.
 
     Returns:
-        The offsets that agreed, and the transactions that are open behind them. None if no offset agreed, or if sums
-        are missing, so that nobody can tell.
+        The offsets that agreed, and the transactions that are open behind them. None if no offset agreed, if not all
+        readers begin at the same offset, or if sums are missing, so that nobody can tell.
     """
-    grain = grain or Grain()
-    if not readers or not all(one.is_whole for one in readers.values()):
+    found = alike(readers, grain)
+    if found is None or any(one.ranges["start"][0] != found.start for one in readers.values()):
         return None
-    starts = {int(one.ranges["start"][0]) for one in readers.values()}
-    if len(starts) > 1:
-        return None
-    (start,) = starts
-    marks = {reader: sums.recorded(one.digests.parts, one.ends(grain), one.ranges) for reader, one in readers.items()}
-    cuts = sums.agreeing(marks, start, grain)
-    if not len(cuts):
-        return None
-    end, opens = int(cuts[-1]), dict[int, Opens]()
-    for (_, view), one in readers.items():
-        if view not in opens:
-            found = one.opens((before or {}).get(view, {}), end, grain)
-            if found is None:
-                return None
-            opens[view] = found
-    rows = int(sums.counted(marks, "rows", cuts[-1:])[0])
-    return Agreed(start, end, frozenset(broker for broker, _ in readers), opens, rows)
+    return found.agreed(before or {})
 
 
-__all__ = ["Agreed", "Opens", "Recorded", "agreed"]
+__all__ = ["Agreed", "Alike", "Opens", "Recorded", "agreed", "alike"]

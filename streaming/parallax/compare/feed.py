@@ -14,7 +14,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -27,7 +27,9 @@ from parallax.views.commits import DataFile, TableLog
 from parallax.views.tables import PROGRESS, VIEWS
 
 if TYPE_CHECKING:
+    from parallax.compare.observations import ViewRows
     from parallax.compare.together import Seen
+    from parallax.model import TopicPartition
 
 TABLES = (*VIEWS, PROGRESS)
 
@@ -260,14 +262,33 @@ def compared(options: Options, share: Share) -> Any:
 
 def _observed(options: Options, share: Share) -> Seen:
     """What the files hold of the buckets of a task."""
+    from parallax.compare.footers import sparing
     from parallax.compare.recorded import observed
+    from parallax.compare.spared import Spared
     from parallax.compare.together import Gathering
 
-    gathering = Gathering(share.work.manifest.buckets, share.buckets)
-    for name, file in share.work.files:
-        for part in observed(_files(options.storage, name), name, file, gathering.wants, options.brokers):
+    gathering, files = Gathering(share.work.manifest.buckets, share.buckets), share.work.files
+    opened = {name: _files(options.storage, name) for name in VIEWS}
+    found = sparing(files, opened, gathering.wants)
+    for name, file in files:
+        footer, folder = found.footers.get((name, file.path)), _files(options.storage, name)
+        for part in observed(folder, name, file, gathering.wants, options.brokers, footer=footer):
             gathering.take(part)
-    return gathering.seen()
+    rows = partial(_rows, options, files)
+    return gathering.seen({place: Spared(alike, partial(rows, place)) for place, alike in found.alike.items()})
+
+
+def _rows(options: Options, files: Sequence[tuple[str, DataFile]], place: TopicPartition) -> ViewRows:
+    """All rows of a partition in some files of the views."""
+    from parallax.compare.observations import ViewRows
+    from parallax.compare.recorded import observed
+
+    def wanted(topic: str, partition: int) -> bool:
+        return place == (topic, partition)
+
+    views = [(name, file) for name, file in files if name in VIEWS]
+    parts = (observed(_files(options.storage, name), name, file, wanted) for name, file in views)
+    return ViewRows.concat(one.rows for of_file in parts for part in of_file for one in part.each())
 
 
 __all__ = ["QUERY", "RESULT_DDL", "ComparisonReader", "ComparisonSource", "Options", "Share", "Work", "compared"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 from parallax.views.commits import Appended, DataFile, Followed, OtherTableError
+from parallax.views.tables import VIEWS
 
 SHARE = 200_000
 """How many rows are worth a Spark task of their own: a task costs about 10 ms."""
@@ -197,6 +198,9 @@ class Follower:
 def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
     """Choose which appended files of all tables a micro-batch reads, in the order of their time.
 
+    Where not all are chosen, they end where equally many commits of both views are, if that leaves out no more than
+    half of the rows: only as far as both views go are replicas compared by their sums (`parallax.compare.blocks`).
+
     Args:
         tables: for each table its parts, in order.
         max_rows: rows that the parts may hold together; the first part with rows is taken however large it is.
@@ -205,12 +209,18 @@ def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
         By table name, the place right after what was chosen; empty where there are no rows to read.
     """
     taken: dict[str, Place] = {}
-    rows = 0
+    rows = even_rows = 0
+    even: dict[str, Place] = {}
+    commits = dict.fromkeys(VIEWS, 0)
     for part in heapq.merge(*tables, key=lambda part: part.at_ms):
         if rows and rows + part.rows > max_rows:
-            break
+            return even if 2 * even_rows >= rows else taken
         taken[part.table] = part.place
         rows += part.rows
+        if part.table in commits and part.rows:
+            commits[part.table] += 1
+        if len(set(commits.values())) == 1:
+            even, even_rows = dict(taken), rows
     return taken if rows else {}
 
 

@@ -5,7 +5,7 @@ Knows Arrow, no Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,10 @@ from parallax.compare.batches import (
     progress_observations,
     view_observations,
 )
+from parallax.compare.footers import Footer, Span, Wanted
 from parallax.compare.gathered import Gathered
-from parallax.model import IsolationLevel
+from parallax.compare.observations import POSITION
+from parallax.model import IsolationLevel, TopicPartition
 from parallax.source.schema import PROGRESS, VIEW
 from parallax.views.commits import DataFile
 from parallax.views.tables import PROGRESS as PROGRESS_TABLE
@@ -37,13 +39,6 @@ _IN_FILES = (
 )
 _VIEWS = {isolation.option: int(isolation) for isolation in IsolationLevel}
 
-Wanted = Callable[[str, int], bool]
-"""Says of a topic and partition number whether the partition is compared here."""
-
-
-Span = tuple[int, int]
-"""A first offset, and one behind the last."""
-
 
 def observed(
     files: fs.FileSystem,
@@ -52,6 +47,7 @@ def observed(
     wanted: Wanted,
     read: Collection[int] | None = None,
     span: Span | None = None,
+    footer: Footer | None = None,
 ) -> Iterator[Gathered]:
     """Read the observations in one data file of a table.
 
@@ -64,6 +60,7 @@ def observed(
         read: ids of the brokers that are read (``topics.brokers``); None for all.
         span: for a file of a view, the first offset wanted and the one behind the last; row groups without any of these
             are skipped. None for all offsets.
+        footer: says which rows of a view need not be read; None for none.
 
     Yields:
         Observations of partitions that are wanted, for some of the file's rows at a time. Within a partition each
@@ -75,22 +72,39 @@ def observed(
     """
     with files.open_input_file(file.path) as source:
         # Spark wrote timestamps as INT96 unless set otherwise.
-        parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="ms")
+        metadata = None if footer is None else footer.metadata
+        parquet = pq.ParquetFile(source, metadata=metadata, coerce_int96_timestamp_unit="ms")
         columns = PROGRESS_COLUMNS if table == PROGRESS_TABLE else _IN_FILES
-        for batch in _batches(parquet, list(columns), file, wanted, span):
+        for batch in _batches(parquet, list(columns), file, wanted, span, footer):
             if table == PROGRESS_TABLE:
                 found = progress_observations(_progress(batch), read)
             else:
                 found = view_observations(_view(batch, _VIEWS[table], file.broker))
+                found = found if footer is None else _without(found, footer)
             yield found.only(np.array([wanted(*place) for place in found.places], np.bool_))
 
 
+def _without(found: Gathered, footer: Footer) -> Gathered:
+    """Without the rows that need not be read."""
+    rows, of = found.tables[0], found.of[0]
+    spans = np.array([footer.spared.get(place, (0, 0)) for place in found.places], np.int64).reshape(-1, 2)[of]
+    is_left = (rows.kind == POSITION) | (rows.offset < spans[:, 0]) | (rows.offset >= spans[:, 1])
+    if is_left.all():
+        return found
+    return Gathered(found.places, (rows.take(is_left), *found.tables[1:]), (of[is_left], *found.of[1:]))
+
+
 def _batches(
-    parquet: pq.ParquetFile, columns: list[str], file: DataFile, wanted: Wanted, span: Span | None
+    parquet: pq.ParquetFile,
+    columns: list[str],
+    file: DataFile,
+    wanted: Wanted,
+    span: Span | None,
+    footer: Footer | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows that are meant of a file, without row groups that hold nothing that is wanted."""
     metadata = parquet.metadata
-    groups = [n for n in range(parquet.num_row_groups) if _may_hold(metadata.row_group(n), wanted, span)]
+    groups = [n for n in range(parquet.num_row_groups) if _may_hold(metadata.row_group(n), wanted, span, footer)]
     if file.first is None:
         if groups:
             yield from parquet.iter_batches(ROWS, row_groups=groups, columns=columns, use_threads=False)
@@ -110,18 +124,28 @@ def _batches(
                 break
 
 
-def _may_hold(group: Any, wanted: Wanted, span: Span | None) -> bool:
+def _may_hold(group: Any, wanted: Wanted, span: Span | None, footer: Footer | None) -> bool:
     """Whether a row group may hold rows that are wanted; the writer ends one where a large run of a partition ends."""
     told: dict[str, tuple[Any, Any]] = {}
     for n in range(group.num_columns):
         column = group.column(n)
-        statistics = column.statistics if column.path_in_schema in ("topic", "partition", "offset") else None
+        statistics = column.statistics if column.path_in_schema in _TOLD else None
         if statistics is not None and statistics.has_min_max:
             told[column.path_in_schema] = statistics.min, statistics.max
     if span is not None and "offset" in told and (told["offset"][1] < span[0] or told["offset"][0] >= span[1]):
         return False
-    place = [told[name] for name in ("topic", "partition") if name in told and told[name][0] == told[name][1]]
-    return len(place) < len(("topic", "partition")) or wanted(place[0][0], place[1][0])
+    if any(name not in told for name in _TOLD[:2]):
+        return True
+    low, high = (TopicPartition(told["topic"][n], told["partition"][n]) for n in range(2))
+    if low == high and not wanted(*low):
+        return False
+    if footer is None or len(told) < len(_TOLD) or told["kind"][1] == POSITION:
+        return True
+    return not footer.is_spared(low, high, (told["offset"][0], told["offset"][1] + 1))
+
+
+_TOLD = ("topic", "partition", "offset", "kind")
+"""Columns whose lowest and highest values are looked at."""
 
 
 def _view(batch: pa.RecordBatch, view: int, broker: int | None) -> pa.RecordBatch:

@@ -18,7 +18,8 @@ from parallax.compare.joint import MANY_ROWS, Quiet, step_quiet
 from parallax.compare.observations import Array, Observations
 from parallax.compare.results import pieces, to_columns, to_json
 from parallax.compare.segments import States, bucket_of
-from parallax.compare.withheld import Views, compare
+from parallax.compare.spared import Spared, compare
+from parallax.compare.withheld import Views
 from parallax.config import CompareSettings
 from parallax.model import TopicPartition
 
@@ -30,12 +31,14 @@ class Seen:
     Attributes:
         few: the partitions with few rows, in one set of columns, in the order of their buckets.
         buckets: for each partition of ``few`` its bucket.
-        many: by bucket and partition, the observations of partitions with many rows.
+        many: by bucket and partition, the observations of partitions with many rows, or of which rows were spared.
+        spared: by partition, the rows that were not read.
     """
 
     few: Ordered
     buckets: Sequence[int]
     many: Mapping[int, Mapping[TopicPartition, list[Observations]]]
+    spared: Mapping[TopicPartition, Spared] = field(default_factory=dict)
 
     @property
     def touched(self) -> list[int]:
@@ -66,12 +69,17 @@ class Gathering:
         """Add the rows of a part of a data file. Call it in the order in which the rows were recorded."""
         self._parts.append(part)
 
-    def seen(self) -> Seen:
-        """Everything that was gathered; call it once."""
+    def seen(self, spared: Mapping[TopicPartition, Spared] | None = None) -> Seen:
+        """Everything that was gathered; call it once.
+
+        Args:
+            spared: by partition, the rows that were not read.
+        """
+        spared = spared or {}
         rows: dict[TopicPartition, int] = {}
         for part in self._parts:
             for place, count in zip(part.places, part.counts.tolist(), strict=True):
-                rows[place] = rows.get(place, 0) + count
+                rows[place] = rows.get(place, 0) + count + (MANY_ROWS + 1) * (place in spared)
         few: list[Gathered] = []
         many: dict[int, dict[TopicPartition, list[Observations]]] = {}
         while self._parts:
@@ -83,7 +91,7 @@ class Gathering:
             few.append(part.only(~is_large))
         buckets = sorted((self._bucket(*place), place) for place, count in rows.items() if 0 < count <= MANY_ROWS)
         joined = Gathered.concat(few, [place for _, place in buckets])
-        return Seen(joined.ordered(), [bucket for bucket, _ in buckets], many)
+        return Seen(joined.ordered(), [bucket for bucket, _ in buckets], many, spared)
 
     def _bucket(self, topic: str, partition: int) -> int:
         place = topic, partition
@@ -146,7 +154,8 @@ def step_buckets(
         try:
             observations = observed()
             state = before[bucket].get(place)
-            result = compare(state, observations, settings, now_ms, views(place), from_log_start=from_log_start)
+            spared, read = seen.spared.get(place), views(place)
+            result = compare(state, observations, spared, settings, now_ms, read, from_log_start=from_log_start)
             text = to_json(result.suspects, result.coverage)
         except NOT_OF_ONE_PARTITION:
             raise

@@ -29,6 +29,9 @@ GROUP_BYTES = 64 << 20
 RUN_ROWS = 1 << 15
 """With this many rows, a row group ends where another partition begins, so readers of that one can skip it."""
 
+APART_ROWS = 1 << 12
+"""With this many rows, a row group ends before the position rows, so readers of these alone can skip it."""
+
 
 _MS_US = 1000
 _FIRST_US, _LAST_US = -30_610_224_000_000_000, 253_402_300_798_999_999
@@ -128,6 +131,15 @@ class TableFile:
         self._rows += rows.num_rows
         self._bytes += rows.nbytes
         if self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES:
+            self._flush()
+
+    def divide(self) -> None:
+        """End the row group here, if it is a large one: readers of what follows can skip it.
+
+        Raises:
+            OSError: the rows cannot be written.
+        """
+        if self._rows >= APART_ROWS:
             self._flush()
 
     def close(self, told: Mapping[str, str] | None = None) -> int:

@@ -160,6 +160,7 @@ class _ViewFile:
 
     def take(self, batch: pa.RecordBatch) -> None:
         if batch.column("kind")[0].as_py() == RowKind.POSITION:
+            self._file.divide()
             self._told.append(batch.select(VIEW.names))
             self._sums.take_positions(batch)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,12 @@ from parallax.compare.feed import QUERY, ComparisonReader, Options
 from parallax.compare.query import ComparisonSink
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.config import CompareSettings
+from parallax.model import IsolationLevel, RowKind
+from parallax.source.offsets import Range, Reader
+from parallax.source.planning import Piece
 from parallax.views import sink
 from parallax.views.appending import Appender
+from parallax.views.blocks import AddingUp
 from parallax.views.filesystem import filesystem
 from parallax.views.parquet import TableFile
 from parallax.views.recording import Recorded
@@ -71,8 +76,17 @@ class Comparison:
         return [(str(s.kind), s.broker) for raised, _ in self.told for s in raised]
 
 
-def record_as_the_job_does(storage: Path, batch: int, *rows: Row) -> None:
-    """Commit rows by the product's own way, all tables in one micro-batch."""
+def record_as_the_job_does(
+    storage: Path, batch: int, *rows: Row, starts: Mapping[tuple[int, int], int] | None = None
+) -> None:
+    """Commit rows by the product's own way, all tables in one micro-batch.
+
+    Args:
+        storage: ``storage.path``.
+        batch: number of the micro-batch.
+        rows: of views and progress.
+        starts: by view and broker, where its range begins; with it each file has its sums in the footer.
+    """
     for name, table in tables_of(rows):
         made = table.drop_columns([RECORDED_ON])
         if name == PROGRESS:
@@ -84,8 +98,19 @@ def record_as_the_job_does(storage: Path, batch: int, *rows: Row) -> None:
             folder = f"broker={broker}/recorded_on=2026-01-01"
             files.create_dir(folder, recursive=True)
             file = TableFile(files, f"{folder}/part-{batch}.parquet")
-            for part in made.filter(pc.equal(made["broker"], broker)).to_batches():
+            mine = made.filter(pc.equal(made["broker"], broker))
+            is_position = pc.equal(mine["kind"], RowKind.POSITION)
+            sums = AddingUp(bytes(16))
+            for part in mine.filter(pc.invert(is_position)).to_batches():
+                sums.take(part)
                 file.take(part)
-            size = file.close()
+            file.divide()
+            for part in mine.filter(is_position).to_batches():
+                sums.take_positions(part)
+                file.take(part)
+            reader = Reader(int(IsolationLevel[name.upper()]), broker, "t", 0)
+            start = (starts or {}).get((reader.isolation, broker))
+            told = {} if start is None else sums.blocks([Piece(reader, Range(start, start, "a"))]).told()
+            size = file.close(told)
             recorded.append(Recorded(1, broker, "2026-01-01", file.path, size, file.rows, file.statistics, b""))
         sink.commit(Appender(str(storage), name), recorded, "views", batch)

@@ -6,6 +6,7 @@ import pytest
 
 from parallax.compare.following import SHARE, Follower, Part, Place, admit, runs, tasks_for
 from parallax.views.commits import Appended, DataFile, LogGoneError, OtherTableError
+from parallax.views.tables import VIEWS
 
 
 def file(rows: int, path: str = "f", broker: int | None = 1) -> DataFile:
@@ -142,6 +143,15 @@ def test_a_commit_beyond_the_limit_is_taken_alone() -> None:
 
 def test_nothing_is_taken_beyond_a_commit_that_has_to_wait() -> None:
     assert admit([iter(parts("a", (10, 50), (20, 100), (30, 1)))], 100) == {"a": Place(0)}
+
+
+def test_a_backlog_is_cut_where_both_views_have_come_equally_far() -> None:
+    first, second = VIEWS
+    left, right = parts(first, (10, 30), (30, 30), (50, 30)), parts(second, (20, 30), (40, 30), (60, 30))
+    assert admit([iter(left), iter(right)], 100) == {first: Place(0), second: Place(0)}
+    assert admit([iter(left), iter(right)], 130) == {first: Place(1), second: Place(1)}
+    far = parts(second, (100, 30))
+    assert admit([iter(left), iter(far)], 70) == {first: Place(1)}, "more than half would be left out"
 
 
 def test_commits_without_rows_are_passed_over_with_the_next_that_has_some() -> None:

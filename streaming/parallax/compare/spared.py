@@ -1,0 +1,148 @@
+"""Compares a micro-batch of one partition without the rows of those offsets in which all replicas' sums are equal.
+
+The sums were recorded with the rows (`parallax.views.blocks`). So they are known before any row is read. Rows below and
+behind these offsets are compared one by one. Where the state does not allow that (`parallax.compare.agreed.fits`), or
+anything but rows was read, the rows are read after all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from parallax.compare import withheld
+from parallax.compare.agreed import fits, goes_on
+from parallax.compare.blocks import Agreed, Alike, Opens
+from parallax.compare.observations import (
+    ABORT,
+    COMMIT,
+    POSITION,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    Observations,
+    ViewRows,
+    topic_id_code,
+)
+from parallax.compare.replicas import slots
+from parallax.compare.state import PartitionState
+from parallax.compare.step import StepResult, step
+from parallax.compare.withheld import Views, is_withholding
+from parallax.compare.withholding import Limits, begun, is_broken
+from parallax.config import CompareSettings
+from parallax.model import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Spared:
+    """Rows of one partition that a micro-batch has not read.
+
+    Attributes:
+        alike: their offsets, in which all readers have shown the same.
+        rows: reads all rows of the partition in this micro-batch, those of each reader in the order in which they were
+            recorded.
+    """
+
+    alike: Alike
+    rows: Callable[[], ViewRows]
+
+
+def compare(
+    state: PartitionState,
+    seen: Observations,
+    spared: Spared | None,
+    settings: CompareSettings,
+    now_ms: int,
+    views: Views,
+    *,
+    limits: Limits | None = None,
+    **options: Any,
+) -> StepResult:
+    """Compare a micro-batch of one partition; the result is that of `parallax.compare.withheld.compare`.
+
+    Args:
+        state: the state after the micro-batch before; not written to.
+        seen: what this micro-batch showed, without the rows that were spared.
+        spared: the rows that were not read; None if all were.
+        settings: grace period, and cap of the state.
+        now_ms: milliseconds since 1970 UTC.
+        views: reads withheld rows again, when they are needed.
+        limits: how many rows must wait before any are withheld; None for the defaults.
+        options: further arguments of `parallax.compare.step.step`.
+
+    Raises:
+        RowsGoneError: rows that were withheld and are needed are no longer in the views.
+        OSError: the views cannot be read.
+    """
+    if spared is not None:
+        made = _without_rows(state, seen, spared.alike, settings, now_ms, options)
+        if made is not None:
+            return replace(made, state=begun(state, made.state, settings, views.until, limits or Limits()))
+        seen = replace(seen, rows=spared.rows())
+    return withheld.compare(state, seen, settings, now_ms, views, limits=limits, **options)
+
+
+def _without_rows(
+    state: PartitionState,
+    seen: Observations,
+    alike: Alike,
+    settings: CompareSettings,
+    now_ms: int,
+    options: Mapping[str, Any],
+) -> StepResult | None:
+    """The step without the rows that were spared; None if it needs them."""
+    if is_withholding(state) or is_broken(state, seen) or not _goes_on_at(state, alike):
+        return None
+    if (state.brokers["shown"] < alike.start).any():
+        # What comes before has to be judged first, as if it had been read alone.
+        is_below = (seen.rows.kind != POSITION) & (seen.rows.offset < alike.start)
+        below = Observations(seen.topic, seen.partition, seen.rows.take(is_below))
+        made = step(_standing_at(state, alike.start), below, settings, now_ms, **options)
+        if made.suspects or len(made.unlike):
+            return None
+        state, seen = _standing_at(made.state, alike.start), replace(seen, rows=seen.rows.take(~is_below))
+        state.brokers["shown"] = np.maximum(state.brokers["shown"], alike.start)
+    opens = goes_on(state)
+    agreed = None if opens is None else alike.agreed({READ_COMMITTED: opens, READ_UNCOMMITTED: _undecided(opens)})
+    if agreed is None or not fits(state, agreed) or _ends_any(seen.rows, agreed):
+        return None
+    return step(state, seen, settings, now_ms, agreed=agreed, **options)
+
+
+def _ends_any(rows: ViewRows, agreed: Agreed) -> bool:
+    """Whether rows behind the offsets that agreed end a transaction that goes on over their end.
+
+    Then its records may have to be remembered (`parallax.compare.remembered`).
+    """
+    is_end = (rows.kind == COMMIT) | (rows.kind == ABORT)
+    return bool(np.isin(rows.producer_id[is_end], list(agreed.opens[READ_COMMITTED])).any())
+
+
+def _undecided(opens: Opens) -> Opens:
+    """Transactions as read_uncommitted shows them."""
+    return {producer: replace(one, outcome=int(Outcome.UNDECIDED)) for producer, one in opens.items()}
+
+
+def _goes_on_at(state: PartitionState, alike: Alike) -> bool:
+    """Whether the readers of the topic are those of the state, and go on where it left them."""
+    if {broker for broker, _ in alike.readers} != set(state.brokers["broker"].tolist()):
+        return False
+    for (broker, view), one in alike.readers.items():
+        (slot,) = slots(state, np.array([broker]))
+        if topic_id_code(one.topic_ids[0]) != state.partition["topic_id"][0]:
+            return False
+        if one.ranges["start"][0] > state.brokers["position"][slot, view]:
+            return False
+    return True
+
+
+def _standing_at(state: PartitionState, offset: int) -> PartitionState:
+    """The state with readers that have come to an offset."""
+    made = state.copy()
+    made.brokers["position"] = np.maximum(made.brokers["position"], offset)
+    return made
+
+
+__all__ = ["Spared", "compare"]

@@ -1,0 +1,29 @@
+"""Histories are judged without the rows on which replicas agree by their sums as they are judged by all rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.simulation.spared import both_ways
+
+SEEDS = range(1000, 1010)
+
+
+def judged(seeds: range, kills: int = 0) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        for healthy in (True, False):
+            counts += both_ways(seed, healthy, kills=kills).tally()
+    return counts
+
+
+@pytest.mark.parametrize("seeds", [SEEDS, pytest.param(range(1010, 2000), marks=pytest.mark.release)])
+def test_each_micro_batch_is_judged_without_these_rows_as_it_is_by_all(seeds: range) -> None:
+    counts = judged(seeds)
+    assert (
+        counts["ran micro-batches: without rows of these"]
+        > counts["ran micro-batches: with offsets that are alike"] / 5
+    )
+    assert counts["ran rows: that were spared"] > 0

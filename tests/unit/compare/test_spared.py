@@ -1,0 +1,296 @@
+"""A comparison does not read the rows on which all replicas agree by their recorded sums, and says the same."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parallax.compare import footers, recorded, spared, sums
+from parallax.compare.blocks import Alike, Recorded, alike
+from parallax.compare.footers import Sparing
+from parallax.compare.observations import POSITION, Observations, ViewRows
+from parallax.compare.spared import Spared
+from parallax.compare.step import StepResult, step
+from parallax.compare.sums import Grain
+from parallax.compare.tables import create_suspects
+from parallax.compare.withheld import Views
+from parallax.compare.withholding import Limits
+from parallax.replica.digests import BLOCK, COLUMNS, Digests
+from parallax.views import parquet
+from parallax.views.blocks import RANGE, Blocks
+from parallax.views.tables import create_tables
+from tests.unit.compare.agreeing import BITS, BothWays, digested, followed
+from tests.unit.compare.feeding import Comparison, record_as_the_job_does
+from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, abort, commit, everywhere, record, shown, tick
+
+WHOLE = {**dict.fromkeys(COLUMNS, 0), "leader_epoch": 0, "key_size": -1, "value_size": -1, "content_version": 1}
+"""A row of a view is whole, as a reader makes it."""
+
+READERS = [(view, broker) for view in (RU, RC) for broker in BROKERS]
+Ends = Mapping[tuple[int, int], int]
+Change = Callable[..., Row]
+"""Of view, broker and ``row``: what the replica shows instead."""
+
+
+def log_of(end: int, *, transactional: bool) -> list[Row]:
+    """Records of some keys; or transactions of four records and an end marker, each fifth of them aborted."""
+    if not transactional:
+        return [record(n, f"K{n % 7}", "V") for n in range(end)]
+    made: list[Row] = []
+    for n in range(end):
+        pid, is_aborted = n // 5, n // 5 % 5 == 0
+        if n % 5 < 4:
+            made.append(record(n, f"K{n % 7}", "V", pid=pid, outcome=2 if is_aborted else 1))
+        else:
+            made.append({**(abort if is_aborted else commit)(n, pid), "outcome": 2 if is_aborted else 1})
+    return made
+
+
+class Told:
+    """A history in the tables, and a comparison that follows it; it counts the rows of the views that it reads."""
+
+    def __init__(self, storage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        create_tables(str(storage))
+        create_suspects(str(storage))
+        self.storage, self.read, self.batch = storage, 0, 0
+        self.stood: dict[tuple[int, int], int] = dict.fromkeys(READERS, 0)
+        self.comparison = Comparison(storage)
+        of_view = recorded.view_observations
+
+        def counted(batch: Any) -> Any:
+            found = of_view(batch)
+            self.read += int((found.tables[0].kind != POSITION).sum())
+            return found
+
+        monkeypatch.setattr(recorded, "view_observations", counted)
+        self.go_on([], self.stood)
+
+    def go_on(self, log: list[Row], ends: Ends, change: Change = lambda *_, row: row, *, compare: bool = True) -> None:
+        """Read on to some ends, commit what each reader was shown, and compare what was committed since last time."""
+        rows = list(tick(self.batch + 1, everywhere(max(ends.values()))))
+        for view, broker in READERS:
+            start, end = self.stood[view, broker], ends[view, broker]
+            mine = [change(view, broker, row=row) for row in log[start:end]]
+            rows += shown(view, broker, mine, end, self.batch)
+        rows = [row if "observed_at" in row else {**WHOLE, **row} for row in rows]
+        record_as_the_job_does(self.storage, self.batch, *rows, starts=self.stood)
+        self.stood, self.batch = dict(ends), self.batch + 1
+        if compare:
+            self.comparison.step()
+
+    @property
+    def said(self) -> list[Any]:
+        """Of each micro-batch the suspects and the coverage, without what depends on the clock of the test."""
+        return [
+            (
+                [replace(one, raised_at=0) for one in suspects],
+                [replace(c, state_bytes=0, compared_at=0) for c in coverages],
+            )
+            for suspects, coverages in self.comparison.told
+        ]
+
+
+def both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, history: Callable[[Told], None]) -> tuple[Told, Told]:
+    """A history that is compared with rows spared, and by all of its rows; both say the same after each micro-batch."""
+    told = []
+    for name in ("sums", "rows"):
+        with monkeypatch.context() as patched:
+            if name == "rows":
+                patched.setattr(footers, "sparing", lambda *_: Sparing())
+            told.append(Told(tmp_path / name, patched))
+            history(told[-1])
+    by_sums, by_rows = told
+    assert by_sums.said == by_rows.said
+    return by_sums, by_rows
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_rows_on_which_all_agree_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional: bool
+) -> None:
+    monkeypatch.setattr(parquet, "APART_ROWS", 100)
+    log = log_of(4000, transactional=transactional)
+
+    def history(told: Told) -> None:
+        told.go_on(log, dict.fromkeys(READERS, 1003))
+        told.go_on(log, dict.fromkeys(READERS, 2000), compare=False)
+        told.go_on(log, dict.fromkeys(READERS, 4000))
+
+    by_sums, by_rows = both_ways(tmp_path, monkeypatch, history)
+    assert by_rows.comparison.compared_up_to == {"t": (4000, 4000)}
+    assert (by_sums.read, by_rows.read) == (0, 6 * 4000)
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_readers_that_end_apart_are_compared_by_blocks_and_the_rest_by_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional: bool
+) -> None:
+    log, used = log_of(5 * BLOCK, transactional=transactional), []
+    without = spared._without_rows
+    monkeypatch.setattr(spared, "_without_rows", lambda *given: used.append(without(*given)) or used[-1])
+
+    def history(told: Told) -> None:
+        for at in (1.1, 3.3, 5):
+            told.go_on(log, {reader: int(at * BLOCK) - 50 * n * (at < 5) for n, reader in enumerate(READERS)})
+
+    by_sums, _ = both_ways(tmp_path, monkeypatch, history)
+    assert by_sums.comparison.compared_up_to == {"t": (5 * BLOCK, 5 * BLOCK)}
+    # A transaction that goes on where a block ends is followed by rows.
+    assert [one is not None for one in used] == ([False, False, True] if transactional else [True] * 3)
+
+
+def test_what_one_replica_shows_otherwise_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "APART_ROWS", 100)
+    log = log_of(3000, transactional=False)
+
+    def history(told: Told) -> None:
+        told.go_on(log, dict.fromkeys(READERS, 1000))
+        told.go_on(log, dict.fromkeys(READERS, 2000), other_at(1500))
+        told.go_on(log, dict.fromkeys(READERS, 3000))
+
+    by_sums, _ = both_ways(tmp_path, monkeypatch, history)
+    assert by_sums.comparison.suspects() == [("content_mismatch", -1)]
+    assert 6 * 1000 <= by_sums.read < 6 * 3000
+
+
+def other_at(offset: int) -> Change:
+    def change(view: int, broker: int, row: Row) -> Row:
+        return {**row, "content_hash": 4711} if broker == 2 and row["offset"] == offset else row
+
+    return change
+
+
+def test_a_transaction_that_goes_on_is_carried_over_what_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = [record(n, f"K{n}", "V") for n in range(2000)]
+    log[900] = record(900, "T", "V", pid=9, outcome=1)
+    log[1900] = {**commit(1900, 9), "outcome": 1}
+
+    def change(view: int, broker: int, row: Row) -> Row:
+        return {**abort(1900, 9), "outcome": 2} if broker == 3 and row["offset"] == 1900 else row
+
+    def history(told: Told) -> None:
+        told.go_on(log, dict.fromkeys(READERS, 800))
+        told.go_on(log, dict.fromkeys(READERS, 1800))
+        assert told.read in (0, 6 * 1800)
+        told.go_on(log, dict.fromkeys(READERS, 2000), change)
+
+    by_sums, _ = both_ways(tmp_path, monkeypatch, history)
+    assert by_sums.comparison.suspects(), "another end marker is a suspect"
+
+
+def test_sums_that_are_not_looked_at_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sums, "same", lambda _, cuts: cuts > 0)
+    log = log_of(2000, transactional=False)
+    told = Told(tmp_path, monkeypatch)
+    told.go_on(log, dict.fromkeys(READERS, 1000), other_at(500))
+    assert told.comparison.suspects() == []
+
+
+def test_a_micro_batch_that_is_run_again_comes_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told, log = Told(tmp_path, monkeypatch), log_of(2000, transactional=True)
+    told.go_on(log, dict.fromkeys(READERS, 2000), compare=False)
+    comparison = told.comparison
+    end = comparison.reader().latestOffset(comparison.offset, None)  # type: ignore[arg-type]
+    monkeypatch.setattr(time, "time_ns", lambda: 10**15)
+    first, again = (comparison.tasks(end) for _ in range(2))
+    assert first == again
+
+
+@pytest.mark.parametrize("told_of", ["parallax.blocks", None])
+def test_a_footer_that_is_garbled_or_missing_costs_reading_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told_of: str | None
+) -> None:
+    log = log_of(2000, transactional=False)
+    told = Told(tmp_path, monkeypatch)
+    monkeypatch.setattr(Blocks, "told", lambda _: {} if told_of is None else {told_of: "bm90IHBhY2tlZA=="})
+    told.go_on(log, dict.fromkeys(READERS, 2000), other_at(500))
+    assert told.comparison.suspects() == [("content_mismatch", -1)]
+    assert told.read == 6 * 2000
+
+
+class Apart(BothWays):
+    """A partition of which each micro-batch is compared by all rows, and without those that are alike."""
+
+    def compare(self, read: dict[tuple[int, int], list[Row]], told: list[Row]) -> None:
+        rows = [*told, *(row for its in read.values() for row in its)]
+        seen = Observations.of("t", 0, rows)
+        found = alike(
+            {
+                (broker, view): Recorded(
+                    np.array([(0, self.stood[view, broker], its[-1]["offset"], 0, 0, True)], RANGE), [""], digested(its)
+                )
+                for (view, broker), its in read.items()
+            },
+            Grain(block=BITS),
+        )
+        one = step(self.by_rows, seen, SETTINGS, 0)
+        other = self.without(seen, found)
+        assert [s.as_row() for s in other.suspects] == [s.as_row() for s in one.suspects]
+        assert replace(other.coverage, state_bytes=0) == replace(one.coverage, state_bytes=0)
+        self.by_rows, self.by_blocks = one.state, other.state
+        self.suspects += one.suspects
+        self.counts["rows"] += len(seen.rows)
+
+    def without(self, seen: Observations, found: Alike | None) -> StepResult:
+        read: list[int] = []
+
+        def rows() -> ViewRows:
+            read.append(len(seen.rows))
+            return seen.rows
+
+        given = seen.rows
+        if found is not None:
+            is_alike = (given.offset >= found.start) & (given.offset < found.end)
+            given = given.take((given.kind == POSITION) | ~is_alike)
+        unread = None if found is None else Spared(found, rows)
+        self.counts["alike"] += found is not None
+        views = Views(0, lambda *_: ViewRows.none())
+        limits = Limits(worth=1 << 62)
+        made = spared.compare(self.by_blocks, replace(seen, rows=given), unread, SETTINGS, 0, views, limits=limits)
+        if not read:
+            self.counts["spared"] += len(seen.rows) - len(given)
+        return made
+
+
+@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 4000), marks=pytest.mark.release)])
+def test_a_partition_is_judged_without_rows_that_are_alike_as_it_is_by_all(seeds: range) -> None:
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        counts += followed(seed, seed % 3, 0.3 * (seed % 4 == 0), Apart).counts
+    assert counts["spared"] > counts["rows"] / 10, counts
+
+
+def test_sums_that_are_taken_for_equal_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sums, "same", lambda _, cuts: cuts > 0)
+    with pytest.raises(AssertionError):
+        all(followed(seed, 2, 0.0, Apart) for seed in range(40))
+
+
+def recorded_by(start: int, end: int, topic_id: str = "a") -> Recorded:
+    return Recorded(np.array([(0, start, end, 0, 0, True)], RANGE), [topic_id], Digests.none())
+
+
+def test_only_both_views_of_every_broker_in_one_topic_are_alike() -> None:
+    readers = {(broker, view): recorded_by(0, 10) for view, broker in READERS}
+    found = alike(readers)
+    assert found is not None
+    assert (found.start, found.end) == (0, 10)
+    assert alike({**readers, (1, RU): recorded_by(0, 10, "b")}) is None
+    del readers[3, RC]
+    assert alike(readers) is None
+
+
+def test_readers_that_begin_apart_are_compared_from_the_end_of_a_block_on() -> None:
+    readers = {(broker, view): recorded_by(broker, 3 * BLOCK - broker) for view, broker in READERS}
+    found = alike(readers)
+    assert found is not None
+    assert (found.start, found.end) == (BLOCK, 2 * BLOCK)
