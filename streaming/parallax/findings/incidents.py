@@ -814,10 +814,10 @@ class Incidents:
         return bool(len(rows.of_transaction(one.producer_id, one.transaction_start_offset, *State)))
 
     def wrong_about(self, place: TopicPartition, key: tuple[int, int]) -> list[tuple[Finding, int]]:
-        """Return the incidents that are not over and accuse a replica of showing a key wrongly.
+        """Return the incidents that are not over and accuse a replica of showing a key wrongly, each with an offset.
 
-        Each comes with the offset of the deletion below which every replica shows the key's value wrongly; -1 where it
-        accuses one replica only.
+        It is the offset of the key's deletion if every replica shows a value from below it. It is -1 if only one
+        replica is accused.
         """
         found = []
         for group, proven in self._proven.items():
