@@ -101,15 +101,17 @@ def record_as_the_job_does(
             mine = made.filter(pc.equal(made["broker"], broker))
             is_position = pc.equal(mine["kind"], RowKind.POSITION)
             sums = AddingUp(bytes(16))
+            reader = Reader(int(IsolationLevel[name.upper()]), broker, "t", 0)
+            start = (starts or {}).get((reader.isolation, broker))
             for part in mine.filter(pc.invert(is_position)).to_batches():
-                sums.take(part)
+                if start is not None:  # Rows of tests that have no sums may lack what sums are made of.
+                    sums.take(part)
                 file.take(part)
             file.divide()
             for part in mine.filter(is_position).to_batches():
-                sums.take_positions(part)
+                if start is not None:
+                    sums.take_positions(part)
                 file.take(part)
-            reader = Reader(int(IsolationLevel[name.upper()]), broker, "t", 0)
-            start = (starts or {}).get((reader.isolation, broker))
             told = {} if start is None else sums.blocks([Piece(reader, Range(start, start, "a"))]).told()
             size = file.close(told)
             recorded.append(Recorded(1, broker, "2026-01-01", file.path, size, file.rows, file.statistics, b""))
