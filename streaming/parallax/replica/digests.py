@@ -317,7 +317,7 @@ class Digests:
 
     @classmethod
     def none(cls) -> Digests:
-        """The sums to begin with, before any row."""
+        """The sums of no rows."""
         return cls(np.empty(0, PART), np.empty(0, MOVE))
 
     @classmethod
@@ -378,7 +378,7 @@ class Digester:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A transaction that is still open where some of a reader's rows (those of one block) end.
+    """A transaction that is still open after a part, by what one reader showed (a part: rows of one block, see `PART`).
 
     Attributes:
         start: offset of its first record that the reader showed.
@@ -394,15 +394,15 @@ class Open:
 
 
 def carried(before: Mapping[int, Open], moves: Array) -> tuple[dict[int, Open], int]:
-    """The transactions that are open where some of a reader's rows (those of one block) end.
+    """The transactions that are open after a part, from those that are open before it (a part: see `PART`).
 
     Args:
         before: by producer id, the transactions that are open where the part begins.
-        moves: the part's `MOVE`.
+        moves: the part's rows of `MOVE`, all of one reader.
 
     Returns:
         By producer id, the transactions that are open where the part ends.
-        How many of those in ``before`` have another outcome in this part.
+        How many transactions of ``before`` the part contradicts: its rows or its end marker give another outcome.
     """
     after, against = dict(before), 0
     for move in moves:

@@ -28,7 +28,7 @@ class PartitionMetadata:
 
 
 class HowGone(StrEnum):
-    """How a partition is gone, by what a broker says of its topic."""
+    """Why a partition no longer exists, by what a broker says of its topic."""
 
     TOPIC = "topic"
     """There is no topic of that name."""
@@ -56,7 +56,7 @@ class TopicMetadata:
     """The setting ``delete.retention.ms``; None where nobody asked or nobody said."""
 
     def gone(self, partition: int, topic_id: str = "") -> HowGone | None:
-        """How a partition is gone, by this answer of a broker; None if it exists, or if the broker does not say.
+        """Why a partition no longer exists, by this answer of a broker; None if it exists or the broker does not say.
 
         Args:
             partition: the partition's number.
