@@ -27,10 +27,10 @@ class Shows(StrEnum):
     ENDED = "ended"
     ENDED_AS_READ = "ended, as it was read"
     VALUE = "value at offset"
-    """Of the key, by its offset."""
+    """They show the key's value that lies at the side's offset."""
     SOME_VALUE = "a value"
     NO_VALUE = "no value"
-    """Of the key; with an offset where they were read from there on."""
+    """They show no value of the key. If the side has an offset, they were read from there on only."""
     TOMBSTONE = "tombstone at offset"
     LACKS_VALUE = "no value at offset"
     LACKS_TOMBSTONE = "no tombstone at offset"
@@ -39,7 +39,7 @@ class Shows(StrEnum):
     NOT_READ = "not read"
     """They cannot be asked."""
     CONTENT = "content"
-    """A record or an end marker, by what it holds."""
+    """They show a record or an end marker that holds the side's content."""
 
 
 OUTCOMES = frozenset({Shows.COMMITTED, Shows.ABORTED})
@@ -107,7 +107,7 @@ def _offset(text: str) -> int:
 
 
 Sides = Mapping[Side, Collection[int]]
-"""By what they show, the brokers."""
+"""By side, the ids of the brokers that are on it."""
 
 
 def parsed(document: Any) -> dict[Side, tuple[int, ...]]:

@@ -1,8 +1,8 @@
 """Where a process keeps compiled code (numba's kernels) if it may not write next to the source, as in an image.
 
-An image has the kernels that were compiled when it was made, next to the source. numba ignores them if it cannot write
-there. So they are copied to a folder where this process may write: its user's cache or, without a home, a temporary
-folder. If a kernel does not fit the processor, numba compiles it again into that folder.
+An image holds compiled kernels next to the source. numba ignores them if it cannot write there. So they are copied to a
+folder where this process may write. That is its user's cache or, without a home, a temporary folder. If a kernel does
+not fit the processor, numba compiles it again there.
 """
 
 from __future__ import annotations

@@ -951,7 +951,7 @@ def decode_part(data: Any, row: Any, cursor: Any, window: Any, wanted: Any, out:
 def gather(raw: Any, inflated: Any, table: Any, spans: Any, field: Any, offsets: Any, target: Any) -> None:
     """Copy one field of every record (0: key, 2: value, 4: headers) into ``target``, one behind the other.
 
-    ``offsets``, int32[n + 1] for n rows, says where each row's bytes begin in ``target``, and where the last ends.
+    ``offsets`` is int32[n + 1] for n rows. It says where each row's bytes begin in ``target``, and where the last end.
     """
     for i in range(table.shape[0]):
         data = inflated if table[i, INFLATED] else raw

@@ -43,7 +43,7 @@ class Board:
         return reader.isolation in self._positions and reader.place in self.places.located
 
     def note(self, reader: Reader, recorded: Recorded) -> None:
-        """Take over what the tables hold of one of the broker's readers: its position, and whether it can read on."""
+        """Take over a reader's position and event from the tables; this broker must host the reader."""
         at = self.places.located[reader.place]
         self._positions[reader.isolation][at] = recorded.position
         # An id that is not known may be another: that is for the planning to see.
