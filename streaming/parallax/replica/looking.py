@@ -88,7 +88,7 @@ def list_offsets(broker: int, places: Places, timestamp: int, accepted: versions
     """A request that asks one broker's replicas for an offset of their own logs, such as the log end.
 
     The answer is read as two values: int64[n], the offsets, -1 where none is known; and a mapping from the index of a
-    partition to the error that the broker gave for it.
+    partition to its error, also if the answer leaves it out.
 
     Args:
         broker: the broker that is asked.
