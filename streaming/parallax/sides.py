@@ -27,10 +27,10 @@ class Shows(StrEnum):
     ENDED = "ended"
     ENDED_AS_READ = "ended, as it was read"
     VALUE = "value at offset"
-    """Of the key, by its offset."""
+    """They show the key's value that lies at the side's offset."""
     SOME_VALUE = "a value"
     NO_VALUE = "no value"
-    """Of the key; with an offset where they were read from there on."""
+    """They show no value of the key. If the side has an offset, they were read from there on only."""
     TOMBSTONE = "tombstone at offset"
     LACKS_VALUE = "no value at offset"
     LACKS_TOMBSTONE = "no tombstone at offset"
@@ -39,7 +39,7 @@ class Shows(StrEnum):
     NOT_READ = "not read"
     """They cannot be asked."""
     CONTENT = "content"
-    """A record or an end marker, by what it holds."""
+    """They show a record or an end marker that holds the side's content."""
 
 
 OUTCOMES = frozenset({Shows.COMMITTED, Shows.ABORTED})
@@ -54,7 +54,7 @@ class Side:
 
     Attributes:
         shows: what they show, such as a value, an outcome, or a record's content.
-        offset: its offset; -1 if it has none.
+        offset: the offset that belongs to this, such as that of the value; -1 if there is none.
         content: what a record or an end marker holds, in words.
     """
 
@@ -92,7 +92,10 @@ class Side:
 
     @property
     def alike(self) -> tuple[Shows, str]:
-        """What the side shows, apart from offsets and from how that is known; sides with equal values agree."""
+        """What the side shows, without offsets and without how it is known that a transaction ended.
+
+        Two sides with equal values of this show the same.
+        """
         shows = Shows.ENDED if self.shows is Shows.ENDED_AS_READ else self.shows
         return shows, re.sub("[0-9]+", "", self.content.partition(",")[0])
 
@@ -104,11 +107,11 @@ def _offset(text: str) -> int:
 
 
 Sides = Mapping[Side, Collection[int]]
-"""By what they show, the brokers."""
+"""By side, the ids of the brokers that are on it."""
 
 
 def parsed(document: Any) -> dict[Side, tuple[int, ...]]:
-    """Sides with the ids of their brokers, from a document in a table; empty if there is none.
+    """By side, the ids of its brokers, from a document in a table (`as_document`); empty without a document.
 
     Raises:
         ValueError: the document names a side that cannot be read.
@@ -150,17 +153,17 @@ def against(sides: Sides, broker: int) -> list[frozenset[int]]:
 
 
 def are_outcomes(sides: Collection[Side], *others: Shows) -> bool:
-    """Whether all sides show outcomes of a transaction, or one of ``others``."""
+    """Whether each side shows that a transaction committed or aborted, or shows one of ``others``."""
     return {side.shows for side in sides} <= OUTCOMES.union(others)
 
 
 def outcomes_on(sides: Sides, broker: int) -> frozenset[str]:
-    """The outcomes that a broker's sides show."""
+    """The outcomes (``committed``, ``aborted``) on the sides that a broker is on."""
     return frozenset(str(side.shows) for side, on in sides.items() if broker in on and side.shows in OUTCOMES)
 
 
 def values(sides: Collection[Side]) -> dict[Side, int]:
-    """Of some sides, those that show a value of a key, with the offset of that value."""
+    """By side that shows a key's value at a known offset, this offset; other sides are left out."""
     return {side: side.offset for side in sides if side.shows is Shows.VALUE}
 
 
@@ -171,15 +174,15 @@ def showing_the_value_of(sides: Sides, brokers: Collection[int]) -> frozenset[in
 
 
 def showing_a_value_below(sides: Sides, offset: int) -> frozenset[int]:
-    """Ids of the brokers that show a value of the key from below an offset."""
+    """Ids of the brokers that show a value of the key whose record lies below an offset."""
     return frozenset().union(*(sides[side] for side, at in values(sides.keys()).items() if at < offset))
 
 
 def sides_differ(before: Sides, now: Sides) -> bool:
-    """Whether a replica has changed its side, or is on a side for the first time.
+    """Whether a replica has changed its side, or has joined one; False if there were no sides before.
 
-    A replica that is on no side now was not read, so it has not changed. Two other things are no change either: a side
-    has another offset, or all sides are described in other words than before.
+    A replica that is on no side now was not read, and counts as unchanged. Two other things are no change, if the same
+    replicas are together as before: another offset of a side, or new words for all sides.
 
     Args:
         before: the sides as they were.

@@ -24,7 +24,8 @@ class Row:
     Attributes:
         key: the keyed hash of the record's key, 32 hexadecimal digits; empty for an end marker.
         content: the keyed hash of the record's content, 16 hexadecimal digits; empty for an end marker.
-        outcome: what it is for a read_committed consumer of the replica; UNDECIDED above the last stable offset.
+        outcome: the outcome that a read_committed consumer of the replica gives it; UNDECIDED above the last stable
+            offset.
     """
 
     offset: int

@@ -16,12 +16,15 @@ from parallax.repair.steps import MoveStep
 def undone(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, asked: Asked | None, made: Maker) -> Action:
     """The next action of a repair that is being undone.
 
+    It is to wait, to reassign the partition to ``goal``, or to record that the partition is being given back, has been
+    given back, or cannot be (with the reason).
+
     Args:
         goal: ids of the brokers that held the partition before the repair, the preferred leader first.
         steps: the steps of the repair that reassign the partition.
         look: a look at the partition.
         asked: the last change that this process asked the cluster for; None if there was none.
-        made: makes events.
+        made: makes the events of this repair.
     """
     layout = look.layout or Layout(error="it was not looked at")
     if layout.error:

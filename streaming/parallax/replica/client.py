@@ -503,11 +503,13 @@ class ReplicaClient:
     def committed(
         self, broker: int, ids: Sequence[str], place: TopicPartition, *, timeout_ms: float | None = None
     ) -> dict[str, int | ReplicaError]:
-        """By consumer group that has committed an offset of a partition, that offset: of the record it reads next.
+        """By consumer group, its committed offset in a partition: the next one that it reads. Or why it is not known.
+
+        Groups that have committed nothing in the partition are left out.
 
         Args:
-            broker: which coordinates the groups.
-            ids: of the groups.
+            broker: id of the broker that coordinates the groups.
+            ids: ids of the groups.
             place: the partition; DESCRIBE on its topic and on the groups is needed.
             timeout_ms: deadline of this call.
 
@@ -519,7 +521,7 @@ class ReplicaClient:
         return groups.committed_of(broker, place, response)
 
     def may_describe_groups(self, *, timeout_ms: float | None = None) -> bool:
-        """Whether DESCRIBE on consumer groups in general is granted, or no authorizer asks for it.
+        """Whether the user has DESCRIBE on consumer groups of any name, or needs no right for that.
 
         Raises:
             Unreachable: no broker answered.

@@ -94,7 +94,10 @@ class Connections:
         return connection.greeting()
 
     def ask_any(self, request: Request, deadline: Deadline) -> Any:
-        """Ask one address after the other, each with a fair share of the time; addresses that failed lately come last.
+        """The first answer to a request that any broker may answer.
+
+        All known addresses are asked one after the other, each with a fair share of the time that is left. Those that
+        failed lately come last.
 
         Raises:
             Unreachable: nobody answered. It is DeadlineExceeded if one was still silent, and OtherCluster if another
@@ -200,7 +203,7 @@ class Connections:
         return connection
 
     def distrust(self, target: Target) -> None:
-        """Have the address of a target asked for again before the next connection to it is made.
+        """Before the next connection to a target, ask the cluster for the target's address again.
 
         Call it when a connection has ended, because the address may have changed.
         """

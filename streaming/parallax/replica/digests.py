@@ -54,7 +54,7 @@ PART = np.dtype(
         ("contradicted", "<i4"),
     ]
 )
-"""Some rows of one block, next to each other. ``range``: number of the range of a log that they are of. ``low`` and
+"""Some rows of one block, next to each other. ``range``: the caller's number of the run that they are of. ``low`` and
 ``high``: the sum of their fingerprints, each half modulo 2^64. ``first_epoch``, ``last_epoch``: the lowest and the
 highest leader epoch of their batches, -1 where none of them has any. ``contradicted``: rows of transactions that are
 shown otherwise than the row or the end marker of the same transaction next to them."""
@@ -72,10 +72,11 @@ MOVE = np.dtype(
         ("key_hash_lo", "<i8"),
     ]
 )
-"""What a part says of the transactions of one producer. ``part``: which one, by its index. ``shown``: the `Outcome` of
-what comes before its first end marker, or of all where there is none; -1 where nothing does. ``end``, ``end_kind``: its
-first end marker, and of which `RowKind`; -1 where there is none. ``start``, ``outcome``, ``key_hash_*``: the first
-record behind its last end marker, so of what it leaves open; ``start`` is -1 where that is nothing."""
+"""What a part (a row of `PART`) says of one producer's transactions. ``part``: the part's index. ``shown``: the
+`Outcome` of the producer's first record, if that is before its first end marker in the part; else -1. ``end``,
+``end_kind``: offset and `RowKind` of this marker; -1 without one. ``start``, ``outcome``, ``key_hash_*``: the first
+record after the producer's last end marker, where a transaction begins that the part leaves open; ``start`` is -1 if
+there is none."""
 
 NOTHING = -1
 
@@ -317,7 +318,7 @@ class Digests:
 
     @classmethod
     def none(cls) -> Digests:
-        """The sums to begin with, before any row."""
+        """The sums of no rows."""
         return cls(np.empty(0, PART), np.empty(0, MOVE))
 
     @classmethod
@@ -378,7 +379,7 @@ class Digester:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A transaction that is still open where some of a reader's rows (those of one block) end.
+    """A transaction that is still open after a part, by what one reader showed (a part: rows of one block, see `PART`).
 
     Attributes:
         start: offset of its first record that the reader showed.
@@ -394,15 +395,15 @@ class Open:
 
 
 def carried(before: Mapping[int, Open], moves: Array) -> tuple[dict[int, Open], int]:
-    """The transactions that are open where some of a reader's rows (those of one block) end.
+    """The transactions that are open after a part, from those that are open before it (a part: see `PART`).
 
     Args:
         before: by producer id, the transactions that are open where the part begins.
-        moves: the part's `MOVE`.
+        moves: the part's rows of `MOVE`, all of one reader.
 
     Returns:
         By producer id, the transactions that are open where the part ends.
-        How many of those in ``before`` have another outcome in this part.
+        How many transactions of ``before`` the part contradicts: its rows or its end marker give another outcome.
     """
     after, against = dict(before), 0
     for move in moves:

@@ -189,8 +189,8 @@ class BatchError(ReplicaError):
     """Something is wrong with one batch.
 
     Attributes:
-        base_offset: base offset of the batch by its header; -1 if the error is about no certain batch.
-        last_offset: last offset of the batch by its header; -1 if the error is about no certain batch. If the batch's
+        base_offset: base offset of the batch by its header; -1 if it is not known which batch it is.
+        last_offset: last offset of the batch by its header; -1 if it is not known which batch it is. If the batch's
             CRC is wrong, both offsets may be wrong as well.
     """
 

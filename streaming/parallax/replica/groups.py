@@ -19,18 +19,18 @@ GROUP_RIGHT = "DESCRIBE on consumer groups"
 
 
 def list_groups() -> Request:
-    """Ask a coordinator for its consumer groups.
+    """A request for the consumer groups that a broker coordinates; `groups_of` reads the answer.
 
-    Without DESCRIBE on the cluster it lists those that may be described.
+    If the user lacks DESCRIBE on the cluster, the broker lists only groups on which the user has DESCRIBE.
     """
     return Request(ListGroupsRequest(states_filter=[], types_filter=[]), versions.LIST_GROUPS)
 
 
 def groups_of(broker: int, response: Any) -> list[str]:
-    """The ids of the consumer groups that a coordinator lists.
+    """The ids of the consumer groups that a broker coordinates, sorted, by its answer to `list_groups`.
 
     Raises:
-        ReplicaError: it refused.
+        ReplicaError: the broker refused.
     """
     if response.error_code:
         raise from_code(response.error_code, broker=broker)
@@ -38,7 +38,7 @@ def groups_of(broker: int, response: Any) -> list[str]:
 
 
 def fetch_committed(groups: Sequence[str], place: TopicPartition) -> Request:
-    """Ask the coordinator of consumer groups for the offset that each has committed of a partition."""
+    """A request for the offset that each group has committed in a partition; goes to the groups' coordinator."""
     kind = OffsetFetchRequest.OffsetFetchRequestGroup
     topic = kind.OffsetFetchRequestTopics
     asked = [
@@ -54,9 +54,9 @@ def fetch_committed(groups: Sequence[str], place: TopicPartition) -> Request:
 
 
 def committed_of(broker: int, place: TopicPartition, response: Any) -> dict[str, int | ReplicaError]:
-    """By consumer group, the offset that it has committed of a partition, or why that is not known.
+    """By consumer group, the offset that it has committed in a partition, or why that is not known.
 
-    Groups that have committed nothing of the partition are left out.
+    Groups that have committed nothing in the partition are left out.
     """
     found: dict[str, int | ReplicaError] = {}
     for group in response.groups:
@@ -75,7 +75,10 @@ def committed_of(broker: int, place: TopicPartition, response: Any) -> dict[str,
 
 
 def may_describe_of(response: Any) -> bool:
-    """Whether a consumer group may be described, by an answer to `fetch_committed` about one that need not exist."""
+    """Whether the user may describe the consumer groups of an answer to `fetch_committed`.
+
+    The groups need not exist: a broker checks the right before it looks for a group.
+    """
     return all(group.error_code != REFUSED for group in response.groups)
 
 

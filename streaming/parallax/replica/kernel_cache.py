@@ -1,8 +1,8 @@
 """Where a process keeps compiled code (numba's kernels) if it may not write next to the source, as in an image.
 
-numba ignores compiled kernels in a folder where it cannot write. But those that were compiled when the image was made
-lie there. So they are copied to a folder where this process may write: its user's cache or, without a home, a temporary
-folder. A kernel that does not fit the processor is compiled again there.
+An image holds compiled kernels next to the source. numba ignores them if it cannot write there. So they are copied to a
+folder where this process may write. That is its user's cache or, without a home, a temporary folder. If a kernel does
+not fit the processor, numba compiles it again there.
 """
 
 from __future__ import annotations

@@ -875,9 +875,21 @@ content, sizes of key and value."""
     nogil=True,
 )
 def decode(raw: Any, inflated: Any, table: Any, start: Any, end: Any, k0: Any, k1: Any, out: Any, spans: Any) -> Any:
-    """Decode the records in [start, end) of all batches into ``out``, which must have room for all.
+    """Decode the records at offsets in [start, end) of all batches into the columns ``out``, which must have room.
 
-    Returns the number of rows, a code of ``PROBLEMS``, and the index of the broken batch, or -1.
+    Args:
+        raw: the bytes of the Fetch answer.
+        inflated: the decompressed bytes of batches, where ``table`` says so (`INFLATED`).
+        table: a row for each batch (`TABLE_WIDTH`); its first row in ``out`` and number of rows are filled in.
+        start: first offset.
+        end: offset to stop before.
+        k0: first word of the secret key.
+        k1: second word of the secret key.
+        out: the columns to fill.
+        spans: where keys, values and headers lie, to be filled; without rows if that is not wanted.
+
+    Returns:
+        The number of rows, a code of ``PROBLEMS``, and the index of the broken batch or -1.
     """
     n = np.int64(0)
     cursor = np.empty(CURSOR, np.int64)
@@ -914,10 +926,19 @@ def decode(raw: Any, inflated: Any, table: Any, start: Any, end: Any, k0: Any, k
     nogil=True,
 )
 def decode_part(data: Any, row: Any, cursor: Any, window: Any, wanted: Any, out: Any, spans: Any) -> Any:
-    """Decode records of one batch, of which ``data`` holds a part, into ``out``.
+    """Decode records of one batch into the columns ``out``: those that are whole in ``data``, until ``out`` is full.
 
-    It takes records that are whole in ``data``, and as many as ``out`` has room for. ``cursor`` says where to go on.
-    Returns the number of rows, and a code of ``PROBLEMS``.
+    Args:
+        data: bytes that hold a part of the batch's records.
+        row: the batch's header.
+        cursor: where the next record lies (`CURSOR` values, such as `NEXT`); moved behind the records that were taken.
+        window: the end of the records in ``data``, and whether the batch goes on after it.
+        wanted: first offset, offset to stop before, and the two words of the secret key.
+        out: the columns to fill.
+        spans: where keys, values and headers lie, to be filled; without rows if that is not wanted.
+
+    Returns:
+        The number of rows, and a code of ``PROBLEMS``.
     """
     return _records(data, row, cursor, window, np.int64(0), wanted, out, spans)
 
@@ -930,7 +951,7 @@ def decode_part(data: Any, row: Any, cursor: Any, window: Any, wanted: Any, out:
 def gather(raw: Any, inflated: Any, table: Any, spans: Any, field: Any, offsets: Any, target: Any) -> None:
     """Copy one field of every record (0: key, 2: value, 4: headers) into ``target``, one behind the other.
 
-    ``offsets`` says where each begins in ``target``.
+    ``offsets`` is int32[n + 1] for n rows. It says where each row's bytes begin in ``target``, and where the last end.
     """
     for i in range(table.shape[0]):
         data = inflated if table[i, INFLATED] else raw

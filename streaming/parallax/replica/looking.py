@@ -87,8 +87,8 @@ class Written:
 def list_offsets(broker: int, places: Places, timestamp: int, accepted: versions.Versions) -> Request:
     """A request that asks one broker's replicas for an offset of their own logs, such as the log end.
 
-    The answer is read as two values: int64[n], the offsets, with -1 for a partition that has none; and the errors of
-    these by index of the partition.
+    The answer is read as two values: int64[n], the offsets, -1 where none is known; and a mapping from the index of a
+    partition to its error, also if the answer leaves it out.
 
     Args:
         broker: the broker that is asked.

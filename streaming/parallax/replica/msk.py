@@ -26,10 +26,10 @@ _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
 class MskTokenProvider(ReusedToken):
-    """Signs tokens: a new one before the last expires.
+    """Gives tokens for Amazon MSK, and signs a new one before the last expires.
 
     Args:
-        hosts: names of brokers, from which the region is taken.
+        hosts: host names of brokers; they may name the AWS region.
 
     Raises:
         BadOption: the extra is not installed, or nothing names the region.

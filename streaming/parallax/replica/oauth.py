@@ -31,7 +31,7 @@ class ReusedToken(AbstractTokenProvider):
     """Gives the last token while it is valid, or else gets a new one; thread-safe.
 
     Args:
-        clock: seconds, for tests.
+        clock: returns monotonic seconds; tests give their own.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -135,7 +135,7 @@ def parse(kafka: Mapping[str, str]) -> Options:
 
 
 def protocol_of(kafka: Mapping[str, str]) -> str:
-    """The security protocol that options amount to; who logs in may be missing yet.
+    """The security protocol that options amount to; the login (such as user and password) may still be missing.
 
     Args:
         kafka: option name to value.

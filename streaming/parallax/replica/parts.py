@@ -98,8 +98,8 @@ class Part:
 
     Attributes:
         out: the columns, in the order of `DTYPES`.
-        reached: offset of the last record that was passed, wanted or not; an offset below the batch if there was none.
-        data: the bytes that ``spans`` point into; valid until the next part is asked for.
+        reached: offset of the last record of the batch that has been decoded or skipped; below the batch if none has.
+        data: the bytes that ``spans`` point into; they may change as soon as the next part is asked for.
         spans: where keys, values and headers lie in ``data``, if asked for (`kernels.gather`).
         inflated: whether ``data`` is decompressed bytes; otherwise it is the response.
         more: whether records of the batch follow.
@@ -123,7 +123,7 @@ class LargeBatch:
     Args:
         data: the bytes of the response.
         row: the batch's header.
-        wanted: which offsets to decode, and the two words of the hash key.
+        wanted: first offset, offset to stop before, and the two words of the hash key.
         with_spans: whether keys, values and headers are wanted besides their hashes.
     """
 

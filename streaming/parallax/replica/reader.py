@@ -91,8 +91,8 @@ class Span:
         end: offset to stop before.
         after_epoch: leader epoch of the last batch that was read below ``start``; -1 if that is not known. With it,
             each Fetch also asks the replica whether its log still holds what was read (`LogTruncated`).
-        most: rows beyond ``end`` are taken as well, up to this offset, if the last answer holds them. Otherwise a later
-            reading would transfer them again. -1: no rows beyond ``end`` are taken.
+        most: offset up to which rows beyond ``end`` are given too, if the last answer happens to hold them; so a later
+            reading need not transfer them again. -1: no rows beyond ``end`` are given.
         topic_id: Kafka's id of the topic; another topic of the same name then does not answer. Empty: any topic of that
             name.
     """
@@ -143,7 +143,7 @@ class Failed:
 
     Attributes:
         index: index of the span.
-        error: why it is not read on.
+        error: why reading has stopped.
     """
 
     index: int

@@ -172,7 +172,7 @@ def who_answers(broker: int) -> Request:
 
 
 def is_another(response: Any) -> bool | None:
-    """Whether another broker gave the answer to `who_answers`.
+    """Whether a broker with another id than the intended one answers, by a response to `who_answers`.
 
     None if the broker does not say, as without the right DESCRIBE_CONFIGS on the cluster.
     """

@@ -28,7 +28,7 @@ class PartitionMetadata:
 
 
 class HowGone(StrEnum):
-    """How a partition is gone, by what a broker says of its topic."""
+    """Why a partition no longer exists, by what a broker says of its topic."""
 
     TOPIC = "topic"
     """There is no topic of that name."""
@@ -56,7 +56,7 @@ class TopicMetadata:
     """The setting ``delete.retention.ms``; None where nobody asked or nobody said."""
 
     def gone(self, partition: int, topic_id: str = "") -> HowGone | None:
-        """How a partition is gone, by this answer of a broker; None if it exists, or if the broker does not say.
+        """Why a partition no longer exists, by this answer of a broker; None if it exists or the broker does not say.
 
         Args:
             partition: the partition's number.
@@ -100,8 +100,8 @@ class FetchPosition:
     """Leader epoch of what lies below ``offset``, as it was read: a replica whose log of that epoch ends below the
     offset answers with ``diverging`` and no records (KIP-595). -1: not checked."""
     topic_id: str = ""
-    """Of the topic that is meant: a replica of another one of that name answers with an error. Empty: whichever has the
-    name. It takes a broker of Kafka 3.1, and an id of each position that is fetched together."""
+    """Id of the intended topic: a replica of another topic of that name answers with an error. Empty: any topic of the
+    name. This needs Kafka 3.1, and an id for each position of the same Fetch."""
 
 
 @dataclass(frozen=True)

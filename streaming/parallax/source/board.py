@@ -43,7 +43,7 @@ class Board:
         return reader.isolation in self._positions and reader.place in self.places.located
 
     def note(self, reader: Reader, recorded: Recorded) -> None:
-        """Set the position and the state that the tables hold of one of the broker's readers."""
+        """Take over a reader's position and event from the tables; this broker must host the reader."""
         at = self.places.located[reader.place]
         self._positions[reader.isolation][at] = recorded.position
         # An id that is not known may be another: that is for the planning to see.
@@ -54,8 +54,8 @@ class Board:
         """For each partition, the lowest position of its readers; -1 where a reader has never read it.
 
         Args:
-            planned: readers of which the tables hold nothing yet, each with the end of its range in the micro-batch
-                before. That end counts as the reader's position.
+            planned: readers that have been planned but are not in the tables yet, each with the end of its last planned
+                range. That end counts as the reader's position.
         """
         positions = self._positions
         if planned:

@@ -40,11 +40,11 @@ class Position:
         event: what happened: ``ok``, or why the reader cannot go on or goes on elsewhere.
         detail: the event in words, for people; empty for ``ok``.
         topic_id: id of the topic that the offset belongs to.
-        high_watermark: that of the replica when it was read; None where it did not say.
-        last_stable_offset: that of the replica; None where it did not say.
-        log_start_offset: that of the replica; None where it did not say.
-        epoch: leader epoch of the last batch below the offset. If the event is ``log_truncated``, that of the batch
-            that was lost. -1 where it is not known.
+        high_watermark: the replica's high watermark when it was read; None if the replica did not say.
+        last_stable_offset: the replica's last stable offset then; None if the replica did not say.
+        log_start_offset: the replica's log start then; None if the replica did not say.
+        epoch: leader epoch of the last batch below the offset. If the event is ``log_truncated``, the leader epoch of
+            the batch that was lost. -1 if it is not known.
     """
 
     reader: Reader
@@ -60,10 +60,10 @@ class Position:
 
 
 class Readers:
-    """The readers whose rows come mixed, to fill the columns of topic and partition of these rows.
+    """Fills the columns of topic and partition for rows of several readers.
 
     Args:
-        readers: readers of one broker and isolation level; rows name them by their index.
+        readers: the readers, all of one broker and isolation level; a row names its reader by the index in this list.
     """
 
     def __init__(self, readers: Sequence[Reader]) -> None:

@@ -1,16 +1,17 @@
-"""The files by which a job's driver tells its sources positions, paused brokers, and whose progress is asked for.
+"""The files in which a job's driver passes recorded positions and two lists (see the end) to its sources.
 
 A replica cannot be read twice with the same outcome. So the next read begins where the tables end, and not where the
-last plan ended. The sink writes each reader's recorded position after its commit. Spark's planning process reads the
-file before each plan.
+last plan ended. The sink writes each reader's recorded position to the feedback file after its commit. Spark's planning
+process reads the file before each plan.
 
-Each line of the file is a JSON array of what one micro-batch has recorded; the first line holds everything recorded
-before. So a micro-batch costs only what it moved, for writer and reader. Each line begins with a checksum of itself and
-of the lines above, so that a garbled or missing line is noticed.
+Each line of the feedback file is a JSON array of what one micro-batch has recorded; the first line holds everything
+recorded before. So a micro-batch costs only what it moved, for writer and reader. Each line begins with a checksum of
+itself and of the lines above, so that a garbled or missing line is noticed.
 
-A line also says, for each view, up to which commit of its table it counts: ``[isolation level, time of the commit]``.
-When a job starts, it reads later commits from the tables. The first line begins with ``[generation]``, a word that no
-other file has: it shows that the file was replaced, even if the new one has the old one's inode.
+A line also has ``[isolation level, time]`` for each view: the time of the last commit to the view's table whose
+positions the file includes. When a job starts, it reads later commits from the tables. The first line begins with
+``[generation]``, a word that no other file has: it shows that the file was replaced, even if the new one has the old
+one's inode.
 
 Two more files name the partitions whose progress the comparison asks for, and the brokers that are not to be read.
 """
@@ -74,12 +75,13 @@ Reached = Mapping[int, int]
 
 
 def write(path: str | Path, recorded: Mapping[Reader, Recorded], reached: Reached | None = None) -> None:
-    """Replace the feedback file in one step: who reads it sees the old or the new file, never half of one.
+    """Replace the feedback file in one step: a reader of the file sees the old or the new one, never half of one.
 
     Args:
         path: path of the file.
         recorded: the recorded position of each reader.
-        reached: by isolation level, up to which commit of the view's table that counts; None where it is not known.
+        reached: by isolation level, the time of the last commit to the view's table that ``recorded`` includes; None if
+            that is not known.
     """
     _begin(path, recorded, reached or {})
 
@@ -102,14 +104,14 @@ class Journal:
         self._appended = 0
 
     def append(self, moved: Mapping[Reader, Recorded], recorded: Mapping[Reader, Recorded], reached: Reached) -> None:
-        """Add a line with what a micro-batch has recorded; who reads the file sees all of it or nothing.
+        """Add a line with what a micro-batch has recorded; a reader of the file sees the whole line or nothing of it.
 
         If the file has become long, it is replaced by one with everything that is recorded.
 
         Args:
             moved: the positions that this micro-batch has recorded.
             recorded: the recorded positions of all readers, for a new file.
-            reached: by isolation level, up to which commit of the view's table that counts.
+            reached: by isolation level, the time of the last commit to the view's table that ``recorded`` includes.
         """
         self._appended += len(moved)
         is_long = self._appended > _LONGEST + _TIMES * len(recorded)
@@ -124,7 +126,7 @@ class Journal:
 
 
 def write_awaited(path: str | Path, places: Iterable[TopicPartition]) -> None:
-    """Replace the file with the partitions whose progress is recorded even if it is the same as before."""
+    """Replace the file that `AwaitedFile` reads: partitions whose progress is recorded at each tick."""
     _replace(path, json.dumps(sorted(places)).encode())
 
 
@@ -160,8 +162,9 @@ def load(path: str | Path) -> tuple[dict[Reader, Recorded], dict[int, int]]:
     A damaged file is renamed to ``<name>.broken``.
 
     Returns:
-        Two mappings. The recorded position of each reader; empty if there is no sound file. By isolation level, up to
-        which commit of the view's table that counts; empty if an earlier version, which did not say, wrote the file.
+        By reader, its recorded position; empty if there is no sound file.
+        By isolation level, the time of the last commit to the view's table that these positions include; empty if the
+            file does not say.
     """
     try:
         data = Path(path).read_bytes()
@@ -227,9 +230,9 @@ class FeedbackFile:
         """
 
     def news(self) -> tuple[dict[Reader, Recorded], bool]:
-        """The positions that were recorded since the last call, and whether the file was begun again since then.
+        """The positions that were recorded since the last call, and whether the file was replaced since then.
 
-        If it was, the positions are those of all readers, and older ones no longer count.
+        If it was replaced, the positions are those of all readers, and the caller must forget older ones.
 
         Raises:
             ValueError: the file does not exist, or the sink did not write it.
@@ -265,10 +268,10 @@ class FeedbackFile:
 
 
 class AwaitedFile:
-    """Reads the file with the partitions whose progress is recorded even if it is the same as before.
+    """Reads the file in which the comparison names partitions whose progress it needs.
 
-    The comparison asks for it by this file. As long as a partition is in it, the progress of its replicas is recorded
-    at each tick.
+    As long as a partition is in the file, the progress of its replicas is recorded at each tick, even if nothing has
+    changed.
 
     Args:
         path: path of the file; None where there is none.
