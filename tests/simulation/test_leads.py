@@ -15,7 +15,7 @@ from parallax.repair import leading as by_record
 from parallax.repair import rolling
 from tests.simulation import kinds, leads
 from tests.simulation.leads import NOBODY, Controller
-from tests.simulation.test_teeth import histories
+from tests.simulation.teeth import histories
 from tests.simulation.world import Violation, World, run
 
 

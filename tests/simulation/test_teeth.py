@@ -18,12 +18,11 @@ from parallax.findings.decide import truncation, values
 from parallax.kinds import Family
 from parallax.model import FindingKind, IsolationLevel, Rule
 from parallax.replica import reader
-from tests.simulation.histories import SHRUNKEN
-from tests.simulation.history import Op, Profile, generate
+from tests.simulation.history import Profile, generate
 from tests.simulation.kinds import profile
+from tests.simulation.teeth import MOST, histories
 from tests.simulation.world import Violation, World
 
-MOST = 300
 NO_CANDIDATES = np.zeros(0, CANDIDATE)
 
 BROKEN: dict[str, tuple[Any, str, Callable[..., Any]]] = {
@@ -34,15 +33,6 @@ BROKEN: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "a value that is newer elsewhere is ignored": (values, "_accused_shows", lambda case, _: case.dismissed("")),
 }
 TRUSTING = {**decide._JUDGES, Family.TRUNCATION: lambda case: case.confirmed("it is shorter")}
-
-
-def histories() -> Iterator[tuple[Profile, list[Op]]]:
-    """Those that once failed, then those of the first seeds."""
-    for history in SHRUNKEN.values():
-        yield history.profile, history.parsed()
-    for seed in range(MOST):
-        p = profile(seed, healthy=False)
-        yield p, generate(p)
 
 
 def noticed() -> Profile | None:

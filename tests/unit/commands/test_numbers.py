@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, get_args
 
 import pytest
@@ -43,7 +44,8 @@ def asked(path: tuple[str, ...], command: Any, wanted: Any, value: str) -> str:
     for one in command.params:
         if one is wanted or one.required:
             is_number = bool(kinds(one.type_descriptor.annotation) & {int, float})
-            said = value if one is wanted else "1" if is_number else "some"
+            is_time = datetime in kinds(one.type_descriptor.annotation)
+            said = value if one is wanted else "1" if is_number else "2026-01-31T04:00:00" if is_time else "some"
             words.append(said if is_argument(one) else f"{one.opts[-1]}={said}")
     ended = CliRunner().invoke(app, words)
     assert ended.exit_code == 2, ended.output

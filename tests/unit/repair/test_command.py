@@ -230,7 +230,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(cluster: Cluster, tmp_path: Pat
             "--offset",
             4,
         ): "give one --offset",
-        ("plan", *place, "-o", tmp_path / "no" / "file"): "cannot be written",
+        ("plan", *place, "-o", tmp_path / "no" / "file"): "give a file that can be written",
         ("plan", *place, "--right", 9): "--right: broker 9 holds no replica of orders-0; these do: ",
         ("plan", *place, "--right", "-1"): "--right",
         ("plan", *place, "--right", 10**19): "--right",

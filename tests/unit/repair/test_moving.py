@@ -193,7 +193,7 @@ def test_what_brokers_show_while_they_do_not_know_yet_that_it_is_over_is_nobody_
     assert put(next_of(back, late, plan=plan))[0] is EventKind.STOPPED
 
 
-def test_a_reassignment_that_somebody_cancels_stops_it_and_is_asked_for_again_once_it_is_resumed() -> None:
+def test_a_reassignment_that_somebody_cancels_stops_it_and_is_asked_for_again_by_resume() -> None:
     answered = event(EventKind.ANSWERED, 3)
     mine = up_to(COPY, intended(COPY), answered)
     cancelled = at((1, 2))

@@ -1,0 +1,21 @@
+"""The histories by which a rule that is broken on purpose is to be noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.simulation.histories import SHRUNKEN
+from tests.simulation.history import Op, Profile, generate
+from tests.simulation.kinds import profile
+
+MOST = 300
+"""So many seeds are tried."""
+
+
+def histories() -> Iterator[tuple[Profile, list[Op]]]:
+    """Those that once failed, then those of the first seeds."""
+    for history in SHRUNKEN.values():
+        yield history.profile, history.parsed()
+    for seed in range(MOST):
+        p = profile(seed, healthy=False)
+        yield p, generate(p)
