@@ -104,10 +104,10 @@ class Meter:
 
 
 def metered(folder: str) -> dict[int, Metered]:
-    """By broker id, how much all Spark tasks together have read so far, as their files say.
+    """How much all Spark tasks together have read so far, by broker id.
 
     Args:
-        folder: folder of the files (`Meter`).
+        folder: where the tasks' meters write their files (`Meter`).
     """
     found: dict[int, Metered] = {}
     for path in Path(folder).glob("broker-*.json"):

@@ -46,7 +46,7 @@ class Pauses:
         self._draw = SystemRandom()
 
     def failed(self, who: Hashable) -> None:
-        """Begin a pause in which what failed (``who``) is not asked again.
+        """Begin a pause during which the broker, partition or reader that failed (``who``) is left alone.
 
         It is twice as long as the last one, up to the longest.
         """

@@ -35,8 +35,8 @@ class LogState:
         last_stable_offset: the offset before which a read_committed consumer has to stop.
         log_start_offset: the lowest offset that the replica shows.
         log_end_offset: the next offset that the replica will write.
-        error: why the replica could not say, as an event; None if it did.
-        detail: text of the error, or a remark on the log start.
+        error: why the replica could not report, as an event; None if it did.
+        detail: the error's text. Without an error: which offsets are only in tiered storage; empty if none are.
         topic_id: the topic id in the request; empty where none was known.
     """
 
@@ -117,10 +117,12 @@ def _reported(start: int, bound: int, topic_id: str, event: ReadEvent, detail: s
 
 
 def stopped(settled: Range, event: ReadEvent, detail: str) -> Range:
-    """What is planned for a reader that cannot go on: nothing to read, and an event if its state was another before.
+    """The range of a reader that cannot go on: it has nothing to read, and carries the event to report.
+
+    A reader that was stopped by the same event before does not report it again.
 
     Args:
-        settled: the reader's range (what it is to read) so far, with nothing to read.
+        settled: an empty range at the reader's position, with the reader's last event.
         event: why it cannot go on.
         detail: the reason in words.
     """
@@ -146,8 +148,8 @@ def settled(previous: Range | None, recorded: Recorded | None) -> Range | None:
 def clip(reader: Reader, span: Range, recorded: Mapping[Reader, Recorded]) -> Range:
     """What a reader is to read, without the offsets that were recorded after the plan was made.
 
-    There are such offsets only if another query has written into the same tables in between. The range stays as it is
-    if it jumps back and this is not recorded yet: its topic id is new, or the log was truncated.
+    There are such offsets only if another query has written into the same tables in between. A range that begins again
+    at lower offsets is returned as it is. It does so if the log was truncated, or belongs to a new topic id.
     """
     known = recorded.get(reader)
     if known is None or known.position <= span.start or span.state is ReadEvent.LOG_TRUNCATED:
@@ -158,10 +160,10 @@ def clip(reader: Reader, span: Range, recorded: Mapping[Reader, Recorded]) -> Ra
 
 
 def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Reader, int]:
-    """By reader, the leader epoch of the last batch below what it is to read.
+    """The leader epoch of the last batch that each reader has read, by reader.
 
-    By it the broker notices whether that batch was lost. For a truncated log, it is the epoch of the lost batch.
-    Readers whose range does not begin at their recorded position are left out.
+    A Fetch carries this epoch, so the broker notices if the log has lost that batch. Readers whose range does not begin
+    at their recorded position are left out, except those of a truncated log: they get the epoch of the lost batch.
     """
     return {
         reader: entry.epoch
@@ -172,14 +174,14 @@ def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Re
 
 
 def admit(ranges: Ranges, bytes_per_offset: Mapping[Reader, float], max_bytes: int | None) -> dict[Reader, Range]:
-    """Shorten what is to be read, so that no broker is read by more than ``max_bytes`` at one isolation level.
+    """Shorten ranges, so that no broker has to send more than ``max_bytes`` at one isolation level.
 
     Readers that need less than an even share leave the rest to the others. Each gets at least one offset.
 
     Args:
         ranges: the planned ranges.
-        bytes_per_offset: by reader, what an offset counts for: compressed bytes, or `BYTES_PER_RECORD` for each record
-            if that is more.
+        bytes_per_offset: by reader, how many bytes one offset counts as: its compressed bytes, or `BYTES_PER_RECORD`
+            for each record if that is more.
         max_bytes: the limit; None for none.
     """
     admitted = dict(ranges)
@@ -292,7 +294,8 @@ def tasks(
     A task is for one isolation level, unless a Fetch serves both.
 
     A task costs about 10 ms even if it is small, so small ranges share one. If ``split`` is set, a large range is
-    divided into several. It must not be divided if a range may end early: rows beyond a hole would have no position.
+    divided into several. Do not set it if reading may stop in the middle of a range. Other tasks would then have read
+    rows behind the gap, and a reader's one position cannot say that.
 
     Args:
         ranges: the ranges to read; empty ranges are left out.

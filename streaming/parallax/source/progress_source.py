@@ -70,8 +70,8 @@ class Observed:
     Attributes:
         at_ms: when the answer came, in ms since 1970 UTC.
         marks: how far the broker's logs go, or why that is not known.
-        transactions: the open transactions of each partition that was asked for them, as rows of the column; or the
-            error if they are not known.
+        transactions: by partition that the broker was asked about, its open transactions as in the column
+            ``open_transactions``; or the error if they are not known.
         log_ends: log end offsets of partitions whose records may not be read, if the rights allow to ask for the
             offset.
     """
@@ -299,9 +299,8 @@ class Described:
     """Decides in each tick for which partitions one broker is asked to list its producers.
 
     Kafka's DescribeProducers lists every producer that a replica remembers, although few hold a transaction open. Where
-    producers come and go, these are thousands. The comparison needs two things of the lists. One is which producer
-    holds a last stable offset that does not move and is behind the high watermark. The other, sooner or later, is which
-    transactions are over.
+    producers come and go, these are thousands. The comparison needs to know two things: which producer keeps a last
+    stable offset from moving, and, sooner or later, which transactions are over.
 
     So a partition is asked for if its last stable offset is behind the high watermark and has not moved since the tick
     before. In the first tick, and then from time to time, all partitions are asked for.

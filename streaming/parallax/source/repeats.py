@@ -89,8 +89,8 @@ class Repeats:
             awaited: partitions whose rows are recorded even if they repeat the tick before.
 
         Returns:
-            Rows of this tick, and of the one before if they were left out and something else follows now; by partition,
-            in the order of time.
+            Rows of this tick. For a partition that has changed, also its rows of the tick before if those were left
+            out. By partition, in the order of time.
         """
         last, before, told = self._last, self._told, self._told
         if told is None:

@@ -84,9 +84,9 @@ def pieces_of(partition: InputPartition) -> Sequence[Piece]:
 class ReplicaBatchReader(DataSourceReader):
     """Reads every replica once, from its log start to its present end.
 
-    Any failure fails the read, because a batch has no later time at which the rest could follow. With the option
-    ``onFailure`` set to ``tell``, the failed range ends early instead. With the option ``ranges``, it reads these
-    ranges, and does not ask the brokers how far their logs go.
+    Any failure fails the read, because no later micro-batch could read the rest. With the option ``onFailure`` set to
+    ``tell``, the failed range ends early instead. With the option ``ranges``, it reads these ranges, and does not ask
+    the brokers how far their logs go.
     """
 
     def __init__(self, options: ReplicaOptions) -> None:

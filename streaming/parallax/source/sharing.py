@@ -75,7 +75,7 @@ class Shared:
 
     @property
     def over(self) -> list[Progress]:
-        """The progress of the isolation levels that need no Fetch of their own after this one."""
+        """The progress of those isolation levels that need no further Fetch when the shared reading stops."""
         committed = self.of_level(IsolationLevel.READ_COMMITTED)
         return [p for p in self.served if p is committed or p.has_ended]
 
@@ -143,7 +143,8 @@ class Levels:
             shown: rows as `parallax.replica.reader.read_ranges` yields them. They are held back until their marks come.
 
         Yields:
-            The rows of one level, and the readers of that level. The marks of these rows only name their spans.
+            The rows of one level, and the readers of that level. Use the marks of these rows only to see which spans
+                the rows are of: rows that were held back have the marks that came later.
         """
         self._waiting.append(shown)
         if not shown.marks:

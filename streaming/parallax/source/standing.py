@@ -16,8 +16,9 @@ class Progress:
     """How far the offsets of one reader (a *piece*) were read, what the replica said, and why reading ended.
 
     ``position`` is the next offset to read, and ``at_ms`` when it was reached, in milliseconds since 1970 UTC.
-    ``epoch`` is the leader epoch of the batch below it, -1 if not known. ``passed_over``, ``skipped`` and ``error`` say
-    why it ended.
+    ``epoch`` is the leader epoch of the batch below it, -1 if not known. Three fields say why reading ended early, and
+    are empty or None otherwise. ``passed_over`` names offsets that have left the replica's own log. ``skipped`` names a
+    batch that no replica can show. ``error`` is why a Fetch failed.
     """
 
     piece: Piece

@@ -27,7 +27,8 @@ class Layout:
 
     Args:
         replicas: by partition, the ids of its replicas.
-        facts: by partition, everything else that its rows say and that no replica decides.
+        facts: by partition, what rows of progress say of the partition as a whole: leader, leader epoch, ISR, topic
+            id and topic settings.
         retention_ms: by partition, ``delete.retention.ms``; None where it is not known.
         asked: ids of the brokers that are asked; None for all.
     """
@@ -83,7 +84,8 @@ class Tick:
         reachable: bool[n, width], whether the replica answered.
         offsets: int64[4, n, width], the offsets that it reported, in the order of `OFFSETS`.
         listed: int8[n, width]: `NOT_ASKED`, `NONE_OPEN` or `SOME_OPEN`: whether it listed open transactions.
-        silence: int16[n, width], why it did not answer, as a number; 0 where it did.
+        silence: int16[n, width], 0 where the replica answered. Otherwise a code for why it did not; equal codes mean
+            the same kind of failure.
         rows_of: makes the rows of some partitions, from their indexes in ``layout``.
     """
 

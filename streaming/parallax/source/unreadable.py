@@ -24,8 +24,8 @@ def end_of_unreadable(
 ) -> int | None:
     """The offset behind a batch that a reader cannot read, if no replica can be read there either.
 
-    All replicas are asked again, the reader's own as well, because what was garbled on the way is not garbled twice.
-    The reader goes on waiting if a replica does not answer, shows a record of the batch, or shows that it holds none.
+    All replicas are asked, and the reader's own is asked again, because the network hardly damages a batch twice. The
+    result is None if any replica does not answer, shows a record of the batch, or shows that it holds none.
 
     Args:
         client: connections to the cluster.

@@ -195,7 +195,7 @@ def lacking(files: fs.FileSystem, paths: Iterable[str]) -> list[str]:
 
 
 def add(actions: Sequence[Any], partition_by: list[str]) -> Write:
-    """A function that commits files which lie in the table's folder, so that they become part of the table.
+    """A function that commits files which lie in the table's folder; pass it to `parallax.views.fencing.commit`.
 
     Args:
         actions: one ``AddAction`` of ``deltalake.transaction`` for each file.

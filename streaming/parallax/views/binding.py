@@ -1,9 +1,9 @@
 """Remembers which cluster a storage belongs to, and the storage's own id.
 
 A storage holds the record of one cluster, and no other may add to it. The first start binds a storage to the cluster
-that answers; ``parallax storage bind`` moves it. Code that asks brokers for a storage uses settings from `with_cluster`
-or `settled`. These hold the cluster's id. Every connection made from them checks it, in Spark's processes too
-(`parallax.replica.identity`).
+that answers; ``parallax storage bind`` moves it. Code that asks brokers on behalf of a storage uses settings from
+`with_cluster` or `settled`. These hold the cluster's id. Every connection made from them checks it, in Spark's
+processes too (`parallax.replica.identity`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Sums of the rows in a view's file, for each block of offsets; they are kept in the footer of the file.
+"""Digests of the rows in a view's file, for each block of offsets; they are kept in the footer of the file.
 
-So the sums are committed with the rows. Rows that were written twice, or by a task that failed, are in no commit, and
-their sums are not either. Compaction joins the sums as it joins the rows, and retention drops both. If another version
-wrote a file, its rows can be used, and its blocks cannot.
+They are sums of the rows' fingerprints (`parallax.replica.digests`). Where the sums of two replicas are equal, an audit
+need not read their rows. A commit contains both rows and sums. So there are no sums of rows that were written twice, or
+by a task that failed. Compaction joins the sums as it joins the rows, and retention drops both. If another version
+of Parallax wrote a file, its rows can be used, and its sums cannot.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class Blocks:
     Attributes:
         places: the partitions; ``place`` in ``ranges`` is an index into these.
         topic_ids: the topic ids; ``topic_id`` in ``ranges`` is an index into these.
-        ranges: rows of `RANGE`: what was read, those of one partition in the order in which they were recorded.
+        ranges: rows of `RANGE`, each for the offsets of one partition that one micro-batch has read. Those of one
+            partition are in the order in which they were recorded.
         digests: sums of the rows; ``range`` of each part is an index into ``ranges``.
     """
 
@@ -122,7 +124,8 @@ class ByPlace:
         """The sums of one partition.
 
         Returns:
-            The offsets that were read in one go (rows of `RANGE`), their topic ids, and the sums of their rows.
+            The offsets that each micro-batch has read (rows of `RANGE`), the topic id of each of these rows, and the
+                sums. An unknown topic id is empty.
         """
         n = self._numbers.get(place)
         if n is None:
@@ -143,7 +146,7 @@ class ByPlace:
 def blocks_of(footer: Mapping[bytes, bytes] | None) -> Blocks:
     """The sums of a file's rows, read from its footer.
 
-    They are empty if the footer has none, or if another version has written it, which added them up differently.
+    They are empty if the footer has none, or if another version of Parallax has added them up differently.
 
     Args:
         footer: key-value metadata of the file; None for none.

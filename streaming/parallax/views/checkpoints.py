@@ -1,7 +1,8 @@
 """Finds checkpoints that cannot be used any more, and moves them away, so that the next start builds new ones.
 
-What counts is in the tables. A recording query takes its positions from them. The comparison follows them again from
-their first commit, or from what retention left. So losing a checkpoint is better than a query that does not run.
+A checkpoint holds nothing that cannot be had from the tables. A recording query takes its positions from them. The
+comparison reads them again, as far back as retention has kept them. So losing a checkpoint is better than a query that
+does not run.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ class Checkpoint:
     Args:
         storage: ``storage.path``.
         query: the query's name.
-        hopeless_after: how many failures in a row, without a micro-batch in between, make the checkpoint count as
-            broken, if the storage can be written. Errors about a broken state, or about logs that Spark cannot read,
-            take too many forms to know them all. None if only the checks here count.
+        hopeless_after: after how many failures in a row, without a micro-batch in between, the checkpoint counts as
+            broken, whatever the errors say. Errors about a broken state take too many forms to know them all. While
+            the storage cannot be written, it does not count. None: only the checks of the files, and errors about
+            checksums, make a checkpoint broken.
         check: says of the checkpoint's folder, in words, what else is wrong with it; None if nothing is.
         objects: the object store, if the storage is on one; tests give their own.
     """
@@ -68,7 +70,7 @@ class Checkpoint:
     def location(self) -> str:
         """The folder or URI of the checkpoint, as Spark takes it.
 
-        On an object store, a checkpoint that was set aside is followed by one at another place.
+        On an object store it changes when a checkpoint is set aside, because no folder can be renamed there.
 
         Raises:
             FencedError: another job has taken the storage over.

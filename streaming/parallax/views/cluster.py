@@ -84,13 +84,14 @@ def cluster_conf(settings: SparkSettings) -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def home_of_planners(python: str) -> str | None:
-    """The folder to start the JVM in, so that a relative path of the workers' Python leads to the driver's Python.
+    """Make a folder to start the JVM in; below it, the path of the workers' Python leads to the driver's Python.
 
-    Spark starts the processes that plan a source on the driver, but by the workers' path. An archive that is unpacked
-    on the workers is not below the driver's folder.
+    Spark starts planning processes on the driver by the same path as Python on the workers. If the path is relative, it
+    is in an archive that is unpacked on the workers only. So the folder has a script at this path, which runs the
+    driver's Python.
 
     Args:
-        python: ``spark.pyspark.python``.
+        python: ``spark.pyspark.python``, the path of the workers' Python.
 
     Returns:
         The folder; None if the path is absolute, or is only a name that is looked up.

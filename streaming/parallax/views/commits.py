@@ -224,14 +224,14 @@ class TableLog:
     def standing(self, version: int | None = None) -> tuple[int, Sequence[Appended]]:
         """The files that a table consists of at a version, in the order of their commits.
 
-        Each is given as if a commit had added it alone. A file that compaction has joined is given as its parts, each
-        in its place.
+        Each element holds one file, with the time of its commit. A file that compaction has joined appears once for
+        each commit whose rows it holds, in the place of that commit.
 
         Args:
             version: the version, if the log still goes back as far; None for the newest.
 
         Returns:
-            The version, and the files; with some 30 bytes in memory for each, or for each part.
+            The version, and the files. The list takes some 30 bytes of memory for each element.
 
         Raises:
             deltalake.exceptions.DeltaError: the log does not go back as far, or the table cannot be read.

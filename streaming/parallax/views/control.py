@@ -46,7 +46,7 @@ def read_document(storage: str, name: str) -> Any:
 
 
 def write_document(storage: str, name: str, document: Any) -> None:
-    """Write a document, in place of the one that is there; who reads it meanwhile gets the old or the new one.
+    """Write a document; it replaces one of the same name. Others read the old or the new one, never a part.
 
     Args:
         storage: ``storage.path``.

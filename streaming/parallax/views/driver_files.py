@@ -1,8 +1,8 @@
 """A folder on the driver's machine for small files of a job whose tables are on an object store.
 
-The driver informs its planning processes by them several times a second, for which a store is too slow. Nothing is lost
-with these files. They are made again from the tables, which takes longer the larger the tables are. So a job begins
-with the files that an earlier one has left on the machine.
+The driver informs its planning processes by them several times a second, for which a store is too slow. If the files
+are lost, the job makes them again from the tables. That takes longer the larger the tables are. So a job begins with
+the files that an earlier one has left on the machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An append-only Delta log of changes to a cluster (the guard's holds, and repairs), written before each is made.
+"""An append-only Delta log of changes to a cluster: the guard's holds, and repairs. A change is made once it is logged.
 
 delta-rs writes it. Each commit succeeds only if the last event is still the one that the writer has read. So several
 processes may write, and none acts on a log that it has not read to the end.

@@ -46,8 +46,8 @@ def hold(storage: str, epoch: int) -> None:
     """Let all later commits of this process carry the epoch of its lease.
 
     Args:
-        storage: ``storage.path``; only commits to tables below it do.
-        epoch: of the lease.
+        storage: ``storage.path``; only commits to tables below it carry the epoch.
+        epoch: the epoch of the lease.
     """
     _held[_root(storage)] = epoch
 
@@ -65,7 +65,7 @@ def epoch_of(storage: str) -> int:
 def raise_fence(uri: str, epoch: int) -> None:
     """Commit a lease's epoch to a table, which from then on refuses commits of earlier holders of the storage.
 
-    All that the last holder committed before is in the table.
+    What they committed before stays in the table.
 
     Raises:
         FencedError: the table has a higher epoch already.
@@ -99,7 +99,8 @@ def commit(
         newest: returns the table as it is now.
         write: makes the commit: it gets the table and the properties that the commit has to have.
         marks: further ``txn`` actions of the commit.
-        is_done: says whether the table already holds what is to be committed, because an earlier answer was lost.
+        is_done: returns whether the table already holds the commit. It does if the store made the commit and its
+            answer was lost.
 
     Returns:
         The table with the commit in it.

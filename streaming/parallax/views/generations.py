@@ -11,9 +11,10 @@ generation that has begun is the checkpoint. This has three effects:
 
 ::
 
-checkpoints/<query>/0000000007-0001/offsets/42     the folder of a generation
-checkpoints/<query>/0000000007-0001.copying        it is being filled checkpoints/<query>/0000000007-0001.json
-it has begun checkpoints/<query>/0000000006-0002.broken         why that one was set aside
+    checkpoints/<query>/0000000007-0001/offsets/42     a file in the folder of a generation
+    checkpoints/<query>/0000000007-0001.copying        this generation is being filled
+    checkpoints/<query>/0000000007-0001.json           this generation has begun
+    checkpoints/<query>/0000000006-0002.broken         why this generation was set aside
 """
 
 from __future__ import annotations

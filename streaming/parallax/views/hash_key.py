@@ -1,6 +1,6 @@
-"""Where the secret key comes from by which all hashes of records are made.
+"""Gets the secret key of all hashes of records: from the settings, or made once and kept with the tables.
 
-It stays the same for as long as the tables do.
+The key must stay the same for as long as the tables exist.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Which job holds a storage on an object store: a lease, taken and renewed by conditional puts alone.
 
-There is no lock service, and no two clocks are compared. A lease is an object whose name is its *epoch*: the number
-after the highest. It is put only if there is none of that name. Its holder writes a *beat* next to it every few
-seconds. A job that wants the storage watches the beat. If it moves, the holder lives. If it has not moved for as long
-as the lease lasts, by the watcher's own clock, the storage may be taken over.
+There is no lock service, and no two clocks are compared. A lease is an object whose name is a number, its *epoch*. To
+take the lease, a job puts an object with the next higher number, which the store refuses if another job was first. The
+holder writes a *beat*, a counter, next to it every few seconds. A job that wants the storage watches the beat. If it
+grows, the holder lives. If it has not grown for as long as a lease lasts, by the watcher's own clock, the storage may
+be taken over.
 
 That is a guess, as any timeout is: a frozen or isolated holder may come back. The tables then refuse what it commits
 (`parallax.views.fencing`). So a wrong guess costs a restart and no row.

@@ -14,12 +14,14 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def within(place: TopicPartition, since: datetime, until: datetime) -> str:
-    """The condition that rows of progress are of a partition, and of a time; files of other times are not opened.
+    """The SQL condition for the rows of progress of one partition between two moments, both included.
+
+    With it, a query does not open files of other dates.
 
     Args:
         place: the partition.
         since: the first moment, UTC.
-        until: the last one.
+        until: the last moment, UTC.
     """
     topic = place.topic.replace("'", "''")
     return f"""{RECORDED_ON} BETWEEN DATE '{since.date()}' AND DATE '{(until + timedelta(days=1)).date()}'
@@ -33,7 +35,7 @@ def _literal(at: datetime) -> str:
 
 
 def asker(storage: str) -> Any:
-    """What executes SQL about the table ``progress``; None if there is none.
+    """An engine for SQL queries of the table ``progress``; None if there is no such table.
 
     Returns:
         An object of which ``execute(query)`` gives Arrow batches.
@@ -50,7 +52,7 @@ def asker(storage: str) -> Any:
 
 
 def last_said(storage: str, place: TopicPartition, at: datetime) -> list[dict[str, Any]]:
-    """What each replica of a partition said of its log last by a time, within a day before.
+    """The last report of each replica of a partition, up to a given time; reports older than a day do not count.
 
     Args:
         storage: ``storage.path``.
@@ -58,7 +60,8 @@ def last_said(storage: str, place: TopicPartition, at: datetime) -> list[dict[st
         at: the time, UTC.
 
     Returns:
-        By replica: broker, at, log_start_offset, last_stable_offset, high_watermark.
+        One row for each replica that reported: its broker id, when it reported (``at``), log_start_offset,
+            last_stable_offset and high_watermark.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table cannot be read.

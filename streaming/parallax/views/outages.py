@@ -49,10 +49,10 @@ class Outage:
 class Turn(NamedTuple):
     """A moment at which a broker was first seen away, or first seen back, in the recorded progress.
 
-    ``at`` is the moment.
+    ``at`` is the moment; ``is_away`` says which of the two it is.
 
     Attributes:
-        before: when the broker was last asked before; None if it never was.
+        before: when the broker was last asked before ``at``; None if it never was.
     """
 
     at: datetime
@@ -82,10 +82,11 @@ def longest_outages(storage: str) -> dict[int, Outage]:
 
 
 def outages(turns: Sequence[Turn], newest: datetime) -> Iterator[Outage]:
-    """Yield the times during which one broker was away, from the moments at which that changed.
+    """Yield the times during which one broker was away.
 
     Args:
-        turns: in the order of time. After each time in which nothing was recorded, there is one as well.
+        turns: the moments at which the broker went away or came back, in the order of time. The first moment of the
+            record, and the first one after each gap in it, are among them even if nothing has changed.
         newest: when the broker was last asked.
     """
     for turn, after in zip(turns, [*turns[1:], None], strict=True):

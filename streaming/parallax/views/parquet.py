@@ -115,7 +115,10 @@ class TableFile:
         self._highest: dict[str, Any] = {}
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Write rows into the file. They need at least its columns; those of a view are all of one broker.
+        """Write rows into the file.
+
+        Args:
+            batch: rows with at least the file's columns. For a view's file, all rows must be of one broker.
 
         Raises:
             OSError: the rows cannot be written.
@@ -143,7 +146,7 @@ class TableFile:
             self._flush()
 
     def close(self, told: Mapping[str, str] | None = None) -> int:
-        """Finish the file; ``told`` are further keys and values for its footer.
+        """Finish the file. Its footer gets the keys and values in ``told``, if there are any.
 
         Returns:
             Its size in bytes.

@@ -40,7 +40,8 @@ def positions_since(storage: str, isolation: IsolationLevel, after_ms: int) -> t
         after_ms: the time of the commit (`parallax.views.order`); -1 for all of the table.
 
     Returns:
-        By reader that has moved since, its position. The time of the table's last commit; -1 for a table without files.
+        Two values: the newest position of each reader that has moved since, and the time of the table's last commit.
+            The time is -1 for a table without files.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.
@@ -93,8 +94,8 @@ def latest(rows: Any, isolation: IsolationLevel) -> dict[Reader, Recorded]:
 def last_rows(rows: Any) -> dict[tuple[str, int, int], int]:
     """For each reader, which position row says where it is now: the one with the highest offset since its last reset.
 
-    That is usually its last row. An earlier version may have recorded under a clock that was set back, so it need not
-    be.
+    That is usually the reader's last row. It is not if a version without an order of commits recorded rows while the
+    clock was set back.
 
     Args:
         rows: position rows as for `latest`.

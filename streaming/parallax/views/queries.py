@@ -1,7 +1,8 @@
 """Defines the streaming queries that record the views and progress; ``read.grouping`` says how readers are grouped.
 
-Each query costs micro-batches of its own, whatever it reads. A broker that hangs delays the others of its query, by one
-request timeout for each pause of its circuit. So few queries are cheaper, and more are better isolated.
+Few queries are cheaper, because each has micro-batches of its own, however little it reads. Many queries keep brokers
+apart. A broker that hangs delays all brokers of its query by a request timeout each time it is tried again
+(`parallax.source.watch`).
 """
 
 from __future__ import annotations

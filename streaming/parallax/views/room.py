@@ -113,8 +113,8 @@ class Room:
     def lasts(self) -> bool:
         """Whether a disk still counts as full.
 
-        It does until there is room again. If the disk refuses although it seems to have room, as under a quota, it does
-        until it is time for another try.
+        It counts as full until there is room again. If writes fail although there seems to be room, as under a quota,
+        it counts as full until it is time for another try.
         """
         with self._lock:
             now = self._clock()

@@ -69,8 +69,8 @@ def short_errors() -> Iterator[None]:
     """Within this context, turn an error of a ``foreachBatch`` function into a `SinkError` of one line.
 
     Spark searches the text of such an error for an interruption (``StreamExecution.PROXY_ERROR``). Its regular
-    expression overflows the stack on a long text such as a Java stack trace. If a query is stopped in the middle of a
-    commit, the error has the words that Spark looks for.
+    expression overflows the stack on a long text such as a Java stack trace. If the query was stopped in the middle of
+    a commit, the one line still has the words by which Spark sees an interruption.
     """
     try:
         yield

@@ -1,6 +1,7 @@
 """Whether a job has ever used a storage.
 
-What commands say of any other storage, as that nothing is held there, would be true of every empty folder.
+Commands refuse a storage that no job has used. In an empty folder they would find no holds and no findings, and a wrong
+path would look like good news.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from parallax.views.binding import is_bound
 
 
 def is_used(storage: str) -> bool:
-    """Whether a storage belongs to a cluster, or holds a table: whether a job has ever used it.
+    """Whether a job has ever used a storage: it belongs to a cluster, or holds a table on a local disk.
 
-    A command that acts on a cluster by itself (``guard hold``, ``repair run``) uses a storage as a job does.
+    Commands that act on a cluster without a job (``guard hold``, ``repair run``) count as jobs here.
 
     Args:
         storage: ``storage.path``.

@@ -67,9 +67,9 @@ def last_recorded(storage: str) -> datetime | None:
 
 
 def unwatched_in_words(storage: str) -> str:
-    """A sentence that says that no job runs on a storage, and until when one has recorded.
+    """A sentence that says that no job runs on a storage, and when a job last recorded progress there.
 
-    It is empty if a job runs, or nobody can say whether one does.
+    It is empty if a job runs, or if nobody can say whether one does.
 
     Args:
         storage: ``storage.path``.
