@@ -30,6 +30,8 @@ WORSE = "ParallaxFindingWorse"
 _EXPLAIN = "parallax findings explain {{ $labels.finding_id }} -c CONFIG"
 _ENDS, _IS_KNOWN = "eq $value 0.0", "ge $value 0.0"
 """Of an alert's value (`Expressions.ended`): it fires for the last time, and the job says what came of it."""
+_ASK = "The annotation `command` has the command that says what became of it."
+"""The job names that command with its own settings file; a text of the rules cannot."""
 
 
 class FindingAlerts(Alerts):
@@ -103,7 +105,7 @@ class FindingAlerts(Alerts):
     def _acknowledged(self) -> dict[str, Any]:
         """It ends with the alert that it suppresses, and not before: that one would be sent again, as its last word."""
         name = "ParallaxFindingAcknowledged"
-        ask = f"It is over, or is worse than was known. {_ask()}"
+        ask = f"It is over, or is worse than was known. {_ASK}"
         was = _said("{{ .Labels.headline }}", f"A finding of {WHERE} was acknowledged", when=_ENDS)
         stood = f'max by ({FINDING}) (ALERTS{{alertname="{name}", alertstate="firing"}})'
         before = f"{{{{ if not ({_ENDS}) }}}}Acknowledged, and stands: {{{{ end }}}}"
@@ -127,7 +129,9 @@ class FindingAlerts(Alerts):
         """Where to go from an alert about a finding."""
         place = "var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}"
         dashboard = {"dashboard_url": f"{self._p.grafana}/d/{PARTITION}?{place}"} if self._p.grafana else {}
-        links = {"command": _unless_over(_command()), "page_url": _said("{{ .Labels.page_url }}")}
+        # A job of an earlier version names no command.
+        command = f"{{{{ with .Labels.command }}}}{{{{ . }}}}{{{{ else }}}}{_EXPLAIN}{{{{ end }}}}"
+        links = {"command": _unless_over(_said(command, _EXPLAIN)), "page_url": _said("{{ .Labels.page_url }}")}
         return links | dashboard
 
     def _about(self, name: str, expr: str, severity: str, before: str = "") -> dict[str, Any]:
@@ -137,7 +141,7 @@ class FindingAlerts(Alerts):
         turn, headline, summary = (f"{{{{ .Labels.{label} }}}}" for label in ("turn", "headline", "summary"))
         # Where neither its end nor a change was said, it ends for want of news.
         more["resolved_turn"] = _at_the_end(_said(turn, NOBODY_KNOWS, when=_ENDS))
-        left = f"Parallax has said nothing of it for {self._p.remembered}, or since a start. {_ask()}"
+        left = f"Parallax has said nothing of it for {self._p.remembered}, or since a start. {_ASK}"
         other = f"{{{{ with .Labels.turn }}}}{name} has ended, the finding has not. {{{{ . }}}}{{{{ end }}}}"
         was = _said(f"{other}{headline}", f"{NOBODY_KNOWS}replicas of {WHERE} differed", when=_ENDS)
         first = f"{{{{ if {_ENDS} }}}}{other}{{{{ else }}}}{before or turn}{{{{ end }}}}"
@@ -151,16 +155,6 @@ class FindingAlerts(Alerts):
             **more,
             **self._leads(),
         )
-
-
-def _command() -> str:
-    """The command that explains a finding, as the job names it."""
-    # A job of an earlier version names no command.
-    return _said(f"{{{{ with .Labels.command }}}}{{{{ . }}}}{{{{ else }}}}{_EXPLAIN}{{{{ end }}}}", _EXPLAIN)
-
-
-def _ask() -> str:
-    return f"`{_command()}` says what became of it."
 
 
 def _at_the_end(template: str) -> str:
