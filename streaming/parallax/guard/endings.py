@@ -32,8 +32,8 @@ class Ending(StrEnum):
 
 REACHABLE = {
     Ending.IN_TIME: "Broker {broker_id} answers again, and its replicas are compared.",
-    Ending.LATE: "Broker {broker_id} answers again. It has copied records late, and the job audits what it may have "
-    "missed; a finding says so if it did.",
+    Ending.LATE: "Broker {broker_id} answers again. It has copied records late, and only an audit can say whether it "
+    "missed any; a finding says so if it did.",
     Ending.GONE: "Broker {broker_id} holds no replica any more that is watched: its replicas were taken off, "
     "or their topics were deleted.",
     Ending.UNKNOWN: "Broker {broker_id} answers again, or holds no replica any more that is watched. "

@@ -16,6 +16,7 @@ from parallax.audit.result import Result
 from parallax.counts import agreed, counted, named
 from parallax.guard.absences import Absence, Late, Presence, Unclear
 from parallax.guard.endings import Ending, Outage, of_it
+from parallax.guard.words import who_audits
 from parallax.model import TopicPartition
 from parallax.moments import time_text
 
@@ -219,7 +220,9 @@ def _too_late(outage: Outage) -> str:
     return _DOUBTFUL if outage.late <= outage.doubtful else _TOO_LATE
 
 
-def outage_in_words(outage: Outage, absent: Collection[Absence], late: Collection[Late], now: float) -> str:
+def outage_in_words(
+    outage: Outage, absent: Collection[Absence], late: Collection[Late], now: float, *, is_audited: bool = True
+) -> str:
     """What an outage means at a moment, and what a person should do, in sentences.
 
     The text stays the same as long as nothing happens.
@@ -229,6 +232,7 @@ def outage_in_words(outage: Outage, absent: Collection[Absence], late: Collectio
         absent: all absent replicas, of any brokers.
         late: all late replicas, of any brokers.
         now: seconds since 1970 UTC.
+        is_audited: whether the job audits what was copied late (``audit.unread_delay_s``).
     """
     if outage.ended_ms is not None:
         return outage.outcome
@@ -247,19 +251,20 @@ def outage_in_words(outage: Outage, absent: Collection[Absence], late: Collectio
         if doubtful := [one for one in copied if one not in surely]:
             them = agreed(len(doubtful), "it was", "they were")
             said.append(f"Of {_named(doubtful)} nobody can tell whether {them} back in time.")
-        said.append("The job audits that by itself (audit.unread_delay_s); this ends with that audit.")
+        audits = who_audits("those partitions", is_audited=is_audited)
+        said.append(f"{audits[0].upper()}{audits[1:]}. This ends with an audit of the job.")
     if passed:
         said.append(
             f"What {_named(passed)} {agreed(len(passed), 'lacks', 'lack')} may be gone from the others since "
             f"{time_text(min(one.bound_ms or 0 for one in passed))}: its delete.retention.ms, less "
-            "guard.clock_skew_ms, has passed. Have it copy those partitions anew before it leads, or wait for the "
-            "audit that the job makes once it is back."
+            "guard.clock_skew_ms, has passed. Have it copy those partitions anew before it leads, or have "
+            "them audited once it is back."
         )
     if left and outage.away_ms is None:
+        copies, them = agreed(len(left), "still copies", "still copy"), agreed(len(left), "it", "them")
         said.append(
-            f"{_named(left)} {agreed(len(left), 'still copies', 'still copy')} what the others keep for {agreed(len(left), 'it', 'them')} "
-            "(delete.retention.ms, less guard.clock_skew_ms). If that takes longer, raise delete.retention.ms and "
-            "pause the cleaning of those topics."
+            f"{_named(left)} {copies} what the others keep for {them} (delete.retention.ms, less guard.clock_skew_ms). "
+            "If that takes longer, raise delete.retention.ms and pause the cleaning of those topics."
         )
     elif left:
         said.append(

@@ -158,7 +158,9 @@ def test_what_an_audit_came_to_before_a_restart_takes_away_that_nothing_was_lost
     assert "The job was started in it" in watching.outcome
 
 
-def test_a_finding_takes_away_that_nothing_was_lost_and_what_is_sent_later_does_not_say_that_it_stands(tmp_path: Path) -> None:
+def test_a_finding_takes_away_that_nothing_was_lost_and_what_is_sent_later_does_not_say_that_it_stands(
+    tmp_path: Path,
+) -> None:
     watching = Watching(tmp_path)
     watching.late()
     watching.differing = [PLACE, SHORT]
@@ -268,3 +270,13 @@ def test_what_is_said_of_a_broker_that_is_back_and_copies_is_of_one_state(tmp_pa
     assert "Bring it back" not in said
     again = replace(lasting, away_ms=START + 2 * HOUR)
     assert headline(again, [replace(behind, presence=Presence.AWAY)], [doubtful], now).startswith("Broker 2 is away (")
+
+
+@pytest.mark.parametrize("is_audited", [True, False])
+def test_the_alert_of_an_outage_says_whether_the_job_audits_what_was_late(tmp_path: Path, is_audited: bool) -> None:
+    watching = Watching(tmp_path)
+    watching.late()
+    (outage,) = watching.said.outages
+    said = outage_in_words(outage, (), watching.said.late, (START + 2 * HOUR) / 1000, is_audited=is_audited)
+    assert ("The job audits those partitions by itself." in said) is is_audited
+    assert ("The job does not audit those partitions for that (audit.unread_delay_s is 0)." in said) is not is_audited
