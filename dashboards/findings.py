@@ -30,7 +30,8 @@ WORSE = "ParallaxFindingWorse"
 _EXPLAIN = "parallax findings explain {{ $labels.finding_id }} -c CONFIG"
 _ENDS, _IS_KNOWN = "eq $value 0.0", "ge $value 0.0"
 """Of an alert's value (`Expressions.ended`): it fires for the last time, and the job says what came of it."""
-_ASK = f"`{_EXPLAIN}` says what became of it."
+_ASK = "The annotation `command` has the command that says what became of it."
+"""The job names that command with its own settings file; a text of the rules cannot."""
 
 
 class FindingAlerts(Alerts):

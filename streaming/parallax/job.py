@@ -265,6 +265,7 @@ class Job:
             self._absences_changed,
             shell=self._shell,
             differing=lambda: self._differing,
+            is_audited=settings.audit.unread_delay_s > 0,
         )
         self._timekeeper.start()
         if self._client is not None:

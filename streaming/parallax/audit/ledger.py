@@ -28,7 +28,10 @@ log = structlog.get_logger(__name__)
 
 AUDITS = "audits"
 
-SETTLED_BY = "an audit that the job runs by itself (audit.unread_delay_s after it was noticed, or at audit.interval_s)"
+SETTLED_BY = (
+    "an audit that the job runs by itself (audit.unread_delay_s after it was noticed unless that is 0, or at "
+    "audit.interval_s)"
+)
 """What ends that something is unknown to the job; no other audit does. For people: the runbook says so too."""
 
 _TIME: Any = pa.timestamp("ms", tz="UTC")

@@ -33,7 +33,8 @@ class Unclear(StrEnum):
     NO_TIME = "no_time"
     """``delete.retention.ms`` is not longer than clocks may be apart and a look may take.
 
-    So no look can say whether a replica was back in time. The bound is kept, and has passed immediately.
+    So no look can say whether a replica was back in time. If a bound is known, it is kept, and has passed immediately.
+    This comes before all other reasons but `REASSIGNED`.
     """
     REASSIGNED = "reassigned"
     """The replica was taken off its broker, which answered, and given back: its log is copied again."""

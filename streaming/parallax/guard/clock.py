@@ -322,8 +322,9 @@ class Clock:
         elif retention is None:
             unclear = Unclear.SETTINGS
         bound = None if retention is None or unclear is not None else since + retention - self._skew_ms
-        if bound is not None and retention is not None and self._leaves_no_time(retention):
-            unclear = Unclear.NO_TIME
+        kept = known.newest if retention is None and known is not None else retention
+        if kept is not None and self._leaves_no_time(kept):
+            unclear = Unclear.NO_TIME  # whatever else is unclear of such a topic, it is not watched
         return Absence(place, broker, presence, replica.high_watermark, since, retention, bound, unclear)
 
     def _sharpened(self, known: Partition, absence: Absence, newest: Look) -> Absence:

@@ -32,8 +32,8 @@ class Ending(StrEnum):
 
 REACHABLE = {
     Ending.IN_TIME: "Broker {broker_id} answers again, and its replicas are compared.",
-    Ending.LATE: "Broker {broker_id} answers again. It has copied records late, and the job audits what it may have "
-    "missed; a finding says so if it did.",
+    Ending.LATE: "Broker {broker_id} answers again. It has copied records late, and only an audit can say whether it "
+    "missed any; a finding says so if it did.",
     Ending.GONE: "Broker {broker_id} holds no replica any more that is watched: its replicas were taken off, "
     "or their topics were deleted.",
     Ending.UNKNOWN: "Broker {broker_id} answers again, or holds no replica any more that is watched. "
@@ -55,7 +55,7 @@ class Outage:
         untold: replicas of topics whose ``delete.retention.ms`` is so short that no look can say whether they were back
             in time (`Unclear.NO_TIME`).
         gone: replicas that no longer exist, or are no longer watched.
-        differ: partitions of any of these replicas with a finding that is not over.
+        differ: partitions of any of these replicas with a finding that was not over when the outage ended.
         verdicts: by partition, the result of the audit after which its replica was no longer late.
         is_recalled: whether the outage had begun before the job was started. Results of audits before the start are not
             known then.
@@ -98,7 +98,10 @@ class Outage:
 
     @property
     def outcome(self) -> str:
-        """How the outage ended, and what that means, in sentences; empty while it lasts."""
+        """How the outage ended, and what that meant, in sentences; empty while it lasts.
+
+        The text is that of the moment when the outage ended, and is sent later. So it says nothing of what stands.
+        """
         ending = self.ending
         if ending is None:
             return ""
@@ -120,18 +123,14 @@ class Outage:
             them = agreed(len(untold), "it was", "they were")
             said.append(
                 f"Of {of_it(untold, f'broker {self.broker}')} nobody can tell whether {them} back in time: deletions "
-                "are kept for no longer than clocks may be apart (delete.retention.ms, guard.clock_skew_ms). The job "
-                "audits what was copied."
+                "are kept for no longer than clocks may be apart (delete.retention.ms, guard.clock_skew_ms)."
             )
         if gone and ending is not Ending.GONE:
             said.append(f"{of_it(gone)} {agreed(len(gone), 'is', 'are')} not there any more: {_TAKEN}.")
         if self.is_recalled:
             said.append("The job was started in it: what audits found before that has messages of its own.")
-        if found := self.differ - {place for place in self.late if self.verdicts.get(place) is Result.DIVERGED}:
-            said.append(
-                f"Findings stand in {counted(len(found), 'partition')} of it ({_partitions(found)}); each has messages "
-                "of its own."
-            )
+        if self.differ:
+            said.append("Findings have messages of their own.")
         if ending is Ending.IN_TIME and back == self.places and not self.differ:
             said.append("Nothing is to be done.")
         return " ".join(said)
@@ -156,7 +155,7 @@ def _of_late(outage: Outage) -> list[str]:
         said.append(f"Of {of_it(doubtful, f'broker {outage.broker}')} nobody can tell whether {them} back in time.")
     if differ:
         said.append(
-            f"An audit found that {counted(len(differ), 'partition')} {agreed(len(differ), 'differs', 'differ')} "
+            f"An audit found that {counted(len(differ), 'partition')} differed "
             f"({_partitions(differ)}); each finding has a message of its own."
         )
     if agree:

@@ -16,6 +16,7 @@ from parallax.audit.result import Result
 from parallax.counts import agreed, counted, named
 from parallax.guard.absences import Absence, Late, Presence, Unclear
 from parallax.guard.endings import Ending, Outage, of_it
+from parallax.guard.words import who_audits
 from parallax.model import TopicPartition
 from parallax.moments import time_text
 
@@ -203,7 +204,8 @@ _LATE = (_TOO_LATE, _DOUBTFUL)
 
 
 def _stage(outage: Outage, absent: Collection[Absence], late: Collection[Late], now: float) -> str:
-    if copied := _late(outage, late):
+    copied = _late(outage, late)
+    if copied and outage.away_ms is None:
         is_added = all(one.absence.presence is Presence.COPYING for one in copied)
         return "copied its log late" if is_added else _too_late(outage)
     if outage.ending is not None:
@@ -218,7 +220,9 @@ def _too_late(outage: Outage) -> str:
     return _DOUBTFUL if outage.late <= outage.doubtful else _TOO_LATE
 
 
-def outage_in_words(outage: Outage, absent: Collection[Absence], late: Collection[Late], now: float) -> str:
+def outage_in_words(
+    outage: Outage, absent: Collection[Absence], late: Collection[Late], now: float, *, is_audited: bool = True
+) -> str:
     """What an outage means at a moment, and what a person should do, in sentences.
 
     The text stays the same as long as nothing happens.
@@ -228,13 +232,14 @@ def outage_in_words(outage: Outage, absent: Collection[Absence], late: Collectio
         absent: all absent replicas, of any brokers.
         late: all late replicas, of any brokers.
         now: seconds since 1970 UTC.
+        is_audited: whether the job audits what was copied late (``audit.unread_delay_s``).
     """
     if outage.ended_ms is not None:
         return outage.outcome
     mine, copied = _absent(outage, absent), _late(outage, late)
     passed = [one for one in mine if _has_passed(one, now)]
     left = [one for one in mine if one.unclear is None and one.bound_ms is not None and one not in passed]
-    untold = [one for one in mine if one not in passed and one not in left]
+    untold = [one for one in mine if one not in passed and one not in left and one.unclear is not Unclear.NO_TIME]
     said = []
     if copied:
         surely = [one for one in copied if one.absence.unclear is None]
@@ -244,23 +249,29 @@ def outage_in_words(outage: Outage, absent: Collection[Absence], late: Collectio
                 "cleaned before."
             )
         if doubtful := [one for one in copied if one not in surely]:
-            said.append(f"Of {_named(doubtful)} nobody can tell whether they were back in time.")
-        said.append("The job audits that by itself (audit.unread_delay_s); this ends with that audit.")
+            them = agreed(len(doubtful), "it was", "they were")
+            said.append(f"Of {_named(doubtful)} nobody can tell whether {them} back in time.")
+        audits = who_audits("those partitions", is_audited=is_audited)
+        said.append(f"{audits[0].upper()}{audits[1:]}. This ends with an audit of the job.")
     if passed:
         said.append(
             f"What {_named(passed)} {agreed(len(passed), 'lacks', 'lack')} may be gone from the others since "
             f"{time_text(min(one.bound_ms or 0 for one in passed))}: its delete.retention.ms, less "
-            "guard.clock_skew_ms, has passed. Have it copy those partitions anew before it leads, or wait for the "
-            "audit that the job makes once it is back."
+            "guard.clock_skew_ms, has passed. Have it copy those partitions anew before it leads, or have "
+            "them audited once it is back."
         )
-    if left:
-        # A replica that follows from afar has a bound that moves with each look.
-        until = "" if outage.away_ms is None else f" until {time_text(min(one.bound_ms or 0 for one in left))}"
+    if left and outage.away_ms is None:
+        copies, them = agreed(len(left), "still copies", "still copy"), agreed(len(left), "it", "them")
         said.append(
-            f"What {_named(left)} {agreed(len(left), 'lacks', 'lack')} is kept"
-            f"{until} (delete.retention.ms, less guard.clock_skew_ms). After that, tombstones and end markers may be "
-            "gone from the others. Bring it back before; where that will not do, raise delete.retention.ms and pause "
-            "the cleaning of its topics."
+            f"{_named(left)} {copies} what the others keep for {them} (delete.retention.ms, less guard.clock_skew_ms). "
+            "If that takes longer, raise delete.retention.ms and pause the cleaning of those topics."
+        )
+    elif left:
+        said.append(
+            f"What {_named(left)} {agreed(len(left), 'lacks', 'lack')} is kept until "
+            f"{time_text(min(one.bound_ms or 0 for one in left))} (delete.retention.ms, less guard.clock_skew_ms). "
+            "After that, tombstones and end markers may be gone from the others. Bring it back before; where that will "
+            "not do, raise delete.retention.ms and pause the cleaning of its topics."
         )
     if untold:
         said.append(f"Until when what {_named(untold)} {agreed(len(untold), 'lacks', 'lack')} is kept is not known.")

@@ -56,6 +56,7 @@ class Timekeeper:
         now: seconds since 1970 UTC, for tests.
         shell: how commands in the log name the job.
         differing: the partitions with findings that are not over.
+        is_audited: whether the job audits what was copied late (``audit.unread_delay_s``).
     """
 
     def __init__(
@@ -66,7 +67,10 @@ class Timekeeper:
         now: Callable[[], float] = time.time,
         shell: Shell = ANYWHERE,
         differing: Callable[[], Collection[TopicPartition]] = tuple,
+        *,
+        is_audited: bool = True,
     ) -> None:
+        self._is_audited = is_audited
         self._storage = storage
         self._clock = clock
         self._on_change = on_change
@@ -163,7 +167,10 @@ class Timekeeper:
         for change in changes:
             _tell_of(change, absent)
         if new := {topic: kept for topic, kept in unwatched.items() if topic not in self._said.unwatched}:
-            log.warning("of some topics nobody can tell whether a broker is back in time", what=unwatched_in_words(new))
+            log.warning(
+                "of some topics nobody can tell whether a broker is back in time",
+                what=unwatched_in_words(new, is_audited=self._is_audited),
+            )
         self._said = Absences(absent, late, self._outages.all, unwatched)
         self._on_change(self._said)
 

@@ -140,21 +140,35 @@ def _replicas(late: Collection[Late]) -> str:
     return whose if len(late) == 1 else f"{counted(len(late), 'replica')} ({whose})"
 
 
-def unwatched_in_words(topics: Mapping[str, int]) -> str:
+def unwatched_in_words(topics: Mapping[str, int], *, is_audited: bool = True) -> str:
     """Which topics keep deletions too short a time to be watched, and what to set; empty if there are none.
 
     Args:
         topics: by name of such a topic, its ``delete.retention.ms``.
+        is_audited: whether the job audits what was copied late (``audit.unread_delay_s``).
     """
     if not topics:
         return ""
     kept = span_text(max(topics.values()) / 1000)
+    audits = who_audits("what it copied", is_audited=is_audited)
     return (
         f"{named(topics)} {agreed(len(topics), 'keeps', 'keep')} deletions for {kept} at most (delete.retention.ms), "
         "no longer than clocks may be apart (guard.clock_skew_ms): nobody can tell whether a broker was back in time, "
-        "so the job audits what it copied, and raises no alert of its absence; set delete.retention.ms to several "
-        "minutes at least, or guard.clock_skew_ms to how far the brokers' clocks really are apart"
+        f"so no alert of its absence is raised, and {audits}; set delete.retention.ms to several minutes at least, or "
+        "guard.clock_skew_ms to how far the brokers' clocks really are apart"
     )
+
+
+def who_audits(them: str, *, is_audited: bool) -> str:
+    """A clause that says whether the job audits what was read or copied too late.
+
+    Args:
+        them: what would be audited.
+        is_audited: whether ``audit.unread_delay_s`` is not 0.
+    """
+    if is_audited:
+        return f"the job audits {them} by itself"
+    return f"the job does not audit {them} for that (audit.unread_delay_s is 0)"
 
 
 def audit_in_words(
@@ -163,15 +177,19 @@ def audit_in_words(
     """When the job audits the partitions that were read or copied too late; arguments as of `late_in_words`."""
     them = "the partitions" if len(places) > 1 else "the partition"
     if audits_at is None:
-        return f"the job does not audit {them} for that (audit.unread_delay_s is 0): run parallax audit"
+        return (
+            f"{who_audits(them, is_audited=False)}: until it does (set that, or audit.interval_s), this stays; "
+            "parallax audit only prints how things stand"
+        )
+    audits = who_audits(them, is_audited=True)
     times = [audits_at[place] for place in places if place in audits_at]
     if not times:
-        return f"the job audits {them} by itself once all replicas are back and have copied what they lack"
+        return f"{audits} once all replicas are back and have copied what they lack"
     first = min(times)
     if first <= now:
-        return f"the job audits {them} by itself now"
+        return f"{audits} now"
     when = time_text(first * 1000)
-    return f"the job audits {them} by itself {f'from {when} on' if len(places) > 1 else f'at {when}'}"
+    return f"{audits} {f'from {when} on' if len(places) > 1 else f'at {when}'}"
 
 
 def _brokers(absences: Absences) -> str:
@@ -189,4 +207,5 @@ __all__ = [
     "late_in_words",
     "summed",
     "unwatched_in_words",
+    "who_audits",
 ]

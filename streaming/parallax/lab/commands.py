@@ -160,6 +160,7 @@ storage:
 findings:
   recheck_interval_s: 5
 audit:
+  # Scenarios keep tombstones for a second: the job would audit their topics again and again. Leave it out elsewhere.
   unread_delay_s: 0
 """
 """A job's settings, as YAML."""

@@ -214,7 +214,7 @@ def test_an_outage_is_not_over_while_the_broker_is_away_again() -> None:
         (broker(1.0), "Broker 2 answers again, and its replicas are compared."),
         (
             {**broker(1.0), "replica_late_timestamp_seconds": {LATE_COPY: 1.0}},
-            "Broker 2 answers again. It has copied records late, and the job audits",
+            "Broker 2 answers again. It has copied records late, and only an audit can say",
         ),
         (
             {"broker_reachable": {(("broker_id", "1"),): 1.0}},

@@ -122,7 +122,10 @@ def test_what_it_sees_without_direction_is_the_finding_on_record_that_has_one(
     assert f"parallax findings explain {known[:8]} -c job.yaml" in said
     assert "othing says which side is right" not in said
     assert "This audit changes nothing on record." in said
-    assert "ends with an audit that the job runs by itself (audit.unread_delay_s after it was noticed, or at" in said
+    assert (
+        "ends with an audit that the job runs by itself (audit.unread_delay_s after it was noticed unless that is 0"
+        in said
+    )
 
 
 def test_what_is_not_on_record_is_said_to_be_new(settings: Settings, audited: Confirming) -> None:

@@ -543,3 +543,12 @@ def test_a_hold_is_judged_by_a_retention_that_may_have_been_lowered_before_it() 
         assert {one.place: one.is_held for one in known.absences()} == {PLACE: is_held, other: False}
         known.observe(tick(117_000, {1: 12, 2: None, 3: 12}, REST, retention=lower, place=other))
         assert [one.is_held for one in known.absences()] == [is_held, is_held]
+
+
+def test_a_topic_that_is_too_short_to_be_watched_is_that_whatever_else_is_unclear() -> None:
+    known = clock()
+    # It is away from the first look on.
+    known.observe(tick(0, {1: 10, 2: None, 3: 10}, REST, retention=SKEW + LOOK))
+    assert only(known).unclear is Unclear.NO_TIME
+    known.observe(tick(2_000, {1: 10, 2: 10, 3: 10}, ALL, retention=SKEW + LOOK))
+    assert not any(one.is_of_an_outage for one in known.late())

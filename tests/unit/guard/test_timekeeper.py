@@ -19,7 +19,7 @@ from parallax.guard.outages import SHORT_MS, TOLD_MS, headline
 from parallax.guard.pauses import Paused
 from parallax.guard.table import GuardTable
 from parallax.guard.timekeeper import Timekeeper, recorded
-from parallax.guard.words import UNCLEAR, in_words, late_in_short, late_in_words, summed
+from parallax.guard.words import UNCLEAR, in_words, late_in_short, late_in_words, summed, unwatched_in_words
 from parallax.model import TopicPartition
 from parallax.views.tables import PROGRESS, rust_uri
 from tests.unit.guard.looking import HOUR, LOOK, METADATA, PLACE, SKEW, START, clock, tick
@@ -181,7 +181,7 @@ def test_late_copies_in_words_with_when_the_job_audits_them(tmp_path: Path) -> N
     )
     assert late_in_words([late], {PLACE: 5.0}, 5.0).endswith("; the job audits the partition by itself now")
     assert "by itself once all replicas are back" in late_in_words([late], {}, 5.0)
-    assert late_in_words([late], None, 5.0).endswith("(audit.unread_delay_s is 0): run parallax audit")
+    assert late_in_words([late], None, 5.0).endswith("parallax audit only prints how things stand")
     others = [replace(late, place=TopicPartition("orders", n)) for n in range(5)]
     said = late_in_words(others, {PLACE: 60.0}, 5.0)
     assert said.startswith("5 replicas (orders-0 on broker 2, orders-1 on broker 2, orders-2 on broker 2 and 2 more)")
@@ -376,3 +376,10 @@ def test_what_came_of_an_outage_is_told_for_three_minutes(tmp_path: Path) -> Non
     keeper.now += TOLD_MS + 1
     keeper.take_in(tick(61_000, {1: 12, 2: 12, 3: 12}, ALL))
     assert keeper.said.outages == ()
+
+
+@pytest.mark.parametrize("is_audited", [True, False])
+def test_who_has_switched_audits_of_late_copies_off_is_not_told_that_the_job_audits_them(is_audited: bool) -> None:
+    said = unwatched_in_words({"orders": 1000}, is_audited=is_audited)
+    assert ("the job audits what it copied by itself" in said) is is_audited
+    assert ("the job does not audit what it copied for that (audit.unread_delay_s is 0)" in said) is not is_audited

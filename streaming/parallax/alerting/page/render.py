@@ -237,7 +237,7 @@ class Renderer:
             else "",
             absences=summed(snapshot.absences, snapshot.taken_at),
             late=late_in_words(snapshot.absences.late, snapshot.audits_at, snapshot.taken_at),
-            unwatched=unwatched_in_words(snapshot.absences.unwatched),
+            unwatched=unwatched_in_words(snapshot.absences.unwatched, is_audited=snapshot.audits_at is not None),
             paused=paused_in_words(snapshot.paused),
             brokers=topics.brokers,
             in_words=TOPICS_IN_WORDS,

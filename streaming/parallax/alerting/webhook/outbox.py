@@ -200,15 +200,31 @@ class Outbox:
             Whether the state has changed, so that it has to be recorded.
         """
         self._not_ahead_of(now)
+        # It was over before anybody was told that it had begun.
+        unheard = {one.name for one in suffered if one.about.get("outcome") and self._is_unheard(one, now)}
+        unsent = unheard & self._alerts.keys()
+        for name in unsent:
+            del self._groups[self._alerts.pop(name).group]
+        suffered = [one for one in suffered if one.name not in unheard]
         for one in suffered:
             self._groups.setdefault(group_of(one), Group())
         there = [of_condition(one, self._alerts.get(one.name), self._places) for one in suffered]
+        at = datetime.fromtimestamp(now, UTC)
         over_by_now = {
-            name: over(alert, datetime.fromtimestamp(now, UTC), self._places)
+            name: over(alert, at, self._places)
             for name, alert in self._alerts.items()
             if alert.ends_at is None and alert.is_of_the_job and can_end and name not in pending
         }
-        return self._take_in(there, over_by_now, now)
+        is_changed = self._take_in(there, over_by_now, now)
+        return bool(unsent) or is_changed
+
+    def _is_unheard(self, one: Suffered, now: float) -> bool:
+        """Whether no message about a condition has been tried, since the first is not due yet."""
+        if one.name not in self._alerts:
+            return True
+        group = self._groups[self._alerts[one.name].group]
+        is_first = group.delivered_at is None and group.news_since is not None and not group.failures
+        return is_first and now < self._due_at(group)
 
     def _take_in(self, there: Iterable[Alert], over_by_now: Mapping[str, Alert], now: float) -> bool:
         """Take in all alerts of one sort that are not over, and those that are over unless they are among the first."""

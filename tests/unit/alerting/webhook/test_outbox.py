@@ -384,6 +384,18 @@ def test_an_incident_that_becomes_critical_asks_anew_where_a_receiver_can_take_o
     assert told.delivered(30).rounds == 1
 
 
+def test_an_outage_that_is_over_before_its_first_message_has_none(told: Told) -> None:
+    one = suffered(OUTAGE, broker_id="2")._replace(about={"headline": "Broker 2 is away (orders)", "now": "Wait."})
+    told.outbox.observe_job([one], told.now, {one.name}, can_end=True)
+    assert told.after(5) is None
+    over = one._replace(about={**one.about, "outcome": "Broker 2 was back in time."})
+    for _ in range(3):
+        told.outbox.observe_job([over], told.now, {one.name}, can_end=True)
+        assert told.after(5) is None, "nobody is told that it fires"
+    told.outbox.observe_job([], told.now, (), can_end=True)
+    assert (told.after(100), told.outbox.alerts, told.outbox.told) == (None, [], {})
+
+
 def test_of_an_outage_it_is_told_that_it_begins_once_that_it_is_worse_and_what_came_of_it(told: Told) -> None:
     def stage(name: str, headline: str, outcome: str = "") -> None:
         said = {"headline": headline, "now": "Wait.", "outcome": outcome}
