@@ -278,7 +278,7 @@ def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple
 
 
 _MISLED = "consumers that had read it before were misled, and later ones were not."
-_HELD_BACK = "consumers in read_committed had got nothing beyond it there, and no wrong value by that."
+_HELD_BACK = "consumers in read_committed got nothing beyond it there. They were shown nothing wrong."
 """What misled readers is replaced by, for a transaction that was open: a freeze shows nobody anything."""
 _RESOLVED = {
     Resolution.HEALED: "Healed: {reason}.",
@@ -377,7 +377,7 @@ def _how(claim: Claim, decision: Decision, answers: Answers, repaired: str) -> s
     elif claim.broker == NOBODY and decision.resolution in _TRACELESS:
         text = _RESOLVED_WITHOUT_DIRECTION
     elif repaired and decision.resolution is Resolution.HEALED:
-        text = f"Repaired: {{repaired}} {text}"
+        text = "Repaired: {repaired}"
     elif repaired and claim.broker != NOBODY and decision.resolution in _BY_A_REPAIR:
         text = _REPLACED
     misled = _HELD_BACK if was_open else _MISLED

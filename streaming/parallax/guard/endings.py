@@ -100,7 +100,8 @@ class Outage:
     def outcome(self) -> str:
         """How the outage ended, and what that meant, in sentences; empty while it lasts.
 
-        The text is that of the moment when the outage ended, and is sent later. So it says nothing of what stands.
+        The text is that of the moment when the outage ended, and is sent later. So it does not say which findings are
+        open.
         """
         ending = self.ending
         if ending is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from parallax.findings.cleared import Shown
 from parallax.findings.finding import Finding, has_spread, is_unsettled
-from parallax.findings.grounds import grounds_of, in_words
+from parallax.findings.grounds import grounds_of, in_words, one_of
 from parallax.model import NOBODY, UNKNOWN
 from parallax.shell import ANYWHERE
 
@@ -54,6 +54,9 @@ class Claim:
         if self.sources:
             named = in_words(self.sources)
             return f"--right {right} contradicts it: it proves that {named} may be copied, and not broker {right}"
+        if self.by_word:
+            why = "shows what this finding calls wrong" if right in self.wrong else "is not known to hold it"
+            return f"--right {right} is refused: broker {right} {why}. Give {one_of(self.by_word)}"
         return self.missing or f"--right {right}: nothing shows what that broker holds of it"
 
 

@@ -167,7 +167,7 @@ def test_a_transaction_that_is_open_no_more_is_over_for_consumers_and_has_misled
 ) -> None:
     text = ended(claim(kind), resolution)
     assert "Over for consumers: broker 2 held neither the transaction open" in text
-    assert "consumers in read_committed had got nothing beyond it there, and no wrong value by that." in text
+    assert "consumers in read_committed got nothing beyond it there. They were shown nothing wrong." in text
     assert text.endswith("How broker 2 ended it was not seen: its record was gone.")
     assert "misled" not in text
     assert "Not healed" not in text

@@ -138,6 +138,8 @@ def test_a_person_may_say_who_is_right_where_no_finding_proves_it() -> None:
     (claim,) = claims([of(sides=undecided)])
     assert claim.missing
     assert claim.by_word == {1: frozenset({3}), 2: frozenset({3})}, "the accused alone is copied anew"
+    assert claim.lacks(3).startswith("--right 3 is refused: broker 3 shows what this finding calls wrong.")
+    assert "plan again with --right" not in claim.lacks(3)
     made = make(seen(claim), {}, more=Said(right=1))
     assert made.missing == ()
     assert [purpose for purpose, _ in moved(made)] == ["lead", "drop", "copy", "order"]

@@ -110,7 +110,7 @@ def test_slack_is_told_in_text_that_it_cannot_misread() -> None:
     over = as_posted(message(over=(finding("a"),)), SLACK)["text"]
     assert over.splitlines() == [
         "*RESOLVED* Replicas of orders-0 differed (deleted_record_resurrected), and that is over (cluster lab)",
-        "• (over) Broker 2 showed it. Healed: gone.",
+        "• Broker 2 showed it. Healed: gone.",
         "   What it was: `parallax findings explain a -c CONFIG`",
     ]
 
