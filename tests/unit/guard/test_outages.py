@@ -158,7 +158,7 @@ def test_what_an_audit_came_to_before_a_restart_takes_away_that_nothing_was_lost
     assert "The job was started in it" in watching.outcome
 
 
-def test_a_finding_takes_away_that_nothing_was_lost_and_what_is_sent_later_does_not_say_that_it_stands(
+def test_a_finding_takes_away_that_nothing_was_lost_and_is_not_named_in_what_comes_later(
     tmp_path: Path,
 ) -> None:
     watching = Watching(tmp_path)
