@@ -129,7 +129,7 @@ def seen(settings: Path, topic: str, *words: object) -> tuple[int, dict[int, dic
 
 def test_what_consumers_of_each_replica_had_seen_is_on_record(played: Played, tmp_path: Path) -> None:
     settings, topic = config(played, tmp_path, "off"), "gone-legacy-tombstone"
-    wrong, _ = reported(played, topic), frozen(played, ProducerKind.legacy)
+    wrong, _ = reported(played, topic), frozen(played, "legacy")
     code, by_key = seen(settings, topic, "--key", "customer-7")
     assert (code, {broker: one["saw"] for broker, one in by_key.items()}) == (
         0,
