@@ -22,16 +22,19 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
 from parallax.findings.incidents import ALONE
-from tests.simulation import blocks, spared, withheld
 from tests.simulation.beside import Beside, opinion
+from tests.simulation.blocks import Blocks
+from tests.simulation.both import BothWays, both_ways
 from tests.simulation.planned import Planned
 from tests.simulation.second import Second
 from tests.simulation.shadow import Shadow, ShadowAskingMore, ShadowOfAnswers
+from tests.simulation.spared import Apart
+from tests.simulation.withheld import Withheld
 from tests.simulation.world import Violation, run
 
 MODES = {"healthy": (True,), "faulty": (False,), "both": (True, False)}
-BOTH_WAYS = {"blocks": blocks.both_ways, "withheld": withheld.both_ways, "spared": spared.both_ways}
-"""By option, what runs a history that is judged in two ways."""
+BOTH_WAYS: dict[str, type[BothWays]] = {kind.option: kind for kind in (Blocks, Withheld, Apart)}
+"""By option, the histories that are judged in two ways."""
 
 SHARE = 250
 """Seeds that a process runs before it reports."""
@@ -165,7 +168,7 @@ def work(
             counts["histories"] += 1
             try:
                 if twice is not None:
-                    counts.update(BOTH_WAYS[twice](seed, healthy, alone, kills).tally())
+                    counts.update(both_ways(BOTH_WAYS[twice], seed, healthy, alone, kills).tally())
                 elif second is not None:
                     counts.update(opinion(seed, healthy, alone, kills, kind=OPINIONS[second]).counts)
                 else:

@@ -7,7 +7,6 @@ by the product's own kernel, with blocks that are short enough for these histori
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
@@ -23,14 +22,13 @@ from parallax.compare.blocks import Agreed, Recorded, agreed
 from parallax.compare.observations import POSITION, VIEWS, Observations
 from parallax.compare.state import NEVER
 from parallax.compare.sums import Grain
-from parallax.findings.incidents import ALONE
 from parallax.model import ReadEvent, TopicPartition, UnknownReason
 from parallax.replica.digests import COLUMNS, Digester, Digests
 from parallax.views.blocks import RANGE
-from tests.simulation.both import held
+from tests.simulation.both import BothWays, Comparing
 from tests.simulation.monitor import Monitor
 from tests.simulation.readers import PARTITION, PROGRESS, RC, RU, TOPIC, TOPIC_ID, Row
-from tests.simulation.world import Violation, World
+from tests.simulation.world import Violation
 
 GRAIN = Grain(block=3)
 DIGESTER = Digester(bytes(16), block_bits=GRAIN.block)
@@ -68,7 +66,7 @@ def added_up(reads: list[Read]) -> Recorded:
 
 
 @dataclass
-class Audited(Monitor):
+class Audited(Comparing):
     """A monitor whose recorded rows are audited both ways."""
 
     def __post_init__(self) -> None:
@@ -76,7 +74,6 @@ class Audited(Monitor):
         self.reads: dict[tuple[int, int], list[Read]] = {}
         self.under_way: dict[tuple[int, int], Read] = {}
         self.drawing = random.Random(f"blocks {self.seed}")
-        self.judged: Counter[str] = Counter()
 
     def give(self, view: int, broker: int, rows: list[Row]) -> None:
         super().give(view, broker, rows)
@@ -144,27 +141,8 @@ class Audited(Monitor):
 
 
 @dataclass
-class Blocks(World):
+class Blocks(BothWays):
     """A history in which what was recorded is audited both ways."""
 
     watching: ClassVar[type[Monitor]] = Audited
-
-    def tally(self) -> Counter[str]:
-        """What was counted of the history, and of what blocks spared."""
-        assert isinstance(self.monitor, Audited)
-        return super().tally() + self.monitor.judged
-
-
-def both_ways(seed: int, healthy: bool, alone: int = ALONE, kills: int = 0) -> Blocks:
-    """Run the history of a seed, and audit what was recorded by blocks as well as by rows.
-
-    Args:
-        seed: of the history.
-        healthy: nothing befalls it that makes replicas diverge.
-        alone: see `Profile.alone`.
-        kills: see `Profile.kills`.
-
-    Raises:
-        Violation: the two have said something else, or a property does not hold.
-    """
-    return held(Blocks, "--blocks", seed, healthy, alone, kills)
+    option: ClassVar[str] = "blocks"

@@ -1,23 +1,51 @@
-"""Runs a history whose every micro-batch is compared in two ways."""
+"""Runs a history in which something is compared in two ways that must say the same."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TypeVar
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import ClassVar, TypeVar
 
+from parallax.findings.incidents import ALONE
 from tests.simulation import kinds
 from tests.simulation.history import with_kills
+from tests.simulation.monitor import Monitor
 from tests.simulation.world import Violation, World
 
-Kind = TypeVar("Kind", bound=World)
+
+@dataclass
+class Comparing(Monitor):
+    """A monitor that compares in two ways, and counts what became of that."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.judged: Counter[str] = Counter()
 
 
-def held(kind: type[Kind], option: str, seed: int, healthy: bool, alone: int, kills: int) -> Kind:
+@dataclass
+class BothWays(World):
+    """A history that is compared in two ways; ``watching`` is a `Comparing`.
+
+    Attributes:
+        option: by which ``python -m tests.simulation`` runs it, without the dashes.
+    """
+
+    option: ClassVar[str]
+
+    def tally(self) -> Counter[str]:
+        """What was counted of the history, and of the comparison in two ways."""
+        assert isinstance(self.monitor, Comparing)
+        return super().tally() + self.monitor.judged
+
+
+Kind = TypeVar("Kind", bound=BothWays)
+
+
+def both_ways(kind: type[Kind], seed: int, healthy: bool, alone: int = ALONE, kills: int = 0) -> Kind:
     """Run the history of a seed in a world that compares in two ways.
 
     Args:
         kind: of the world.
-        option: by which ``python -m tests.simulation`` runs it again.
         seed: of the history.
         healthy: nothing befalls it that makes replicas diverge.
         alone: see `Profile.alone`.
@@ -32,6 +60,6 @@ def held(kind: type[Kind], option: str, seed: int, healthy: bool, alone: int, ki
         world.run(with_kills(p, kinds.generate(p)))
     except Exception as error:
         mode = "healthy" if healthy else "faulty"
-        command = f"python -m tests.simulation {option} --mode {mode} --seed {seed} --count 1 --alone {alone}"
+        command = f"python -m tests.simulation --{kind.option} --mode {mode} --seed {seed} --count 1 --alone {alone}"
         raise Violation(f"{error}\nreproduce: {command} --kills {kills}") from error
     return world

@@ -7,7 +7,7 @@ by the product's own kernel, with blocks that are short enough for these histori
 from __future__ import annotations
 
 import random
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -18,12 +18,11 @@ from parallax.compare.state import PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.withheld import Places, Views
 from parallax.compare.withholding import Limits
-from parallax.findings.incidents import ALONE
 from tests.simulation.blocks import GRAIN, Read, added_up
-from tests.simulation.both import held
+from tests.simulation.both import BothWays, Comparing
 from tests.simulation.monitor import Monitor
 from tests.simulation.readers import PARTITION, PROGRESS, TOPIC, Row
-from tests.simulation.world import Violation, World
+from tests.simulation.world import Violation
 
 TOGETHER = 0.5
 """Share of the micro-batches that hold all that was read, of all replicas."""
@@ -32,7 +31,7 @@ NONE_WITHHELD = Limits(worth=1 << 62)
 
 
 @dataclass
-class Sparing(Monitor):
+class Sparing(Comparing):
     """A monitor beside which every micro-batch is compared both ways."""
 
     def __post_init__(self) -> None:
@@ -41,7 +40,6 @@ class Sparing(Monitor):
         self.under_way: dict[tuple[int, int], Read] = {}
         self.by_rows, self.by_sums = PartitionState(), PartitionState()
         self.drawing = random.Random(f"spared {self.seed}")
-        self.judged: Counter[str] = Counter()
 
     def give(self, view: int, broker: int, rows: list[Row]) -> None:
         super().give(view, broker, rows)
@@ -122,27 +120,8 @@ class Sparing(Monitor):
 
 
 @dataclass
-class Apart(World):
+class Apart(BothWays):
     """A history whose every micro-batch is compared both ways."""
 
     watching: ClassVar[type[Monitor]] = Sparing
-
-    def tally(self) -> Counter[str]:
-        """What was counted of the history, and of the rows that were spared."""
-        assert isinstance(self.monitor, Sparing)
-        return super().tally() + self.monitor.judged
-
-
-def both_ways(seed: int, healthy: bool, alone: int = ALONE, kills: int = 0) -> Apart:
-    """Run the history of a seed, and judge each micro-batch by all rows as well as without those that are alike.
-
-    Args:
-        seed: of the history.
-        healthy: nothing befalls it that makes replicas diverge.
-        alone: see `Profile.alone`.
-        kills: see `Profile.kills`.
-
-    Raises:
-        Violation: the two have said something else, or a property does not hold.
-    """
-    return held(Apart, "--spared", seed, healthy, alone, kills)
+    option: ClassVar[str] = "spared"

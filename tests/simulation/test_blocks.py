@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 
 from parallax.compare import sums
-from tests.simulation.blocks import both_ways
+from tests.simulation.blocks import Blocks
+from tests.simulation.both import both_ways
 from tests.simulation.world import Violation
 
 SEEDS = range(1000, 1010)
@@ -17,7 +18,7 @@ def judged(seeds: range) -> Counter[str]:
     counts: Counter[str] = Counter()
     for seed in seeds:
         for healthy in (True, False):
-            counts += both_ways(seed, healthy).tally()
+            counts += both_ways(Blocks, seed, healthy).tally()
     return counts
 
 

@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from tests.simulation.spared import both_ways
+from tests.simulation.both import both_ways
+from tests.simulation.spared import Apart
 
 SEEDS = range(1000, 1010)
 
@@ -15,7 +16,7 @@ def judged(seeds: range, kills: int = 0) -> Counter[str]:
     counts: Counter[str] = Counter()
     for seed in seeds:
         for healthy in (True, False):
-            counts += both_ways(seed, healthy, kills=kills).tally()
+            counts += both_ways(Apart, seed, healthy, kills=kills).tally()
     return counts
 
 

@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 
 from parallax.compare import withheld
-from tests.simulation.withheld import both_ways
+from tests.simulation.both import both_ways
+from tests.simulation.withheld import Withheld
 from tests.simulation.world import Violation
 
 SEEDS = range(1000, 1010)
@@ -18,7 +19,7 @@ def test_histories_are_judged_with_rows_withheld_as_they_are_with_all_at_once(se
     counts: Counter[str] = Counter()
     for seed in seeds:
         for healthy in (True, False):
-            counts += both_ways(seed, healthy).tally()
+            counts += both_ways(Withheld, seed, healthy).tally()
     assert counts["ran micro-batches: with rows withheld"] > counts["ran micro-batches: that began to withhold"] > 0
     assert counts["ran rows: read once more"] > 0
 
@@ -26,4 +27,4 @@ def test_histories_are_judged_with_rows_withheld_as_they_are_with_all_at_once(se
 def test_rows_that_are_lost_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(withheld._Run, "_read", lambda self, *_: self._nothing().rows)
     with pytest.raises(Violation):
-        all(both_ways(seed, healthy=False) for seed in range(1000, 1060))
+        all(both_ways(Withheld, seed, healthy=False) for seed in range(1000, 1060))

@@ -7,7 +7,6 @@ piece, so that one may be suspected that a whole micro-batch clears at once, as 
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -17,11 +16,10 @@ from parallax.compare.step import StepResult, step
 from parallax.compare.sums import Grain
 from parallax.compare.suspect import Accusation
 from parallax.compare.withheld import Limits, Places, Views, compare, is_withholding
-from parallax.findings.incidents import ALONE
-from tests.simulation.both import held
+from tests.simulation.both import BothWays, Comparing
 from tests.simulation.monitor import Monitor
 from tests.simulation.readers import PARTITION, TOPIC, Row
-from tests.simulation.world import Violation, World
+from tests.simulation.world import Violation
 
 GRAIN = Grain(block=3, recent=1)
 WHOLE = Limits(worth=0, few=0, at_a_time=10**6, grain=GRAIN)
@@ -39,7 +37,7 @@ def about(one: Accusation) -> tuple[int, ...]:
 
 
 @dataclass
-class Withholding(Monitor):
+class Withholding(Comparing):
     """A monitor whose comparison withholds rows."""
 
     def __post_init__(self) -> None:
@@ -50,7 +48,6 @@ class Withholding(Monitor):
         self.at_once = PartitionState()
         self.said: dict[str, set[tuple[int, ...]]] = {"at once": set(), "later": set()}
         self.batches = self.compared = 0
-        self.judged: Counter[str] = Counter()
 
     def _step(self, rows: list[Row], crash: bool) -> None:
         self.batches += 1
@@ -104,27 +101,8 @@ class Withholding(Monitor):
 
 
 @dataclass
-class Withheld(World):
+class Withheld(BothWays):
     """A history whose every micro-batch is compared both ways."""
 
     watching: ClassVar[type[Monitor]] = Withholding
-
-    def tally(self) -> Counter[str]:
-        """What was counted of the history, and of what was withheld."""
-        assert isinstance(self.monitor, Withholding)
-        return super().tally() + self.monitor.judged
-
-
-def both_ways(seed: int, healthy: bool, alone: int = ALONE, kills: int = 0) -> Withheld:
-    """Run the history of a seed, and judge it with rows withheld as well.
-
-    Args:
-        seed: of the history.
-        healthy: nothing befalls it that makes replicas diverge.
-        alone: see `Profile.alone`.
-        kills: see `Profile.kills`.
-
-    Raises:
-        Violation: the two have said something else, or a property does not hold.
-    """
-    return held(Withheld, "--withheld", seed, healthy, alone, kills)
+    option: ClassVar[str] = "withheld"
