@@ -9,7 +9,8 @@ import pytest
 from tests.simulation.both import both_ways
 from tests.simulation.spared import Apart
 
-SEEDS = range(1000, 1010)
+SEEDS = range(1000, 1080)
+"""So many that the share of micro-batches below does not hang on a few histories."""
 
 
 def judged(seeds: range, kills: int = 0) -> Counter[str]:
@@ -20,7 +21,7 @@ def judged(seeds: range, kills: int = 0) -> Counter[str]:
     return counts
 
 
-@pytest.mark.parametrize("seeds", [SEEDS, pytest.param(range(1010, 2000), marks=pytest.mark.release)])
+@pytest.mark.parametrize("seeds", [SEEDS, pytest.param(range(1080, 2000), marks=pytest.mark.release)])
 def test_each_micro_batch_is_judged_without_these_rows_as_it_is_by_all(seeds: range) -> None:
     counts = judged(seeds)
     assert (
