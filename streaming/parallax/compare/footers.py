@@ -25,7 +25,7 @@ from parallax.views.commits import DataFile
 WORTH = 2_000
 """How many rows of a partition are worth comparing them by their sums: a step without rows costs a millisecond too."""
 
-_VIEWS = {isolation.option: int(isolation) for isolation in IsolationLevel}
+VIEW_OF = {isolation.option: int(isolation) for isolation in IsolationLevel}
 
 Span = tuple[int, int]
 """A first offset, and one behind the last."""
@@ -41,7 +41,8 @@ class Footer:
     Attributes:
         metadata: of the Parquet file.
         spans: by partition, the offsets that its rows are of.
-        spared: by partition, the offsets whose rows need not be read, of all files of the micro-batch.
+        spared: by partition, the offsets whose rows need not be read, of all files of the micro-batch. Empty for a file
+            that does not say what its rows add up to.
     """
 
     metadata: Any
@@ -56,6 +57,8 @@ class Footer:
             high: the highest ones.
             offsets: the lowest offset in the group, and the one behind the highest.
         """
+        if not self.spared:
+            return False
         if low == high:
             return low in self.spared and _holds(self.spared[low], offsets)
         return all(
@@ -105,17 +108,14 @@ def sparing(files: Iterable[tuple[str, DataFile]], opened: Mapping[str, fs.FileS
         blocks = _blocks(metadata)
         read[name, file.path] = metadata, blocks
         if file.broker is not None:
-            told.setdefault((file.broker, _VIEWS[name]), []).append(blocks)
+            told.setdefault((file.broker, VIEW_OF[name]), []).append(blocks)
     found = _alike({reader: Blocks.concat(several) for reader, several in told.items()}, wanted)
-    if not found:
-        return Sparing()
     spared = {place: (one.start, one.end) for place, one in found.items()}
     return Sparing(
         found,
         {
-            key: Footer(metadata, _spans(blocks, wanted), spared)
+            key: Footer(metadata, _spans(blocks, wanted) if spared else {}, spared if blocks.places else {})
             for key, (metadata, blocks) in read.items()
-            if blocks.places
         },
     )
 
@@ -164,4 +164,4 @@ def _spans(blocks: Blocks, wanted: Wanted) -> dict[TopicPartition, Span]:
     return spans
 
 
-__all__ = ["Footer", "Span", "Sparing", "Wanted", "sparing"]
+__all__ = ["VIEW_OF", "Footer", "Span", "Sparing", "Wanted", "sparing"]

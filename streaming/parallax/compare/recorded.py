@@ -21,10 +21,10 @@ from parallax.compare.batches import (
     progress_observations,
     view_observations,
 )
-from parallax.compare.footers import Footer, Span, Wanted
+from parallax.compare.footers import VIEW_OF, Footer, Span, Wanted
 from parallax.compare.gathered import Gathered
 from parallax.compare.observations import POSITION
-from parallax.model import IsolationLevel, TopicPartition
+from parallax.model import TopicPartition
 from parallax.source.schema import PROGRESS, VIEW
 from parallax.views.commits import DataFile
 from parallax.views.tables import PROGRESS as PROGRESS_TABLE
@@ -37,7 +37,6 @@ _IN_FILES = (
     *(name for name in VIEW_COLUMNS if name not in (*OF_POSITION, *_NOT_IN_FILES)),
     *(f"position.{name}" for name in OF_POSITION),
 )
-_VIEWS = {isolation.option: int(isolation) for isolation in IsolationLevel}
 
 
 def observed(
@@ -79,8 +78,8 @@ def observed(
             if table == PROGRESS_TABLE:
                 found = progress_observations(_progress(batch), read)
             else:
-                found = view_observations(_view(batch, _VIEWS[table], file.broker))
-                found = found if footer is None else _without(found, footer)
+                found = view_observations(_view(batch, VIEW_OF[table], file.broker))
+                found = _without(found, footer) if footer is not None and footer.spared else found
             yield found.only(np.array([wanted(*place) for place in found.places], np.bool_))
 
 

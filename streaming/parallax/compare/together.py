@@ -79,17 +79,18 @@ class Gathering:
         rows: dict[TopicPartition, int] = {}
         for part in self._parts:
             for place, count in zip(part.places, part.counts.tolist(), strict=True):
-                rows[place] = rows.get(place, 0) + count + (MANY_ROWS + 1) * (place in spared)
+                rows[place] = rows.get(place, 0) + count
+        alone = {place for place, count in rows.items() if count > MANY_ROWS or place in spared}
         few: list[Gathered] = []
         many: dict[int, dict[TopicPartition, list[Observations]]] = {}
         while self._parts:
             part = self._parts.pop(0)
-            is_large = np.array([rows[place] > MANY_ROWS for place in part.places], np.bool_)
+            is_large = np.array([place in alone for place in part.places], np.bool_)
             for one in part.only(is_large).each():
                 place = TopicPartition(one.topic, one.partition)
                 many.setdefault(self._bucket(*place), {}).setdefault(place, []).append(one)
             few.append(part.only(~is_large))
-        buckets = sorted((self._bucket(*place), place) for place, count in rows.items() if 0 < count <= MANY_ROWS)
+        buckets = sorted((self._bucket(*place), place) for place, count in rows.items() if count and place not in alone)
         joined = Gathered.concat(few, [place for _, place in buckets])
         return Seen(joined.ordered(), [bucket for bucket, _ in buckets], many, spared)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from parallax.compare import footers, recorded, spared, sums
@@ -158,6 +159,28 @@ def test_what_one_replica_shows_otherwise_is_found(tmp_path: Path, monkeypatch: 
     by_sums, _ = both_ways(tmp_path, monkeypatch, history)
     assert by_sums.comparison.suspects() == [("content_mismatch", -1)]
     assert 6 * 1000 <= by_sums.read < 6 * 3000
+
+
+def test_the_footer_of_a_file_is_read_once_where_nothing_agrees_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, log, opened = Told(tmp_path, monkeypatch), log_of(2000, transactional=False), []
+    of_file = pq.ParquetFile
+
+    def counted(*given: Any, metadata: Any = None, **options: Any) -> Any:
+        opened.append(metadata is None)
+        return of_file(*given, metadata=metadata, **options)
+
+    def change(view: int, broker: int, row: Row) -> Row:
+        return {**row, "content_hash": broker}
+
+    told.go_on(log, dict.fromkeys(READERS, 2000), change, compare=False)
+    monkeypatch.setattr(pq, "ParquetFile", counted)
+    monkeypatch.setattr(pq.core, "ParquetFile", counted)
+    told.comparison.step()
+    assert told.read == 6 * 2000
+    progress = 1
+    assert opened.count(True) == len(READERS) + progress
 
 
 def other_at(offset: int) -> Change:
