@@ -100,13 +100,14 @@ def test_it_tells_what_else_is_on_record(job: Job, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_there_is_replaced_as_a_whole_or_not_at_all(job: Job, tmp_path: Path) -> None:
-    file = tmp_path / "report.html"
-    file.write_text("before")
+    file, before = tmp_path / "report.html", "<!doctype html>\nbefore"
+    file.write_text(before)
     with pytest.raises(FindingNotNamedError):
         write_report(job.storage, ["dead"], file)
-    assert file.read_text() == "before"
+    assert file.read_text() == before
     write_report(job.storage, (), file)
     assert file.read_text().startswith("<!doctype html>")
+    assert "before" not in file.read_text()[:100]
     assert [p.name for p in tmp_path.iterdir() if p.is_file()] == ["report.html"]
 
 
