@@ -33,6 +33,11 @@ def roughly(seconds: float) -> str:
     return span_text(max(1, round(seconds)))
 
 
+def utc_text(at: datetime) -> str:
+    """A time that is in UTC as text, to the second: ``2026-01-02 12:03:05Z``."""
+    return f"{at:%Y-%m-%d %H:%M:%SZ}"
+
+
 def time_text(ms: float) -> str:
     """A time in UTC as text, to the second; if it is outside of the years 1 to 9999, the text says so.
 

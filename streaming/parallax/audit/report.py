@@ -15,6 +15,7 @@ from parallax.counts import counted
 from parallax.findings.finding import Finding
 from parallax.findings.report import as_document, short_id
 from parallax.model import IsolationLevel
+from parallax.moments import utc_text
 from parallax.output import console, print_table
 from parallax.shell import ANYWHERE, Shell
 
@@ -109,7 +110,7 @@ def _standing(finding: Finding, one: PartitionResult) -> str:
     if known is None:
         return "new: not on record"
     if not known.stands:
-        return f"on record as {known.status} since {known.decided_at:%Y-%m-%d %H:%M:%SZ}; it is back"
+        return f"on record as {known.status} since {utc_text(known.decided_at)}; it is back"
     asked = f"on record as {known.status}; asked again:"
     if (why := one.not_seen.get(finding.finding_id)) is None:
         return f"{asked} it stands"

@@ -17,6 +17,7 @@ from parallax.commands.shared import (
     used_settings,
 )
 from parallax.model import IsolationLevel
+from parallax.moments import utc_text
 from parallax.output import as_json
 
 NOT_KNOWN = 3
@@ -80,7 +81,7 @@ def seen(
     else:
         for number in sorted({one.partition for one in found}):
             what = f"offset {offset}" if key is None else f"key {key}"
-            typer.echo(f"{topic}-{number}, {what}, {isolation} at {moment:%Y-%m-%d %H:%M:%SZ}:")
+            typer.echo(f"{topic}-{number}, {what}, {isolation} at {utc_text(moment)}:")
             typer.echo("\n".join(f"  {in_words(one)}" for one in found if one.partition == number))
     if any(one.what is What.UNKNOWN for one in found):
         raise typer.Exit(NOT_KNOWN)

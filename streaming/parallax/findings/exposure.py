@@ -21,6 +21,7 @@ from parallax.findings.finding import Finding, evidence_of, has_spread, is_block
 from parallax.findings.incident import tally_of
 from parallax.kinds import KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
+from parallax.moments import utc_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +157,10 @@ def led_in_words(finding: Finding, found: Collection[Reign]) -> list[str]:
     mine = [reign for reign in found if reign.broker in wrong]
     since = min(reign.since for reign in found)
     if not mine:
-        return [f"By what is on record since {_time(since)}, no replica led that shows it."]
+        return [f"By what is on record since {utc_text(since)}, no replica led that shows it."]
     may = "may be wrong" if finding.broker == NOBODY or is_unsettled(finding) else "shows it"
     said = [
-        f"Broker {reign.broker}, which {may}, led from {_time(reign.since)} to {_time(reign.until)} "
+        f"Broker {reign.broker}, which {may}, led from {utc_text(reign.since)} to {utc_text(reign.until)} "
         f"(leader epoch {_epochs(reign)})."
         for reign in mine
     ]
@@ -169,10 +170,6 @@ def led_in_words(finding: Finding, found: Collection[Reign]) -> list[str]:
 def _epochs(reign: Reign) -> str:
     first, last = reign.epochs
     return str(first) if first == last else f"{first} to {last}"
-
-
-def _time(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%SZ}"
 
 
 __all__ = ["Came", "Reign", "Span", "affected", "came", "led_in_words", "reigns", "wrong_brokers"]

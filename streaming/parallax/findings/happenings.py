@@ -13,6 +13,7 @@ from parallax.findings.finding import Finding
 from parallax.findings.held import Page
 from parallax.findings.ledger import Label
 from parallax.model import TopicPartition
+from parallax.moments import utc_text
 
 
 class Moment(NamedTuple):
@@ -161,7 +162,7 @@ class AskedAgain:
     def in_words(self) -> str:
         """Return when the replicas were asked, and what came of it: ``asked again 2026-01-02 14:03:10Z: it stands``."""
         answer = f"nobody can tell whether it stands ({self.unknown})" if self.unknown else "it stands"
-        return f"asked again {self.at:%Y-%m-%d %H:%M:%SZ}: {answer}"
+        return f"asked again {utc_text(self.at)}: {answer}"
 
 
 @dataclass(frozen=True, slots=True)

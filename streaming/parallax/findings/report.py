@@ -25,6 +25,7 @@ from parallax.findings.steps import Step
 from parallax.findings.summary import asked_in_words, counted_in_words
 from parallax.findings.table import read_events
 from parallax.model import NOBODY, FindingKind, FindingStatus, Severity
+from parallax.moments import utc_text
 from parallax.output import console
 from parallax.runbook import RUNBOOK
 from parallax.shell import ANYWHERE, Shell
@@ -202,7 +203,7 @@ def _headline(finding: Finding) -> Text:
 def _in_words(finding: Finding) -> str:
     said = [finding.summary]
     asked = asked_in_words(asked_at(finding))
-    said.append(f"First suspected {finding.first_suspected_at:%Y-%m-%d %H:%M:%SZ}, {asked}.")
+    said.append(f"First suspected {utc_text(finding.first_suspected_at)}, {asked}.")
     if finding.is_incident:
         said.append(f"It counts {counted_in_words(group_of(finding), tally_of(finding).count)}.")
         if some := _examples(finding):
@@ -344,7 +345,7 @@ def print_finding(
         shown.print(Text(OVER))
     for before, event in zip([None, *mine], mine, strict=False):
         said = f"{_status_in_words(event, before)} ({asked_in_words(asked_at(event))})"
-        shown.print(Text(f"{event.decided_at:%Y-%m-%d %H:%M:%SZ} {said}: {event.summary}"))
+        shown.print(Text(f"{utc_text(event.decided_at)} {said}: {event.summary}"))
     for one in repairs(finding):
         shown.print(Text(one))
     shown.print()

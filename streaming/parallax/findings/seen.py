@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import Any
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
@@ -17,7 +16,8 @@ from parallax.findings.led import FAILURES, led_around
 from parallax.findings.sight import Marks, Sight, saw, sights
 from parallax.findings.table import FindingsTableError
 from parallax.kinds import KEY_KINDS
-from parallax.model import UNKNOWN, IsolationLevel, TopicPartition
+from parallax.model import IsolationLevel, TopicPartition
+from parallax.moments import utc_text
 from parallax.views.looked import last_said
 from parallax.views.shown import Asked, shown
 
@@ -39,18 +39,13 @@ def seen(storage: str, asked: Asked, brokers: Collection[int] = ()) -> list[Sigh
         rows = shown(storage, asked, brokers).to_pylist()
         partitions = {row["partition"] for row in rows}
         marks = {
-            (partition, told["broker"]): _marks(told)
+            (partition, told["broker"]): Marks.of_row(told["at"], told)
             for partition in partitions
             for told in last_said(storage, TopicPartition(asked.topic, partition), asked.at)
         }
     except (DeltaError, OSError, pa.ArrowException) as error:
         raise FindingsTableError(f"the views below {storage} cannot be read ({one_line(error)})") from error
     return sights(rows, asked.isolation, asked.at, asked.offset, marks)
-
-
-def _marks(told: Mapping[str, Any]) -> Marks:
-    names = ("log_start_offset", "last_stable_offset", "high_watermark")
-    return Marks(told["at"], *(UNKNOWN if told[name] is None else told[name] for name in names))
 
 
 def seen_around(storage: str, finding: Finding) -> list[str]:
@@ -78,7 +73,7 @@ def seen_around(storage: str, finding: Finding) -> list[str]:
     for one in found:
         by_answer.setdefault(saw(one), []).append(one.broker)
     said = "; ".join(f"of {brokers_in_words(brokers)} {answer}" for answer, brokers in by_answer.items())
-    return [f"What a {_LEVEL.option} consumer had seen {of} at {at:%Y-%m-%d %H:%M:%SZ}: {said}."]
+    return [f"What a {_LEVEL.option} consumer had seen {of} at {utc_text(at)}: {said}."]
 
 
 def _moment(storage: str, finding: Finding) -> datetime:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from parallax.model import UNKNOWN, IsolationLevel, Outcome, ReadEvent, RowKind
+from parallax.moments import utc_text
 
 
 class What(StrEnum):
@@ -62,6 +63,17 @@ class Marks:
     log_start: int = UNKNOWN
     last_stable: int = UNKNOWN
     high_watermark: int = UNKNOWN
+
+    @classmethod
+    def of_row(cls, at: datetime, row: Mapping[str, Any]) -> Marks:
+        """Make marks from the columns of a position row, or of a row of ``replica_progress``.
+
+        Args:
+            at: when the replica said so.
+            row: the columns ``log_start_offset``, ``last_stable_offset`` and ``high_watermark``.
+        """
+        found = (row[name] for name in ("log_start_offset", "last_stable_offset", "high_watermark"))
+        return cls(at, *(UNKNOWN if one is None else int(one) for one in found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +187,9 @@ def _sight(
     last = reader.last
     if last is None:
         return Sight(*place, What.UNKNOWN, "nothing that was read by then is in the views")
-    marks = said if said is not None and said.at > last["timestamp"] else _marks(last)
+    marks = (
+        said if said is not None and said.at > last["timestamp"] else Marks.of_row(last["timestamp"], last["position"])
+    )
     to, is_committed = int(last["offset"]), isolation is IsolationLevel.READ_COMMITTED
     held_back = f"it was held back at the last stable offset {marks.last_stable}"
     if not (is_committed and UNKNOWN < marks.last_stable <= to and marks.last_stable < marks.high_watermark):
@@ -215,13 +229,6 @@ def _at(reader: _Reader, marks: Marks, isolation: IsolationLevel, offset: int, h
     if UNKNOWN < marks.high_watermark <= offset:
         return What.NOTHING, f"the replica showed nothing from offset {marks.high_watermark} on", None
     return (What.NOTHING, held_back, None) if held_back else (What.UNKNOWN, f"it was read up to offset {to} only", None)
-
-
-def _marks(last: Mapping[str, Any]) -> Marks:
-    """Where the log ended by a position row."""
-    names = ("log_start_offset", "last_stable_offset", "high_watermark")
-    found = (last["position"][name] for name in names)
-    return Marks(last["timestamp"], *(UNKNOWN if one is None else int(one) for one in found))
 
 
 def _is_given(row: Mapping[str, Any], isolation: IsolationLevel) -> bool:
@@ -276,7 +283,7 @@ def document(one: Sight) -> dict[str, Any]:
 
 def in_words(one: Sight) -> str:
     """What a consumer of a replica had seen, as a line for people."""
-    read = f" (read up to offset {one.read_to} at {_time(one.read_at)})" if one.read_at is not None else ""
+    read = f" (read up to offset {one.read_to} at {utc_text(one.read_at)})" if one.read_at is not None else ""
     return f"broker {one.broker}: {saw(one)}{read}"
 
 
@@ -286,11 +293,7 @@ def saw(one: Sight) -> str:
     if row is None:
         return f"not known: {one.why}" if one.what is What.UNKNOWN else f"nothing: {one.why}"
     kind = "a tombstone" if row.value_size < 0 else f"a value of {row.value_size:,} bytes (content {row.content})"
-    return f"{kind} at offset {row.offset}, written {_time(row.written)}"
-
-
-def _time(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%SZ}"
+    return f"{kind} at offset {row.offset}, written {utc_text(row.written)}"
 
 
 __all__ = ["Marks", "Row", "Sight", "What", "document", "in_words", "saw", "sights"]

@@ -22,6 +22,7 @@ from parallax.kinds import (
     Family,
 )
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+from parallax.moments import utc_text
 from parallax.sides import OUTCOMES, Shows, Side
 
 
@@ -66,21 +67,18 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
     return f"{sentence} shows the same: consumers {consumers}."
 
 
-_TAKEN_BY_THE_INDEX = (
-    (
+def _taken(by: str) -> tuple[str, str]:
+    """Return ``shows`` and ``consumers`` of a value that a cleaner has taken, by what it went by."""
+    shows = (
         "Broker {broker} lacks a value of the key of offset {offset} of {partition} that another shows. Its cleaner "
-        "went by an index of aborted transactions that was wrong there. Shown: {sides}."
-    ),
-    "miss that value",
-)
+        f"went by {by}. Shown: {{sides}}."
+    )
+    return shows, "miss that value"
+
+
+_TAKEN_BY_THE_INDEX = _taken("an index of aborted transactions that was wrong there")
 """What ``outcome_contradicts_marker`` says where the record is shown wrongly no more: ``shows`` and ``consumers``."""
-_TAKEN_BY_THE_OUTCOME = (
-    (
-        "Broker {broker} lacks a value of the key of offset {offset} of {partition} that another shows. Its cleaner "
-        "went by the wrong outcome that broker {broker} gave that record. Shown: {sides}."
-    ),
-    "miss that value",
-)
+_TAKEN_BY_THE_OUTCOME = _taken("the wrong outcome that broker {broker} gave that record")
 """What the kinds of `parallax.kinds.OUTCOME_KINDS` say where the accused shows less than another."""
 _OF_A_DELETION = {
     FindingKind.ABORTED_RECORD_COMMITTED: (
@@ -349,7 +347,7 @@ def dismissed(decision: Decision, answers: Answers) -> str:
 
 def asked_in_words(at: datetime) -> str:
     """Return when the replicas were asked, in a few words: ``asked 2026-01-02 12:03:05Z``."""
-    return f"asked {at:%Y-%m-%d %H:%M:%SZ}"
+    return f"asked {utc_text(at)}"
 
 
 def _past(decision: Decision, answers: Answers) -> str:

@@ -50,9 +50,15 @@ def transaction(case: Case) -> Decision:
     if claim.kind in OPEN_KINDS and _is_cut_away(case):
         gone = f"the log of broker {accused.broker} was truncated, and does not hold the transaction open any more"
         return case.dismissed(gone)
+    return _open_no_more(case)
+
+
+def _open_no_more(case: Case) -> Decision:
+    """Decide on a transaction that the accused does not hold open, or does not any more."""
     decision = ended(case) if is_end_proven(case) else ended_somewhere(case)
-    is_open_no_more = claim.kind in OPEN_KINDS and case.live_only
-    return _held_by_another(case) or decision if is_open_no_more and decision.verdict is Verdict.PENDING else decision
+    if case.claim.kind in OPEN_KINDS and case.live_only and decision.verdict is Verdict.PENDING:
+        return _held_by_another(case) or decision
+    return decision
 
 
 def _held_by_another(case: Case) -> Decision | None:
