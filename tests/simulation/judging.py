@@ -212,7 +212,9 @@ class Judge:
         for place in properties.places(truth, now):
             how = self._hold(place, truth, now, told)
             self.places[when, how] += 1
-            if how in leads.KNOWABLE:
+            # By the policy or by a loss: nobody can ever tell, so nobody is told of a doubt.
+            is_open_for_good = how == leads.UNKNOWN_RANGE and self._may_be_deleted(truth, place)
+            if how in leads.KNOWABLE and not is_open_for_good:
                 self.told_of.setdefault(place.broker, []).append(place)
 
     def lead(self, found: Mapping[int, Fitness], draw: random.Random) -> None:

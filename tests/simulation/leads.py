@@ -23,7 +23,8 @@ from tests.simulation.properties import Broken, Place
 SAFE = "safe to lead"
 RESTART = "may be restarted"
 NOBODY = -1
-KNOWABLE = frozenset({"a finding", "a finding on the key", "an unknown range", "an audit that has not ended"})
+UNKNOWN_RANGE = "an unknown range"
+KNOWABLE = frozenset({"a finding", "a finding on the key", UNKNOWN_RANGE, "an audit that has not ended"})
 """Of what is wrong, what an operator is told of: by a finding, or as what has no verdict (`Judge._hold`)."""
 
 PLACE = TopicPartition("simulated", 0)
