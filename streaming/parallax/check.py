@@ -372,7 +372,7 @@ def _topics(
         for topic in topics
         if isinstance(given := configs.get(topic.name), dict) and _is_too_short(topic, given, settings)
     }
-    if said := too_short_in_words(short, is_audited=settings.audit.unread_delay_s > 0):
+    if said := too_short_in_words(short, is_audited=settings.audit.takes_up_unread):
         yield Line("guard.clock_skew_ms", Result.NOTE, f"{said}.")
 
 

@@ -504,6 +504,11 @@ class AuditSettings(_Section):
         description="How long probes of an audit may take. A suspect without an answer by then is unknown.",
     )
 
+    @property
+    def takes_up_unread(self) -> bool:
+        """Whether the job audits by itself what it could not compare in full (``unread_delay_s``)."""
+        return self.unread_delay_s > 0
+
 
 def _of_address(value: SecretStr | None) -> SecretStr | None:
     if value is not None and not is_address(value.get_secret_value()):

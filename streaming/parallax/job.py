@@ -265,7 +265,7 @@ class Job:
             self._absences_changed,
             shell=self._shell,
             differing=lambda: self._differing,
-            is_audited=settings.audit.unread_delay_s > 0,
+            is_audited=settings.audit.takes_up_unread,
         )
         self._timekeeper.start()
         if self._client is not None:
@@ -489,7 +489,7 @@ class Job:
     def _tell_audits(self, audits: AuditSchedule) -> None:
         now = time.time()
         times = {place: now + seconds for place, seconds in audits.due_in().items()}
-        self.state.update_audits_at(times if self._settings.audit.unread_delay_s else None)
+        self.state.update_audits_at(times if self._settings.audit.takes_up_unread else None)
 
     def _findings_changed(self, status: FindingsStatus) -> None:
         self._differing = frozenset(TopicPartition(one.topic, one.partition) for one in status.standing)
