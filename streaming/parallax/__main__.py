@@ -1,10 +1,14 @@
-"""What starts the command ``parallax``."""
+"""The entry point of the command ``parallax`` and of ``python -m parallax``."""
 
 import os
 
 
 def main() -> None:
-    """Run the command; Ctrl+C while its parts are being loaded ends it as later, without a traceback."""
+    """Run the command ``parallax`` with the arguments of this process.
+
+    Ctrl+C while Python is still importing the program ends it with exit code 130 and without a traceback, as Ctrl+C
+    does later.
+    """
     try:
         from parallax.cli import main as run
     except KeyboardInterrupt:
