@@ -50,7 +50,10 @@ class Compared:
                     del own[: -_KEPT * _FIELDS]
 
     def of(self, place: TopicPartition, snapshot: Snapshot) -> Steps:
-        """How far a partition was compared, change by change over the last hour; empty if not known."""
+        """Up to which offsets a partition was compared, change by change over the last hour, the oldest first.
+
+        Each change is a time and the offset for each isolation level. Empty if nothing was compared.
+        """
         with self._lock:
             own = self._kept.get(place, array("q"))
             steps = [(own[i], (own[i + 1], own[i + 2])) for i in range(0, len(own), _FIELDS)]
