@@ -140,7 +140,7 @@ def parts_in_words(parts: Collection[Part]) -> str:
 
 
 def catching_up(snapshot: Snapshot) -> list[TopicPartition]:
-    """The partitions that have yet to catch up after they were first seen, or after an outage or pause."""
+    """The partitions that have not caught up since they were first seen or last held up."""
     return [place for place, is_done in snapshot.caught_up.items() if not is_done]
 
 
