@@ -141,11 +141,9 @@ class Outbox:
         self._groups: dict[TopicPartition, Group] = {}
 
     def restore(self, alerts: Iterable[Alert], told: Mapping[TopicPartition, Told], now: float) -> None:
-        """Continue from the state that an earlier process has recorded. Call this before anything else.
+        """Continue from the alerts and message groups that an earlier process has recorded.
 
-        Args:
-            alerts: the recorded value of `alerts`. `told`: its recorded value.
-            now: seconds since 1970 UTC.
+        Call this before anything else. ``now`` is in seconds since 1970 UTC.
         """
         for alert in alerts:
             self._alerts[alert.name] = alert
