@@ -1,7 +1,7 @@
 """Checks everything that a job needs, for ``parallax check``: each thing is fine, wrong, or not known now.
 
-It changes nothing. Wrong is what keeps a job from starting, or from reading something. What is merely worth knowing is
-a note.
+It changes nothing. A thing is wrong if it keeps a job from starting, or from reading something. What is merely worth
+knowing is a note.
 """
 
 from __future__ import annotations

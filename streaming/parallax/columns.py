@@ -1,4 +1,4 @@
-"""The type of definition that each Delta table of Parallax has: name, type and meaning of every column."""
+"""How the Delta tables of Parallax are defined in code: name, type and meaning of every column."""
 
 from __future__ import annotations
 

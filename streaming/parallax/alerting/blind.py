@@ -29,7 +29,7 @@ A comparison that has produced nothing for as long counts as held up.
 
 
 class Cause(StrEnum):
-    """What may keep the job from seeing replicas. Causes are reported in this order: a cause before its effects.
+    """What may keep the job from seeing replicas. The members are in the order of reports: a cause before its effects.
 
     Causes that end by themselves during the start come last.
     """
@@ -89,8 +89,8 @@ _OF_THE_JOB = frozenset(
 class Reach:
     """The replicas that a cause hides from the job.
 
-    ``replica in reach`` is true if any attribute covers the replica: all of them, its broker, its topic, its partition,
-    or the replica itself.
+    ``replica in reach`` is true if everything is hidden, or if an attribute has the replica, its broker, its topic or
+    its partition.
     """
 
     everything: bool = False

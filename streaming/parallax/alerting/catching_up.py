@@ -1,4 +1,4 @@
-"""Which partitions have been compared completely since an outage or a pause last stopped them. Pure, no clock.
+"""Which partitions have been compared completely since an outage or a pause last interrupted that. Pure, no clock.
 
 When a stopped job starts again, a broker comes back, or a pause ends, some offsets have not been compared. Until they
 have been, nobody can say that all replicas agree.

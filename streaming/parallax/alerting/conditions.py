@@ -54,7 +54,7 @@ class Samples:
                 self._values.setdefault(name, {})[tuple(sorted(sample.labels.items()))] = sample.value
 
     def of(self, metric: str) -> Mapping[Labels, float]:
-        """The samples of a metric, as label names and values to value; empty if it has none.
+        """The values of a metric's samples, each by its labels. Empty if the metric has no sample.
 
         Args:
             metric: its name without ``parallax_``.

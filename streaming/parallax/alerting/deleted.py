@@ -30,7 +30,7 @@ class Deleted:
     def take_in(self, rows: Iterable[Mapping[str, Any]], now: float) -> None:
         """Take in the rows of progress of one tick.
 
-        A replica that answers shows that its topic exists; what was said against it is forgotten.
+        A replica that answers shows that its topic exists: earlier answers that it was deleted are forgotten.
         """
         denied: dict[str, dict[Replica, str]] = {}
         answered = set()

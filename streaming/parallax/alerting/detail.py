@@ -28,7 +28,11 @@ MOST_REPLICAS = 6000
 
 
 class Series(StrEnum):
-    """The values of ``alerting.series``: all partitions have series, those that differ, or as their number decides."""
+    """The values of ``alerting.series``: which partitions have Prometheus series of their own.
+
+    ``all`` and ``differing`` mean all partitions, and those with something to report. ``auto`` means all, but
+    ``differing`` once there are more than `MOST_REPLICAS` replicas.
+    """
 
     AUTO = "auto"
     ALL = "all"

@@ -10,7 +10,7 @@ from parallax.model import IsolationLevel, TopicPartition
 
 
 class InitialReading:
-    """Follows how far each replica has been read up to its *mark*: where its log ended at the start.
+    """Follows whether each replica has been read up to its *mark*: where its log ended at the start.
 
     The start of a replica is its first answer to this job.
     """
@@ -62,7 +62,7 @@ class InitialReading:
     def read(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[TopicPartition, bool]:
         """By partition, whether every replica was read up to where its log ended at the start.
 
-        Both isolation levels must have been read so far. Once true, it stays true.
+        It is true once both isolation levels were read that far, and stays true.
 
         Args:
             positions: by replica and isolation level, the next offset to read.
@@ -77,9 +77,9 @@ class InitialReading:
         return {place: place in self._done for place in self._marks}
 
     def left(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[Replica, int]:
-        """By replica, how many offsets of its log at the start are still to be read.
+        """By replica, how many offsets of the log that it had at the start are still to be read.
 
-        Both isolation levels are added. Replicas with none left are left out.
+        The offsets of both isolation levels are added. Replicas with none left are left out.
 
         Args:
             positions: by replica and isolation level, the next offset to read.

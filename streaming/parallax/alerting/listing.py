@@ -98,7 +98,7 @@ def over_in_words(place: str, kind: str) -> str:
 
 
 def what_it_was(said: str) -> str:
-    """The sentence to show in place of last words where nobody knows how a finding or a condition ended.
+    """The text about something that is over, if nobody knows how it ended: ``Over. It was: ...``.
 
     Args:
         said: its headline in the past tense.
@@ -163,7 +163,10 @@ def state_of(finding: Finding) -> FindingState:
 
 
 class Listing:
-    """Keeps the list of findings to report. Those that are not over are listed, and for an hour those that are."""
+    """Keeps the list of findings to report.
+
+    It has the findings that are not over, and those that ended within the last hour. More than `MOST` are not listed.
+    """
 
     def __init__(self) -> None:
         self._open: dict[str, Listed] = {}

@@ -31,7 +31,7 @@ def behind(coverage: Coverage) -> dict[int, int]:
 
 
 def overdue(snapshot: Snapshot) -> Mapping[TopicPartition, float]:
-    """By partition, for how many seconds it has waited for a verdict at one offset, although it is read.
+    """By partition that waits for a verdict at one offset, for how many seconds it has waited.
 
     Partitions whose comparison cannot go on (`parallax.alerting.blind`) are left out. Alerts of their own report these.
     """

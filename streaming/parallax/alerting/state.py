@@ -303,7 +303,7 @@ class MonitorState:
             self._audits_at = audits_at
 
     def update_guard(self, status: GuardStatus) -> None:
-        """Set what the guard is doing: which topics it holds, and which it could not."""
+        """Set what the guard is doing: which topics it holds, and which it could not hold."""
         with self._lock:
             self._guard = status
 

@@ -41,7 +41,7 @@ _STARTS = frozenset({UnknownReason.LOG_START_DIFFERS, UnknownReason.RETENTION_DI
 
 
 class Condition(StrEnum):
-    """The cluster's condition; exactly one at a time."""
+    """How the cluster is as a whole, e.g. that all replicas agree. Exactly one member is true at a time."""
 
     AGREE = "agree"
     AGREE_IN_PART = "agree_in_part"

@@ -1,6 +1,7 @@
 """Which offsets have no verdict, and how the status line and the page report them. Pure.
 
-Some pass by themselves, some are nobody's fault, and for some nobody can say that the replicas agree (`Telling`).
+Some offsets get a verdict by reading on. Others have none for a reason that is nobody's fault. Of the rest nobody can
+say whether the replicas agree (`Telling`).
 """
 
 from __future__ import annotations
@@ -96,9 +97,9 @@ def unknown_by(
 
 
 def to_be_read(snapshot: Snapshot) -> int:
-    """How many offsets have no verdict only because not every replica has been read for the first time.
+    """How many offsets will get a verdict once every replica has been read for the first time.
 
-    They get one by reading. Offsets that no reading can settle, because they need an audit, are not counted.
+    Offsets that need an audit are not counted.
     """
     reason = UnknownReason.BEFORE_FIRST_READING
     return sum(
@@ -109,7 +110,7 @@ def to_be_read(snapshot: Snapshot) -> int:
 
 
 def in_part(snapshot: Snapshot) -> Mapping[TopicPartition, Part]:
-    """Why partitions are known to agree in part only: by partition, the first reason in `Part`."""
+    """By partition that is known to agree in part only, why: the first reason in `Part`."""
     return snapshot.once(_in_part)
 
 

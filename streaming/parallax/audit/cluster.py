@@ -129,8 +129,8 @@ class Looker:
         It gives up after ``patience_s`` seconds.
 
         Returns:
-            The plans, with how far each replica reached at the last look (`PartitionPlan.marks`). That look; None if no
-            replica had to be waited for.
+            The plans, with how far each replica reached at the last look (`PartitionPlan.marks`).
+            The last look; None if no replica had to be waited for.
         """
         deadline = time.monotonic() + patience_s
         made, last = dict(plans), None

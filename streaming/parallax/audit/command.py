@@ -1,4 +1,4 @@
-"""The command ``parallax audit``: from settings and flags to a report and an exit code."""
+"""Runs the command ``parallax audit``: takes settings and flags, writes a report, and returns an exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Has an audit's suspects decided by a findings manager. It is the job's own, or one that writes no table."""
+"""Has an audit's suspects decided by a findings manager.
+
+The manager is that of the job, or, for ``parallax audit``, one that writes no table.
+"""
 
 from __future__ import annotations
 
@@ -41,15 +44,15 @@ def confirm(
 ) -> Confirmed:
     """Have a findings manager decide an audit's suspects, and wait for its verdicts.
 
-    Returns:
-        The findings that are not over, and the suspects without a verdict at the timeout.
-
     Args:
         manager: a manager that has been started.
         suspects: the audit's suspects.
         timeout_s: how long to wait, in seconds.
         clock: monotonic seconds, for tests.
         sleep: waits some seconds, for tests.
+
+    Returns:
+        The findings that are not over, and the suspects without a verdict at the timeout.
     """
     manager.offer(suspects)
     ids = [suspect.suspect_id for suspect in suspects]
@@ -95,7 +98,7 @@ class MemoryStore:
         return numbered
 
     def ended(self) -> tuple[Finding, ...]:
-        """The last events of findings that are open on record, and are over by this audit."""
+        """The last events of findings that are open in the job's table and were ended by this audit."""
         now = current(self._events)
         return tuple(now[name] for name, one in self.on_record.items() if one.stands and not now[name].stands)
 
@@ -107,7 +110,7 @@ def standalone(
     """In a ``with`` block, gives a function that decides an audit's suspects without the job's findings manager.
 
     The function continues from the findings that the job has recorded, so a finding has the id that the job gave it. It
-    writes none of the job's tables, and sends no alerts. It also probes recorded findings that are open again.
+    writes none of the job's tables, and sends no alerts. Recorded findings that are open are probed once more.
 
     Args:
         settings: the job's settings.

@@ -52,7 +52,7 @@ class DryRun:
 
     Attributes:
         brokers: a share for each broker that would be read.
-        partitions: how many partitions the audit would be of.
+        partitions: how many partitions are to be audited.
         readable: how many of these have a replica that can be read.
         unknown: the reasons why partitions would be unknown, as a whole or in part, by partition such as ``orders-0``.
         seconds: how long it takes to read all brokers in parallel at the limit; None without a limit.

@@ -44,7 +44,8 @@ def recorded_plan(
         histories: by partition and topic id, what was recorded about the topic's cleanup policy.
 
     Returns:
-        By partition, its plan. The rows of progress of the last minutes.
+        By partition, its plan.
+        The rows of progress of the last minutes.
     """
     ticks = _last_ticks(session, settings, places)
     oldest: dict[tuple[TopicPartition, int], Mapping[str, Any]] = {}

@@ -1,8 +1,8 @@
 """Decides when the always-on job runs audits and spot checks, and runs them.
 
 - All partitions are audited at an interval.
-- A partition is audited by itself if the stream deferred a range of it, if offsets were not read in time, or if a
-  replica copied something late.
+- A single partition is audited if the stream deferred a range of it, if offsets were not read in time, or if a replica
+  copied something late.
 - A broker that is back is spot-checked. Partitions in which the spot check has found something are audited.
 
 An audit shares the job's Spark session and takes one of its task slots. An audit that fails is counted and logged, and

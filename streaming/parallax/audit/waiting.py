@@ -35,7 +35,7 @@ class CaughtUp:
         self._deferring: set[TopicPartition] = set()
 
     def observe(self, coverages: Iterable[Coverage]) -> list[TopicPartition]:
-        """Take in new coverages. Returns the partitions whose deferred ranges all replicas have been read past now."""
+        """Take in new coverages. Returns the partitions whose deferred ranges can be audited from now on."""
         due = []
         for coverage in coverages:
             place = coverage.place

@@ -52,7 +52,7 @@ def findings(
     output: OutputFormat = Format.text,
     everything: Everything = False,
 ) -> None:
-    """List the open findings. The commands show, explain or acknowledge one."""
+    """List the open findings. Its commands show, explain or acknowledge one."""
     from parallax.findings.report import Wanted, print_findings
 
     command = context.invoked_subcommand

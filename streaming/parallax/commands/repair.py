@@ -43,7 +43,7 @@ PLAN = FileKind("a plan of parallax repair plan", r'\{\s*"format":\s*\d')
 
 
 class Outcome(StrEnum):
-    """How a transaction ended, as a person says it who knows: by commit or by abort."""
+    """How a transaction ended, as its owner says: by commit or by abort."""
 
     commit = "commit"
     abort = "abort"

@@ -1,8 +1,9 @@
 """The state of each replica in one word, for the status page, such as ``consistent`` or ``behind``. Pure functions.
 
-A replica has one state: the first that applies, in the order of `State`. A replica is ``consistent`` only if the job
-sees it (`parallax.alerting.blind`) and has compared all of it. If it has not, and no fault is the reason, the replica
-is ``not_fully_compared``. All else is ``unknown``.
+A replica has one state: the first that applies, in the order of `State`. It is ``consistent`` only if the job sees it
+(`parallax.alerting.blind`) and has compared all of it. It is ``not_fully_compared`` if some of it has no verdict for a
+reason that is nobody's fault. If the job cannot see it, or offsets have no verdict for another reason, it is
+``unknown``.
 """
 
 from __future__ import annotations
@@ -76,9 +77,9 @@ class Replica:
         state: its state.
         why: why it has this state, one phrase; empty if there is nothing to say.
         unseen: why the job does not know its present offsets, one phrase; empty if it knows them.
-        log_start_offset: the last that the replica reported; None if it reported none. So with the next two.
-        last_stable_offset: below it read_committed consumers are given everything.
-        high_watermark: below it read_uncommitted consumers are given everything.
+        log_start_offset: its last known log start offset; None if it is not known.
+        last_stable_offset: below it read_committed consumers are given everything; None if it is not known.
+        high_watermark: below it read_uncommitted consumers are given everything; None if it is not known.
         read_committed: the next offset to read as a read_committed consumer; None if it is not known.
         read_uncommitted: the next offset to read as a read_uncommitted consumer; None if it is not known.
         absence: since when it is away or behind, and what that means; None if it is neither.
@@ -142,7 +143,7 @@ def partitions(snapshot: Snapshot, only: str | None = None) -> list[Partition]:
 
 
 class Verdicts(NamedTuple):
-    """The states of all replicas of one partition, and what they are decided by.
+    """The states of all replicas of one partition, and the facts that decide them.
 
     Attributes:
         place: topic and number of the partition.

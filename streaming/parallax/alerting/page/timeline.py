@@ -51,7 +51,7 @@ Tracks = Mapping[int, Sequence[Report]]
 def recorded(storage: str, place: TopicPartition, since: datetime, until: datetime | None = None) -> Tracks:
     """By broker, what its replica of a partition answered between two times, in the order of time.
 
-    Of many answers some are left out, but none at which an answer or its absence begins.
+    Of many answers only some are kept. They are spread over the time, and taken at the same moments for all replicas.
 
     Args:
         storage: ``storage.path``.

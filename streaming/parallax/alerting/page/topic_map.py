@@ -19,8 +19,8 @@ class Cell:
 
     Attributes:
         states: how many replicas are in which state, the gravest first; never empty.
-        unseen: the reason why the job sees none of the cell's unknown replicas, if it is the same for all of them and
-            no replica has a graver state; otherwise empty.
+        unseen: why the job does not see these replicas. Only if their gravest state is unknown, and all unknown ones
+            have the same reason; otherwise empty.
     """
 
     states: Mapping[State, int]

@@ -86,8 +86,8 @@ def of_evidence(finding: Finding) -> tuple[list[Versions], int]:
         finding: the finding's last event.
 
     Returns:
-        The newest record of the finding's key, if it has one, and the record at each offset of the evidence. How many
-        further offsets of the evidence have no table, because there would be too many.
+        The table of the newest record of the finding's key, if it has one, and one for each offset of the evidence.
+        How many further offsets of the evidence have no table, because there would be too many.
     """
     evidence = evidence_of(finding)
     proofs = evidence.get("proofs") or []

@@ -75,8 +75,9 @@ class Alert:
         group: its message group: the partition, or a group for the condition (`group_of`).
         state: the `FindingState` of a finding, or the name of the condition; if it is over, the last one.
         starts_at: when it began.
-        ends_at: when it was seen to be over; None if it is not. `told`: what the last delivered message said about it
-            (`said`). None if there was no message, or if a later message was tried and nobody knows whether it arrived.
+        ends_at: when it was seen to be over; None if it is not.
+        `told`: what the last delivered message said about it (`said`). None if there was no message, or if a later
+            message was tried and nobody knows whether it arrived.
         labels: the labels that identify it.
         annotations: the texts about it, by name.
         is_acknowledged: whether somebody has said that no more alarm is wanted.

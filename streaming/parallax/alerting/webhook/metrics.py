@@ -21,7 +21,7 @@ class WebhookCollector(Collector):
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
-        """The three metric families, each with one sample for each receiver and result."""
+        """The metric families: tries by result, message groups that wait, and for how long the first has waited."""
         messages = CounterMetricFamily(
             "parallax_webhook_messages",
             "Tries to deliver a message to the receiver since the job started, by result.",
