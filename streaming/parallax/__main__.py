@@ -6,8 +6,7 @@ import os
 def main() -> None:
     """Run the command ``parallax`` with the arguments of this process.
 
-    Ctrl+C while Python is still importing the program ends it with exit code 130 and without a traceback, as Ctrl+C
-    does later.
+    Ctrl+C ends the process with exit code 130 and no traceback, even while Python still imports the program.
     """
     try:
         from parallax.cli import main as run

@@ -34,7 +34,8 @@ def log_directories(
 ) -> Iterator[Line]:
     """Yield a line for each broker with an offline log directory.
 
-    If none is offline, one line says so for all brokers. One further line names the brokers for which it is not known.
+    If no log directory is offline, one line says so. If brokers did not say, a last line names one of them and counts
+    the others.
 
     Args:
         client: asks the brokers.

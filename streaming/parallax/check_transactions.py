@@ -22,9 +22,9 @@ _SAMPLED = 20
 def lost_transactions(
     client: ReplicaClient, settings: Settings, found: Mapping[str, Sequence[Open]]
 ) -> dict[str, list[Line]]:
-    """By topic, a line for each of its open transactions that hangs, and lines for those that may hang.
+    """By topic, the lines about its open transactions that hang, or may hang.
 
-    Of more than five that hang, only the number is said.
+    Up to five that hang have a line each. Further ones, and those that may hang, are counted.
 
     Args:
         client: asks the transaction coordinators.

@@ -60,8 +60,8 @@ class CatchingUp:
     ) -> dict[TopicPartition, bool]:
         """By partition, whether it has caught up.
 
-        True once everything up to the ends of its logs has a verdict, as these ends were when the partition was first
-        seen or when its last outage or pause was over.
+        True once everything below the partition's mark has a verdict. The mark is where its logs ended when it was
+        first seen, or when its last outage or pause was over.
 
         Args:
             replicas: by replica, the offsets that it reported last.
@@ -97,7 +97,7 @@ class CatchingUp:
         self._void |= {one.place: one.compared_at for one in coverages if one.topic == topic}
 
     def forget(self, is_gone: Callable[[TopicPartition], bool]) -> None:
-        """Forget each partition for which ``is_gone`` returns true: no broker reports on it any more."""
+        """Forget each partition for which ``is_gone`` returns true, because no broker reports on it any more."""
         gone = [place for place in self._brokers if is_gone(place)]
         self._drop(gone)
         for place in gone:

@@ -388,7 +388,7 @@ class Suffered(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The identity under which the condition is reported: its `story` and its labels, as one text (`name_of`)."""
+        """The text that identifies what is reported: the condition's `story` and labels (`name_of`)."""
         return name_of(self.story, self.labels)
 
 

@@ -96,7 +96,7 @@ class InitialReading:
         return found
 
     def forget(self, alive: Collection[TopicPartition]) -> None:
-        """Forget all partitions except those in ``alive``: no broker reports on the others any more."""
+        """Forget all partitions except those in ``alive``, because no broker reports on the others any more."""
         self._drop(place for place in self._marks if place not in alive)
         topics = {topic for topic, _ in alive}
         self._topic_ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic in topics}

@@ -23,7 +23,7 @@ class Lags:
         self._ends: dict[View, list[tuple[float, int]]] = {}
 
     def shown(self, view: View, end: int, position: int | None, now: float) -> None:
-        """Take in up to which offset a replica shows records now.
+        """Take in up to which offset a replica shows records now, and when. `since` goes by this.
 
         Args:
             view: the replica, and how it is read.
@@ -51,9 +51,9 @@ class Lags:
                 del self._ends[view]
 
     def hold_up(self, is_held_up: Callable[[View], bool], now: float) -> None:
-        """Let the lag of replicas that cannot, or must not, be read now begin again at 0.
+        """Restart the lag at 0 for each replica that cannot, or must not, be read now.
 
-        So their unread offsets count as late only from the time at which reading may go on.
+        So its unread offsets count as late only from the time at which reading may go on.
 
         Args:
             is_held_up: whether reading a given replica at its isolation level does not go on now.
@@ -68,5 +68,5 @@ class Lags:
         return {view: ends[0][0] for view, ends in self._ends.items()}
 
     def forget(self, is_gone: Callable[[View], bool]) -> None:
-        """Forget each replica and isolation level for which ``is_gone`` returns true: its log is gone."""
+        """Forget each replica and isolation level for which ``is_gone`` returns true, because its log is gone."""
         self._ends = {view: ends for view, ends in self._ends.items() if not is_gone(view)}

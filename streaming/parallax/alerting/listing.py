@@ -63,7 +63,7 @@ ALARMS: Mapping[FindingState, Alarm] = {
 
 
 def headline(state: FindingState, kind: FindingKind, broker: str, place: str) -> str:
-    """One line that says what a finding is: the broker, what is wrong, the partition, and what its state means.
+    """One line about a finding: which broker is accused of what in which partition, and what the state adds.
 
     Args:
         state: the state of the finding.

@@ -20,9 +20,9 @@ ParallaxVerdictOverdue wait for longer.
 
 
 def behind(coverage: Coverage) -> dict[int, int]:
-    """By broker, how many offsets the readers of its replica are behind those of the replica that was read furthest.
+    """By broker, how many offsets its replica's readers are behind those of the replica that was read furthest.
 
-    Of the two isolation levels, the larger number counts.
+    It is the larger number of the two isolation levels.
     """
     furthest = [0, 0]
     for b in coverage.brokers:

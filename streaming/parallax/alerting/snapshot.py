@@ -71,8 +71,8 @@ class QueryState:
         restarts: how often it was started again.
         last_progress: when it last made progress, seconds since 1970 UTC; None if it never did.
         batch_seconds: how long its last micro-batch took.
-        rows: how many rows its last micro-batch had.
-        checkpoints_set_aside: how many broken checkpoints of it were replaced.
+        rows: how many rows it has read since the job started.
+        checkpoints_set_aside: how many of its checkpoints were set aside because they could not be used.
     """
 
     up: bool
@@ -225,10 +225,12 @@ class Snapshot:
     def heartbeat(self) -> float | None:
         """When the job last showed that reading and comparing work from end to end, seconds since 1970 UTC.
 
-        That is the last time that the comparison committed a result. If everything recorded has been compared, it is
-        the last time that every query looked for more. The latter counts for a few minutes after a result only, because
-        within that time some broker's report must arrive (`parallax.source.repeats`). If there is nothing to watch, it
-        counts without limit.
+        Usually this is the last time that the comparison committed a result. There are two exceptions:
+
+        - If everything recorded has been compared, it is the last time that every query looked for more. This holds for
+          a few minutes after a result, because within that time some broker's report must arrive
+          (`parallax.source.repeats`).
+        - If there is nothing to watch, it is the last time that every query looked for more.
         """
         compared = max((c.compared_at / 1000 for c in self.coverage.values()), default=None)
         looked = min((query.last_progress or 0.0 for query in self.queries.values()), default=None)

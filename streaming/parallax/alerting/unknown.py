@@ -45,7 +45,7 @@ _CANNOT_TELL = frozenset({UnknownReason.DEFERRED, UnknownReason.SKIPPED, Unknown
 
 
 def telling(reason: UnknownReason, coverage: Coverage) -> Telling:
-    """How offsets that have no verdict for some reason are reported.
+    """How offsets that have no verdict for a given reason are reported.
 
     `UnknownReason.LOG_START_DIFFERS` depends on the logs as well. While they begin at different offsets, one replica
     may lack records that consumers of the others still get. Once all begin at the same offset, no replica holds those
@@ -65,7 +65,7 @@ def telling(reason: UnknownReason, coverage: Coverage) -> Telling:
 def unknown_offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[UnknownReason, int]]:
     """By partition and reason, how many offsets have no verdict. Zeros are left out.
 
-    The larger number of the two isolation levels counts, because most offsets lack a verdict at both.
+    It is the larger number of the two isolation levels, because most offsets lack a verdict at both.
     """
     return snapshot.once(_unknown_offsets)
 

@@ -45,9 +45,9 @@ class Waiting:
                 self._since[key] = offset, now
 
     def hold_up(self, is_held_up: Callable[[TopicPartition], bool], now: float) -> None:
-        """Let the wait of each partition whose comparison cannot go on begin again at 0.
+        """Restart the wait at 0 for each partition whose comparison cannot go on now.
 
-        So such a partition counts as waiting only from the time at which its comparison goes on.
+        So it counts as waiting only from the time at which its comparison goes on.
 
         Args:
             is_held_up: whether the comparison of a given partition does not go on now.
@@ -63,7 +63,7 @@ class Waiting:
         return {key: max(0.0, self._reported_at[key[0]] - since) for key, (_, since) in self._since.items()}
 
     def forget(self, is_gone: Callable[[TopicPartition], bool]) -> None:
-        """Forget each partition for which ``is_gone`` returns true: no broker reports on it any more."""
+        """Forget each partition for which ``is_gone`` returns true, because no broker reports on it any more."""
         self._since = {key: one for key, one in self._since.items() if not is_gone(key[0])}
         self._reported_at = {place: at for place, at in self._reported_at.items() if not is_gone(place)}
 

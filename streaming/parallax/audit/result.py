@@ -304,7 +304,7 @@ class AuditReport:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of ``parallax audit`` for this result."""
+        """The exit code of ``parallax audit``: 0 for consistent, 1 for diverged, 3 for unknown."""
         return EXIT_CODES[self.result]
 
 

@@ -1,8 +1,8 @@
-"""Runs one audit from beginning to end: asks how far logs go, reads, compares, has suspects probed, and reports.
+"""Runs one audit from beginning to end: asks, reads, compares, has suspects probed, and reports.
 
-An audit of the brokers reads in two *rounds*. The first reads up to the ends that logs have when it begins. The second
-reads what was written meanwhile, because that may explain a difference of the first. An audit of the tables has one
-round.
+An audit of the brokers reads in two *rounds*. The first reads up to the ends that the logs have when it begins. The
+second reads what was written meanwhile, because that may explain differences that the first has found. An audit of the
+tables has one round.
 """
 
 from __future__ import annotations

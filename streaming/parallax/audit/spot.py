@@ -49,7 +49,7 @@ _ROWS = pa.schema(
 
 
 class Spot(StrEnum):
-    """What became of an aborted record that a spot check has read again: e.g. it is still aborted."""
+    """What became of an aborted record that a spot check has read again, e.g. it is still aborted."""
 
     ABORTED = "aborted"
     """It is shown as aborted still."""

@@ -104,7 +104,7 @@ class Told(NamedTuple):
 
 @dataclass(slots=True)
 class Group:
-    """When one message group is to be reported next; times are seconds since 1970 UTC.
+    """What is known about one message group, to decide when it is reported next. Times are seconds since 1970 UTC.
 
     Attributes:
         news_since: since when there is something that the receiver does not know; None if it knows everything.

@@ -57,7 +57,7 @@ class JobWatch:
     def stop(self) -> None:
         """Stop the thread.
 
-        Call it before you stop the job: conditions that its stopping causes must not be reported.
+        Call it before you stop the job, because that makes conditions true that must not be reported.
         """
         self._stopped.set()
         if self._thread.is_alive():
