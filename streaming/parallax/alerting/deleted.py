@@ -56,8 +56,8 @@ class Deleted:
         A topic counts as deleted in two cases:
 
         - A broker answered that the topic was deleted, and none of the topic's replicas answers.
-        - A broker answered that it does not hold a replica of the topic, and then for some 30 s or more nobody reported
-          on the topic.
+        - A broker answered that it does not hold a replica of the topic, and then nobody reported on the topic for 30 s
+          or more.
 
         Args:
             answering: the replicas that answered when they were asked last.

@@ -123,10 +123,10 @@ class Refusals:
         return list(self._began(errors, now))
 
     def forget(self, before: float) -> None:
-        """Forget replicas that no row has named since a moment, because they were reassigned or their topic was deleted.
+        """Forget replicas that no row has named since a moment.
 
-        Their missing right does not count as being there again. Topics whose partitions cannot be seen have no rows, so
-        they are not forgotten.
+        They were reassigned, or their topic was deleted. Their missing right does not count as being there again.
+        Topics whose partitions cannot be seen have no rows, so they are not forgotten.
 
         Args:
             before: the moment, seconds since 1970 UTC.
