@@ -207,7 +207,7 @@ class HeldUp:
 def held_up(snapshot: Snapshot) -> HeldUp:
     """The partitions whose comparison does not go on at the moment of a snapshot (`Cause.holds_up`).
 
-    A comparison that gives no result counts only after `STALLED_S` seconds.
+    If the only cause is that the comparison gives no result, partitions count after `STALLED_S` seconds without one.
     """
     return snapshot.once(_held_up)
 

@@ -1,4 +1,4 @@
-"""Which partitions have been compared completely since an outage or a pause last interrupted that. Pure, no clock.
+"""Which partitions have been compared completely since their last outage or pause. Pure, no clock.
 
 When a stopped job starts again, a broker comes back, or a pause ends, some offsets have not been compared. Until they
 have been, nobody can say that all replicas agree.
@@ -86,7 +86,7 @@ class CatchingUp:
         return {place: place in self._done for place in self._brokers}
 
     def renew(self, topic: str, coverages: Iterable[Coverage]) -> None:
-        """Begin again with all partitions of a topic that was deleted and created again.
+        """Forget how far a topic's partitions were compared, because the topic was deleted and created again.
 
         Args:
             topic: the topic's name.

@@ -47,12 +47,12 @@ _OPEN = (*_FINDING, "status")
 class ParallaxCollector(Collector):
     """Exposes the job's state (`MonitorState`) as Prometheus metrics.
 
-    Each scrape takes one snapshot, and asks no broker and reads no table.
+    Each scrape takes one snapshot. It asks no broker and reads no table.
 
     Args:
         state: the state of the job.
         series: whether all partitions have series of their own, or only those with something to report.
-        places: the job's name, and links and commands for the texts of alerts.
+        places: the cluster's name, and links and commands for the texts of alerts.
     """
 
     def __init__(self, state: MonitorState, series: Series = Series.ALL, places: Places | None = None) -> None:

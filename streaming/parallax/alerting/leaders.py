@@ -15,7 +15,7 @@ from parallax.repair.leading import by_clock, fitness, uncompared
 
 
 def may_lead(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[int, Fitness]]:
-    """By partition and broker, whether that replica may lead, and why not (`parallax.findings.leading`)."""
+    """By partition and broker, whether that replica may lead, and if not, why (`parallax.findings.leading`)."""
     return snapshot.once(_may_lead)
 
 

@@ -209,5 +209,5 @@ class Listing:
         return Listed(finding, state, known.turn if known.state is state else turn_of(known.state, state))
 
     def listed(self) -> tuple[Listed, ...]:
-        """The findings that are not over, then those that are over."""
+        """The findings that are not over, then those that ended within the last hour."""
         return (*self._open.values(), *(one for one, _ in self._over.values()))

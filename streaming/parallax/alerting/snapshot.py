@@ -64,7 +64,7 @@ class ReplicaState:
 
 @dataclass(frozen=True, slots=True)
 class QueryState:
-    """How one streaming query is doing, as the supervisor last saw it.
+    """The state of one streaming query, as the supervisor last saw it.
 
     Attributes:
         up: whether it runs.

@@ -132,7 +132,7 @@ class MonitorState:
             self._hanging = tuple(hanging)
 
     def standstills(self) -> dict[TopicPartition, Standstill]:
-        """By partition, its highest last stable offset, and since when that offset has not moved."""
+        """By partition, its highest last stable offset, since when that has not moved, and when it was reported."""
         found: dict[TopicPartition, list[ReplicaState]] = {}
         with self._lock:
             for (topic, partition, _), state in self._replicas.items():
@@ -238,7 +238,7 @@ class MonitorState:
             self._coverage = {place: settled(coverage) for place, coverage in self._coverage.items()}
 
     def update_query(self, report: QueryReport) -> None:
-        """Set how a streaming query is doing, by the supervisor's report."""
+        """Set the state of a streaming query, by the supervisor's report."""
         state = QueryState(
             report.up,
             report.restarts,

@@ -120,7 +120,7 @@ class Watch:
         self._got_on: tuple[int, int] | None = None
 
     def look(self, snapshot: Snapshot) -> Status:
-        """The cluster's status at the moment of a snapshot."""
+        """The cluster's status at the moment of a snapshot. Give it snapshots in the order of time."""
         with self._lock:
             past = self._past
             if not past.has_started:

@@ -110,7 +110,7 @@ def to_be_read(snapshot: Snapshot) -> int:
 
 
 def in_part(snapshot: Snapshot) -> Mapping[TopicPartition, Part]:
-    """By partition that is known to agree in part only, why: the first reason in `Part`."""
+    """The partitions that are known to agree in part only, each with the first reason in `Part`."""
     return snapshot.once(_in_part)
 
 

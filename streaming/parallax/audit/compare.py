@@ -79,8 +79,8 @@ class PartitionInput:
         ends: by isolation level, the offset up to which the partition is compared.
         doubted: whether a record that one replica lacks may be lost rather than cleaned (`PartitionPlan.doubted`).
         left_out: ids of the brokers that ``topics.brokers`` leaves out of the comparison.
-        agreed: the range in which all replicas agreed by their sums; None if there is none. Rows below its end are not
-            given to the task.
+        agreed: the range in which all replicas agreed by their sums; None if there is none. Below its end, the task is
+            given positions only.
     """
 
     opening: tuple[bytes, ...]

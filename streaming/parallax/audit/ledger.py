@@ -71,7 +71,7 @@ class Ended:
     compared_up_to: tuple[int, int]
 
     def covers(self, span: UnreadRange) -> bool:
-        """Whether this audit settles a range that was not read in time.
+        """Whether this audit decides about a range of offsets that nobody had read in time.
 
         True if the audit has compared the whole range, and began after the range was noticed.
         """

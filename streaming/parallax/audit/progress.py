@@ -1,4 +1,4 @@
-"""Shows the person who started an audit how far it is.
+"""Shows the progress of an audit to the person who started it.
 
 A terminal shows a bar with the elapsed time. Anything else gets lines, at least one every ten seconds.
 """

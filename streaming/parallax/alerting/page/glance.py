@@ -208,7 +208,7 @@ def _with_absences(made: Iterable[Partition], snapshot: Snapshot) -> list[Partit
 
 
 def refused_topics(snapshot: Snapshot) -> dict[str, str]:
-    """The topics that the job may not describe, so it cannot see their partitions: topic to missing right."""
+    """By topic that the job may not describe, the right that is missing. It cannot see their partitions."""
     return {t: str(r.right) for (t, *rest), r in snapshot.refused.items() if tuple(rest) == WHOLE_TOPIC}
 
 

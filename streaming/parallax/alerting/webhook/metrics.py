@@ -11,10 +11,10 @@ from parallax.alerting.webhook.sender import WebhookStatus
 
 
 class WebhookCollector(Collector):
-    """Exposes, for each receiver, how its messages do, as Prometheus metrics.
+    """Exposes as Prometheus metrics how many messages to each receiver were delivered, failed, or wait.
 
     Args:
-        status: returns, by receiver's name, how many messages were delivered, failed, or wait.
+        status: returns these numbers by receiver's name.
     """
 
     def __init__(self, status: Callable[[], Mapping[str, WebhookStatus]]) -> None:

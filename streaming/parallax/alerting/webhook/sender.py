@@ -67,7 +67,7 @@ class Posts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WebhookStatus:
-    """How the messages to one receiver do, for metrics.
+    """How many messages to one receiver were delivered, failed, or wait; for metrics.
 
     Attributes:
         delivered_total: how many messages it has taken since the job started.
