@@ -120,7 +120,7 @@ class Watch:
         self._got_on: tuple[int, int] | None = None
 
     def look(self, snapshot: Snapshot) -> Status:
-        """The cluster's status at the moment of a snapshot. Give it snapshots in the order of time."""
+        """The cluster's status at the moment of a snapshot, which this also remembers for later calls."""
         with self._lock:
             past = self._past
             if not past.has_started:
