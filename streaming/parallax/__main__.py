@@ -1,10 +1,13 @@
-"""What starts the command ``parallax``."""
+"""The entry point of the command ``parallax`` and of ``python -m parallax``."""
 
 import os
 
 
 def main() -> None:
-    """Run the command; Ctrl+C while its parts are being loaded ends it as later, without a traceback."""
+    """Run the command ``parallax`` with the arguments of this process.
+
+    Ctrl+C ends the process with exit code 130 and no traceback, even while Python still imports the program.
+    """
     try:
         from parallax.cli import main as run
     except KeyboardInterrupt:

@@ -1,4 +1,7 @@
-"""Addresses in settings, of HTTP and of brokers: checks, and the part that may be shown."""
+"""Checks of addresses in settings: URLs of webhooks and the like, and ``host:port`` lists of brokers.
+
+`shown` removes what may be secret in a URL before it is logged or printed.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ NO_ADDRESS = "is no address; write http:// or https://, a host, a port that can 
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is an HTTP address to which messages can be posted."""
+    """Whether a text is an HTTP or HTTPS URL to which messages can be posted."""
     if re.fullmatch(r"https?://[^\s/?#]+(?:[/?#]\S*)?", text) is None:
         return False
     try:
@@ -22,20 +25,22 @@ def is_address(text: str) -> bool:
 
 
 def names_a_user(address: str) -> bool:
-    """Whether an address holds a user name, and perhaps a password, before its host."""
+    """Whether a URL holds a user name before its host, and perhaps a password, as in ``https://me:pw@host``."""
     return parse_url(address).auth is not None
 
 
 def shown(address: str) -> str:
-    """An address without its parts that may be secret: the user and the query."""
+    """A URL without the parts that may be secret: user, password, query and fragment."""
     return parse_url(address)._replace(auth=None, query=None, fragment=None).url
 
 
 def brokers(text: str) -> tuple[tuple[str, int], ...]:
-    """The hosts and ports of ``bootstrap.servers``, in the order given; ``SASL_SSL://`` or the like may come first.
+    """The hosts and ports that ``bootstrap.servers`` names, in the order given.
+
+    Each part may begin with a protocol, as in ``SASL_SSL://kafka-1:9093``, which is ignored.
 
     Raises:
-        ValueError: a part is no host and port, or there is none.
+        ValueError: a part is not ``host:port``, no part is given, or the text holds an ``@``.
     """
     if "@" in text:  # what is before it is a secret
         raise ValueError(f"holds an @; {_HOW}, and who logs in under sasl.*")

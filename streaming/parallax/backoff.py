@@ -1,4 +1,8 @@
-"""How long to wait before the next try: the waits double, with jitter, up to a bound."""
+"""How long to wait before something that failed is tried again.
+
+The wait doubles with each try, up to a bound. A random part of it is left out. So things that failed together are not
+all tried again together.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,13 @@ _DOUBLINGS = 32
 
 
 def backoff(tries: int, first: float, most: float, draw: Random) -> float:
-    """The wait after a number of tries that failed, in the unit of ``first`` and ``most``.
+    """The wait before the next try, in the unit of ``first`` and ``most``.
 
     Args:
         tries: how many tries have failed, from 1.
-        first: the wait after the first try, without jitter.
-        most: the longest wait; jitter only ever shortens it.
-        draw: random numbers for the jitter.
+        first: the wait after the first failed try, before the random part is left out.
+        most: the longest wait.
+        draw: random numbers; up to a quarter of the wait is left out.
     """
     wait = min(first * 2 ** min(tries - 1, _DOUBLINGS), most)
     return wait * (1 - _JITTER * draw.random())

@@ -1,6 +1,6 @@
-"""Looks at everything that a job needs, for ``parallax check``: is it fine, wrong, or not known now?
+"""Checks everything that a job needs, for ``parallax check``: each thing is fine, wrong, or not known now.
 
-It changes nothing. If something is wrong, a job would not start, or would leave something unread. What is merely worth
+It changes nothing. A thing is wrong if it keeps a job from starting, or from reading something. What is merely worth
 knowing is a note.
 """
 
@@ -59,7 +59,7 @@ _SOON_DAYS = 14
 
 
 def check(settings: Settings) -> Iterator[Line]:
-    """Look at everything that a job needs; yields a line for each thing."""
+    """Check everything that a job needs, and yield one line for each thing."""
     yield _jdk()
     set_environment(settings.storage.path, settings.spark.conf, os.environ)
     storage = _storage(settings.storage.path)

@@ -1,4 +1,4 @@
-"""What ``parallax check`` says of consumer groups: whether Parallax may ask how far they have read."""
+"""A part of ``parallax check``: whether Parallax may ask how far consumer groups have read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ABOUT = "consumer groups"
 
 
 def consumer_groups(client: ReplicaClient) -> Iterator[Line]:
-    """One line: whether the right to describe consumer groups is granted.
+    """Yield one line: whether the right to describe consumer groups is granted.
 
     The job does not need this right. ``parallax findings readers`` and reports use it.
     """

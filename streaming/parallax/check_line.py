@@ -1,4 +1,4 @@
-"""The lines of ``parallax check``: one for each thing that it looked at."""
+"""One line of ``parallax check``, and the exit code that all lines together give."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Result(StrEnum):
-    """The result for one thing that ``parallax check`` looked at."""
+    """What ``parallax check`` found about one thing: fine, worth a note, wrong, or not known."""
 
     FINE = "ok"
     NOTE = "note"
@@ -18,11 +18,11 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of ``parallax check``: a thing that it looked at, and the result.
+    """One line of ``parallax check``: a thing that it checked, and the result.
 
     Attributes:
         about: the thing, as in ``broker 1`` or ``topic orders``.
-        result: whether it is fine, wrong, or not known.
+        result: whether it is fine, worth a note, wrong, or not known.
         text: one sentence; if something is wrong, it also says what to do.
     """
 
@@ -32,9 +32,9 @@ class Line:
 
 
 def exit_code(lines: Sequence[Line]) -> int:
-    """The exit code of ``parallax check``.
+    """The exit code of ``parallax check``, by its lines.
 
-    It is 1 if something is wrong, else 3 if something could not be looked at, else 0.
+    It is 1 if a line is wrong, else 3 if a line is unknown, else 0.
     """
     found = {line.result for line in lines}
     if Result.WRONG in found:
@@ -43,7 +43,7 @@ def exit_code(lines: Sequence[Line]) -> int:
 
 
 def some(names: Sequence[str]) -> str:
-    """The first five of some names, and how many more there are, as text."""
+    """Names as one text: the first five, and how many more there are, as in ``a, b, c, d, e and 3 more``."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 

@@ -1,7 +1,7 @@
-"""Checks, for ``parallax check``, who is notified of findings.
+"""A part of ``parallax check``: whether the addresses that findings are reported to can be reached.
 
-These are the receivers of messages, the heartbeat, and the address under which people reach the status page. No message
-is sent: it only connects to each host and looks at its certificate.
+These are the receivers of messages, the heartbeat's address, and the address under which people reach the status page.
+No message is sent: it only connects to each host and looks at its certificate.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _TIMEOUT_S = 5.0
 
 
 def receivers(alerting: AlertingSettings, *, job_runs: bool | None = None) -> Iterator[Line]:
-    """A line for each receiver, one for the heartbeat, and one for the status page's address.
+    """Yield a line for each receiver, one for the heartbeat, and one for the status page's address.
 
-    This takes some seconds at most.
+    This takes a few seconds for each address that does not answer.
 
     Args:
         alerting: the job's settings for alerts.

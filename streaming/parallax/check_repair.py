@@ -1,4 +1,4 @@
-"""What ``parallax check`` says of repairs: which have stopped half-way, and which rights repairs need."""
+"""A part of ``parallax check``: which repairs are not over, and which rights repairs have."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ABOUT = "repair"
 
 
 def repairs(client: ReplicaClient, settings: Settings) -> Iterator[Line]:
-    """A line for each repair that is not over, and one on the rights that repairs need.
+    """Yield a line for each repair that is not over, and one on the rights that repairs need.
 
     If ``repair.mode`` is ``off``, the line on rights is left out.
     """

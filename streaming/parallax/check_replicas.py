@@ -1,4 +1,4 @@
-"""Finds replicas that do not answer, are out of sync, or are on an offline disk, for ``parallax check``."""
+"""A part of ``parallax check``: replicas that do not answer, are out of sync, or whose disk is offline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from parallax.replica.errors import ReplicaError, Unauthorized
 
 
 def silent_replicas(broker: int, answers: Mapping[TopicPartition, object]) -> Iterator[Line]:
-    """A line for each reason why replicas of a broker do not answer although the broker does.
+    """Yield a line for each reason why replicas of a broker cannot be read although the broker answers.
 
     A missing right is left out, since the line about its topic says it.
 
@@ -32,9 +32,10 @@ def silent_replicas(broker: int, answers: Mapping[TopicPartition, object]) -> It
 def log_directories(
     client: ReplicaClient, hosted: Mapping[int, Sequence[TopicPartition]], silent: Collection[int]
 ) -> Iterator[Line]:
-    """A line for each broker with an offline log directory.
+    """Yield a line for each broker with an offline log directory.
 
-    If none is offline, there is one line for all brokers. A further line says of which brokers it is not known.
+    If no log directory is offline, one line says so. If brokers did not say, a last line names one of them and counts
+    the others.
 
     Args:
         client: asks the brokers.
@@ -68,7 +69,7 @@ def log_directories(
 
 
 def out_of_sync(topics: Sequence[TopicMetadata]) -> Iterator[Line]:
-    """A line for each topic with replicas that are out of sync, or with partitions without a leader."""
+    """Yield lines about topics whose replicas are out of sync, or whose partitions have no leader."""
     for topic in sorted(topics, key=lambda one: one.name):
         behind: dict[int, list[str]] = {}
         leaderless = []

@@ -1,6 +1,6 @@
-"""Finds out, for ``parallax check``, whether Strimzi runs the cluster.
+"""A part of ``parallax check``: whether Strimzi runs the cluster, and so undoes what the guard does.
 
-If so, its Topic Operator undoes the settings of topics that the guard changes.
+Strimzi's Topic Operator sets back the settings of topics that the guard changes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _LISTENERS = "advertised.listeners"
 
 
 def reverted(client: ReplicaClient, mode: str) -> Iterator[Line]:
-    """If Strimzi runs the brokers, a note that it undoes changed settings; otherwise nothing.
+    """Yield a note that Strimzi will undo the guard's changes, if Strimzi runs the brokers; otherwise nothing.
 
     Args:
-        client: client of the cluster.
+        client: asks the brokers.
         mode: ``guard.mode``, which is not ``off``.
     """
     addresses = client.brokers()

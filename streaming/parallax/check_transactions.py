@@ -1,4 +1,4 @@
-"""Finds open transactions that hang, or may hang, for ``parallax check``."""
+"""A part of ``parallax check``: open transactions that hang, or may hang."""
 
 from __future__ import annotations
 
@@ -22,7 +22,15 @@ _SAMPLED = 20
 def lost_transactions(
     client: ReplicaClient, settings: Settings, found: Mapping[str, Sequence[Open]]
 ) -> dict[str, list[Line]]:
-    """By topic, lines on its open transactions that hang, or may hang."""
+    """By topic, the lines about its open transactions that hang, or may hang.
+
+    Up to five that hang have a line each. Further ones, and those that may hang, are counted.
+
+    Args:
+        client: asks the transaction coordinators.
+        settings: the job's settings.
+        found: by topic, its open transactions (`open_transactions`).
+    """
     opened_now = [one for mine in found.values() for one in mine]
     becomes = verdicts(client, opened_now, settings.read.request_timeout_ms)
     said: dict[str, list[Line]] = {}
@@ -60,7 +68,7 @@ def lost_transactions(
 def open_transactions(
     client: ReplicaClient, topics: Sequence[TopicMetadata], silent: set[int]
 ) -> dict[str, list[Open]]:
-    """By topic, the open transactions in its first 20 partitions.
+    """By topic, the transactions that are open in its first 20 partitions, as their leaders say.
 
     Args:
         client: asks the brokers.

@@ -1,7 +1,7 @@
-"""Watches whether every address still leads to the cluster that the storage belongs to, and logs each that does not.
+"""Checks regularly that no address of a broker leads to another cluster, and logs each that does.
 
-Answers of another cluster are refused everywhere (`parallax.replica.identity`). That keeps the tables right, but nobody
-would notice the wrong address as long as another address answers.
+Answers of another cluster are refused everywhere (`parallax.replica.identity`), so the tables stay right. But nobody
+would notice the wrong address while other addresses answer.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Mismatches = Mapping[str, str]
 
 
 class ClusterWatch:
-    """Asks at each address which cluster answers, in a thread of its own.
+    """A thread that asks at each address, every ten seconds, which cluster answers.
 
     Args:
-        client: client of the watched cluster.
-        on_look: called after each look with the addresses where another cluster answers.
+        client: client of the cluster that the job watches.
+        on_look: called each time with the addresses at which another cluster answers.
     """
 
     def __init__(self, client: ReplicaClient, on_look: Callable[[Mismatches], None]) -> None:
@@ -39,17 +39,17 @@ class ClusterWatch:
         self._thread = threading.Thread(target=self._run, name="clusters", daemon=True)
 
     def start(self) -> None:
-        """Begin to look: immediately, and then every `EVERY_S` seconds."""
+        """Start the thread. It asks immediately, and then every `EVERY_S` seconds."""
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Stop looking; waits up to ``timeout_s`` for the thread."""
+        """Stop the thread, and wait for it up to ``timeout_s`` seconds."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 
     def look(self) -> None:
-        """Ask every address once which cluster it belongs to, and log what has changed."""
+        """Ask at each address which cluster answers, and log the addresses for which that has changed."""
         found = {
             f"{host}:{port}": error.cluster_id
             for (host, port), error in self._client.clusters().items()

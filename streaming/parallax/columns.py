@@ -1,4 +1,4 @@
-"""How Delta tables are defined in this package: name, type and meaning of each column, in one place."""
+"""How the Delta tables of Parallax are defined in code: name, type and meaning of every column."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Column(NamedTuple):
     Attributes:
         name: the column's name in the table.
         type: its Arrow type.
-        meaning: what it holds, for people, with unit and example if there are any. The reference has this text, the
-            table has not.
+        meaning: what it holds, for people, with unit and example if there are any. The reference has this text; the
+            table itself does not.
     """
 
     name: str
@@ -25,7 +25,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table below ``storage.path``.
+    """The definition of one table below ``storage.path``.
 
     Attributes:
         name: the table's name, and that of its folder.

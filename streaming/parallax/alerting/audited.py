@@ -1,7 +1,7 @@
-"""The result of each partition's last audit, and whether the differences that it found are over by now. Pure.
+"""What the last audit of each partition found, and whether the findings of that audit are resolved by now. Pure.
 
-An audit's own result does not change after the audit. The metric, the dashboard and the page take the outcome from
-here, which does change: from diverged to over.
+The audit's report never changes. The outcome here does: it goes from diverged to over once the findings of that audit
+are resolved. The metric, the dashboard and the page show this outcome.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from parallax.moments import time_text
 
 
 class Outcome(StrEnum):
-    """The result of a partition's last audit, as far as it still holds."""
+    """The result of a partition's last audit, updated by what has become of its findings."""
 
     CONSISTENT = "consistent"
     DIVERGED = "diverged"
@@ -35,12 +35,13 @@ CALM = frozenset({Outcome.CONSISTENT, Outcome.OVER})
 
 @dataclass(frozen=True, slots=True)
 class LastAudit:
-    """The last audit of a partition.
+    """The last audit of one partition.
 
     Attributes:
-        outcome: its result, as far as it still holds.
-        ended_at: when it ended, seconds since 1970 UTC.
-        in_words: its result at that time, the time, and what has become of its findings; one phrase.
+        outcome: the result, brought up to date: diverged becomes over once the findings of the audit are resolved.
+        ended_at: when the audit ended, seconds since 1970 UTC.
+        in_words: one phrase for people: the result at the audit's end, when that was, and whether its findings are
+            resolved by now.
     """
 
     outcome: Outcome
@@ -49,7 +50,7 @@ class LastAudit:
 
 
 def last_audits(snapshot: Snapshot) -> Mapping[TopicPartition, LastAudit]:
-    """The last audit of each partition that had one since the job started."""
+    """By partition, its last audit; partitions without an audit since the job started are left out."""
     return snapshot.once(_last_audits)
 
 

@@ -1,7 +1,8 @@
 """What keeps the job from seeing replicas, and which replicas it cannot see. Pure.
 
-All that reports it takes it from `blindness`: the status line, ``/readyz``, the page's map and lanes, the metric and
-alert on waits for verdicts, and the messages of webhooks.
+Examples are a broker that does not answer, a pause of reading, and a query that is down. The status line, ``/readyz``,
+the page's map and drawings, the metric and alert on waits for verdicts, and webhook messages all use the one list that
+`blindness` makes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ A comparison that has produced nothing for as long counts as held up.
 
 
 class Cause(StrEnum):
-    """What may keep the job from seeing replicas, in the order in which it is reported: causes before their effects.
+    """What may keep the job from seeing replicas. The members are in the order of reports: a cause before its effects.
 
     Causes that end by themselves during the start come last.
     """
@@ -57,25 +58,25 @@ class Cause(StrEnum):
 
     @property
     def is_of_the_job(self) -> bool:
-        """Whether this cause is that the job itself does not work, so that it is not ready.
+        """Whether the job itself does not work, e.g. a query is down. Then ``/readyz`` says that it is not ready.
 
-        If brokers or rights keep it from its work, it reports that, and is ready.
+        False for causes outside the job, such as a broker that does not answer. The job reports these, and is ready.
         """
         return self in _OF_THE_JOB
 
     @property
     def ends_with_the_start(self) -> bool:
-        """Whether this cause ends by itself as the start of the job proceeds."""
+        """Whether this cause is normal while the job starts, and ends by itself soon after."""
         return self in (Cause.NOT_BEGUN, Cause.FINDINGS_NOT_LOADED)
 
     @property
     def hides_all(self) -> bool:
-        """Whether this cause always hides all replicas from the job, so that nobody can rely on the job."""
+        """Whether this cause always hides every replica: while it lasts, the job would miss any divergence."""
         return self.is_of_the_job or self in (Cause.STORAGE_FULL, Cause.OTHER_CLUSTER)
 
     @property
     def holds_up(self) -> bool:
-        """Whether this cause keeps offsets from being read or compared, so that no verdict can come by itself."""
+        """Whether this cause stops reading or comparing. The offsets that it stops get no verdict until it ends."""
         return self not in (Cause.NOTHING_WATCHED, Cause.NOT_BEGUN, Cause.FINDINGS_FAIL, Cause.FINDINGS_NOT_LOADED)
 
 
@@ -86,7 +87,11 @@ _OF_THE_JOB = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Which replicas a cause hides from the job: those that any of these attributes names or covers."""
+    """The replicas that a cause hides from the job.
+
+    ``replica in reach`` is true if everything is hidden, or if an attribute has the replica, its broker, its topic or
+    its partition.
+    """
 
     everything: bool = False
     brokers: frozenset[int] = frozenset()
@@ -114,10 +119,13 @@ class Blind:
     """One cause that keeps the job from seeing some replicas.
 
     Attributes:
+        cause: what kind of cause it is.
+        reach: the replicas that it hides.
         since: since when, seconds since 1970 UTC; None if that is not known.
-        phrase: what the cause is, and which brokers or topics it hides, for people.
-        here: the same for a single replica that it hides.
-        shows_offsets: whether hidden replicas still report their offsets, and the job takes them in.
+        phrase: for people, the cause with the brokers or topics that it hides.
+        here: for people, the cause in words that fit a single hidden replica.
+        shows_offsets: whether the job still learns the hidden replicas' offsets, and only does not compare their
+            records.
     """
 
     cause: Cause
@@ -129,34 +137,35 @@ class Blind:
 
 
 def blindness(snapshot: Snapshot) -> tuple[Blind, ...]:
-    """Everything that keeps the job from seeing replicas, in the order of `Cause`."""
+    """All causes that now keep the job from seeing replicas, in the order of `Cause`."""
     return snapshot.once(_blindness)
 
 
 def hiding(snapshot: Snapshot, replica: Replica) -> Blind | None:
-    """The first cause, in the order of `Cause`, that keeps the job from seeing a replica.
+    """Why the job does not see a replica: the first cause that hides it, in the order of `Cause`.
 
-    None if nothing does.
+    None if no cause hides it.
     """
     return next((one for one in blindness(snapshot) if replica in one.reach), None)
 
 
 def unseen(snapshot: Snapshot, replica: Replica) -> str:
-    """Why the job does not see which offsets a replica has now, in one phrase.
-
-    Empty if it sees them.
-    """
+    """Why the job does not know the replica's present offsets, in one phrase. Empty if it knows them."""
     found = (one.here for one in blindness(snapshot) if replica in one.reach and not one.shows_offsets)
     return next(found, "")
 
 
 def is_read(snapshot: Snapshot, replica: Replica) -> bool:
-    """Whether nothing keeps a replica from being read: it answers, and reading it is allowed and wanted."""
+    """Whether the job can read a replica now.
+
+    False if its broker does not answer, its log directory is offline, reading the broker is paused, or the right to
+    read is missing.
+    """
     return not any(replica in one.reach for one in blindness(snapshot) if one.cause in _UNREAD)
 
 
 def readable(snapshot: Snapshot) -> frozenset[TopicPartition]:
-    """The partitions that can be compared now: two of their replicas, or the only one, can be read."""
+    """The partitions that can be compared now. At least two of their replicas can be read, or the only one can."""
     return snapshot.once(_readable)
 
 
@@ -177,11 +186,11 @@ _UNREAD = frozenset({Cause.BROKER_AWAY, Cause.REPLICA_OFFLINE, Cause.PAUSED, Cau
 
 @dataclass(frozen=True, slots=True)
 class HeldUp:
-    """The partitions whose comparison does not go on, because one of their replicas is not read.
+    """The partitions whose comparison does not go on now, e.g. because broker 2 does not answer or a query is down.
 
     Attributes:
-        everything: whether no partition is read at all.
-        places: the partitions of which a replica is not read.
+        everything: whether no partition's comparison goes on; then ``places`` is empty.
+        places: otherwise the partitions whose comparison does not go on.
     """
 
     everything: bool
@@ -196,7 +205,10 @@ class HeldUp:
 
 
 def held_up(snapshot: Snapshot) -> HeldUp:
-    """The partitions whose comparison does not go on now, because one of their replicas is not read."""
+    """The partitions whose comparison does not go on at the moment of a snapshot (`Cause.holds_up`).
+
+    If the only cause is that the comparison gives no result, partitions count after `STALLED_S` seconds without one.
+    """
     return snapshot.once(_held_up)
 
 
@@ -255,7 +267,7 @@ def _of_topics(snapshot: Snapshot) -> Iterator[Blind]:
 
 
 def of_queries(snapshot: Snapshot) -> Iterator[Blind]:
-    """Yield a `Blind` for each query that is down or has stalled: it hides all replicas."""
+    """Yield a `Blind` for each streaming query that is down or has stalled. It hides all replicas."""
     now = snapshot.taken_at
     for name, query in sorted(snapshot.queries.items()):
         shows = name != "progress"

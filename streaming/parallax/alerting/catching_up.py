@@ -1,7 +1,7 @@
-"""Which partitions have been compared as a whole since an outage or a pause last held them up. Pure, no clock.
+"""Which partitions have been compared completely since their last outage or pause. Pure, no clock.
 
-When a stopped job starts again, a broker comes back, or a pause ends, there are offsets that have not been compared.
-Until these have been read, nobody can say that all replicas agree.
+When a stopped job starts again, a broker comes back, or a pause ends, some offsets have not been compared. Until they
+have been, nobody can say that all replicas agree.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ _Ends = tuple[int, int]
 
 
 class CatchingUp:
-    """Knows which partitions have been compared up to where their logs once ended.
+    """Knows which partitions have caught up: everything below the partition's *mark* has a verdict.
 
-    It notes where the logs of a partition end when it first sees the partition, and when an outage or pause is over.
+    The mark is the furthest end of the partition's logs. It is noted when the partition is first seen, and again after
+    each outage or pause.
     """
 
     def __init__(self) -> None:
@@ -33,9 +34,9 @@ class CatchingUp:
         self._done: set[TopicPartition] = set()
 
     def observe(self, replica: Replica, brokers: Collection[int] | None) -> None:
-        """Count a replica as watched, by a row of progress that names it, so that `look` waits for it.
+        """Take in that a row of progress names a replica, so `look` waits until that replica has reported its offsets.
 
-        If the replica is new to its partition, everything in its log has still to be read.
+        A replica that is new to its partition makes the partition catch up again.
 
         Args:
             replica: the replica that the row of progress is about.
@@ -57,14 +58,15 @@ class CatchingUp:
         coverages: Mapping[TopicPartition, Coverage],
         held: HeldUp,
     ) -> dict[TopicPartition, bool]:
-        """By partition, whether it has caught up: everything up to where its logs once ended has had a verdict.
+        """By partition, whether it has caught up.
 
-        That is where they ended when the partition was first seen, or when the last outage or pause was over.
+        True once everything below the partition's mark has a verdict. The mark is where its logs ended when it was
+        first seen, or when its last outage or pause was over.
 
         Args:
             replicas: by replica, the offsets that it reported last.
             coverages: by partition, how far it has been compared.
-            held: the partitions that are held up now.
+            held: the partitions whose comparison does not go on now.
         """
         if held:
             self._drop([place for place in (*self._ends, *self._done) if place in held])
@@ -84,18 +86,18 @@ class CatchingUp:
         return {place: place in self._done for place in self._brokers}
 
     def renew(self, topic: str, coverages: Iterable[Coverage]) -> None:
-        """Begin from nothing with the partitions of a topic that was deleted and created again.
+        """Forget how far a topic's partitions were compared, because the topic was deleted and created again.
 
         Args:
             topic: the topic's name.
-            coverages: how far partitions have been compared by now. Those of this topic are about the deleted logs,
-                so later looks ignore them.
+            coverages: how far partitions have been compared by now. For this topic these are about the deleted logs, so
+                `look` ignores them from now on.
         """
         self.forget(lambda place: place.topic == topic)
         self._void |= {one.place: one.compared_at for one in coverages if one.topic == topic}
 
     def forget(self, is_gone: Callable[[TopicPartition], bool]) -> None:
-        """Forget partitions for which a given function returns true, because nothing reports on them any more."""
+        """Forget each partition for which ``is_gone`` returns true, because no broker reports on it any more."""
         gone = [place for place in self._brokers if is_gone(place)]
         self._drop(gone)
         for place in gone:

@@ -45,12 +45,14 @@ _OPEN = (*_FINDING, "status")
 
 
 class ParallaxCollector(Collector):
-    """Exposes a `MonitorState` as metrics; a scrape copies it once, and asks no broker and no table.
+    """Exposes the job's state (`MonitorState`) as Prometheus metrics.
+
+    Each scrape takes one snapshot. It asks no broker and reads no table.
 
     Args:
         state: the state of the job.
-        series: which partitions have series of their own.
-        places: the names, links and commands in alerts.
+        series: whether all partitions have series of their own, or only those with something to report.
+        places: the cluster's name, and links and commands for the texts of alerts.
     """
 
     def __init__(self, state: MonitorState, series: Series = Series.ALL, places: Places | None = None) -> None:
@@ -61,7 +63,7 @@ class ParallaxCollector(Collector):
         self._lock = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
-        """All metric families, including those without a sample yet."""
+        """All metric families of the job at this moment, including those without a sample yet."""
         snapshot = self._state.snapshot()
         shown, unknown, lags = snapshot, _unknown(snapshot), _lags(snapshot)
         if self._detail is not None:
@@ -91,7 +93,7 @@ class ParallaxCollector(Collector):
         yield from _job(snapshot)
 
     def of_the_job(self) -> list[Metric]:
-        """The metric families that are not about single partitions, which are too many for a frequent look."""
+        """The metric families whose size does not grow with the number of partitions. They may be computed often."""
         snapshot = self._state.snapshot()
         each = partial(_each_finding, places=self._places)
         parts = (_unsafe_elections, _findings, each, _brokers, _absences, _guard, _queries, _job)
@@ -99,14 +101,17 @@ class ParallaxCollector(Collector):
 
 
 class OfCluster(Collector):
-    """Adds the label ``cluster`` to every sample of a collector, since one Prometheus may scrape several jobs."""
+    """Adds the label ``cluster`` to every sample of a collector.
+
+    One Prometheus may scrape the jobs of many clusters.
+    """
 
     def __init__(self, inner: Collector, cluster: str) -> None:
         self._inner = inner
         self._cluster = cluster
 
     def collect(self) -> Iterator[Metric]:
-        """The metric families of the inner collector, each sample with the label."""
+        """The metric families of the wrapped collector, with the label ``cluster`` on every sample."""
         for family in self._inner.collect():
             for sample in family.samples:
                 sample.labels["cluster"] = self._cluster

@@ -1,7 +1,7 @@
 """What may be wrong with the job itself, and when that is worth a message: the same conditions as in the alert rules.
 
-Without Prometheus, the webhooks report them. `CONDITIONS` lists them all. Each uses the metrics of its rule, so a
-condition is one metric, one rule and one entry here. Conditions of single partitions are only in the rules.
+Without Prometheus, the webhooks report them. `CONDITIONS` lists all of them by name, e.g. ``ParallaxQueryStalled``.
+Each is evaluated on the metrics that its alert rule uses. Conditions of single partitions are only in the rules.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Samples:
-    """The samples of some metrics at one moment.
+    """The job's metrics at one moment, by name, for conditions to be evaluated on.
 
     Args:
         families: the metric families that a collector gave.
@@ -54,7 +54,11 @@ class Samples:
                 self._values.setdefault(name, {})[tuple(sorted(sample.labels.items()))] = sample.value
 
     def of(self, metric: str) -> Mapping[Labels, float]:
-        """The values of a metric by their labels; empty if it has no sample."""
+        """The values of a metric's samples, each by its labels. Empty if the metric has no sample.
+
+        Args:
+            metric: its name without ``parallax_``.
+        """
         return self._values.get(metric, {})
 
 
@@ -63,24 +67,27 @@ Found = Callable[[Samples], Iterable[Mapping[str, str]]]
 
 
 class Condition(NamedTuple):
-    """One thing that may be wrong with a job. Its name is that of the alert rule, and of its section of the runbook.
+    """One thing that may be wrong with a job, with its texts. Its key in `CONDITIONS` is the name of its alert rule.
+
+    Its section of the runbook has the same name.
 
     Attributes:
-        metrics: the metrics that decide whether it is true, without ``parallax_``.
-        found: finds in the samples of a moment where the condition is true.
+        metrics: names of the metrics that decide whether it is true, without ``parallax_``.
+        found: from samples, one mapping of labels for each thing for which the condition is true, e.g. for each broker.
         wait_s: for how many seconds the condition has to be true before it is reported.
         headline: what is wrong, in a few words; a format, whose fields are labels.
         was: the headline in the past tense.
         description: what it means, and what to do; a format, whose fields are labels and commands (`commands`).
-        left: what a message says when the condition has ended and nothing is known of how; a format like the
-            description.
-        cause: the cause that keeps the job from seeing replicas while the condition is true; None if there is none.
-        about: a metric whose labels are further fields of the formats. The labels are taken from its sample that has
-            all labels of the condition. The label ``outcome`` says how the condition ended, once that is known.
-        ended: says how a condition with given labels ended, by later samples; a format like the description, empty if
-            the samples do not say.
-        worsens: the condition that this one makes worse. Receivers get both as one alert, with the graver one's text.
-        lasts: finds where a condition that was true is not over yet, though it is no longer true.
+        left: what a message says once the condition has ended and nobody knows how; a format like the description.
+        cause: why the job does not see replicas while the condition is true; None if it sees them.
+        about: a metric whose labels are further fields of the formats. They are taken from the sample of that metric
+            that has all labels of the condition. Its label ``outcome`` says how the condition ended, once that is
+            known.
+        ended: from later samples and the condition's labels, how the condition ended; a format like the description,
+            empty if the samples do not say.
+        worsens: the name of the condition that this one makes worse. Receivers get both as one alert, with the text of
+            the graver one.
+        lasts: like ``found``, for things that keep a reported condition open although ``found`` no longer yields them.
     """
 
     metrics: tuple[str, ...]
@@ -99,7 +106,7 @@ class Condition(NamedTuple):
 
     @property
     def is_blind(self) -> bool:
-        """Whether nobody can rely on the job while the condition is true, so that no heartbeat is sent."""
+        """Whether the job sees no replica at all while the condition is true; then it sends no heartbeat."""
         return self.cause is not None and self.cause.hides_all
 
 
@@ -352,7 +359,7 @@ UNSAID = {
 
 
 def commands(shell: Shell) -> dict[str, str]:
-    """By the name of its placeholder in the texts of conditions, each command, ready to be pasted."""
+    """The commands that texts of conditions name, by placeholder, e.g. ``{check}``; each is ready to be pasted."""
     return {name: shell.parallax(name) for name in ("resume", "check")}
 
 
@@ -361,9 +368,9 @@ class Suffered(NamedTuple):
 
     Attributes:
         alertname: the condition's key in `CONDITIONS`.
-        labels: labels that say what is wrong, such as a broker's id.
+        labels: labels that say what it is true of, such as a broker's id.
         since: since when it has been true.
-        about: further labels (`Condition.about`), which may change while the condition lasts.
+        about: further labels for its texts (`Condition.about`), which may change while the condition lasts.
     """
 
     alertname: str
@@ -373,20 +380,20 @@ class Suffered(NamedTuple):
 
     @property
     def story(self) -> str:
-        """The name of the condition that this one makes worse, or else its own.
+        """The name under which conditions are reported as one.
 
-        Conditions with the same name here are reported as one.
+        It is the name of the condition that this one makes worse (`Condition.worsens`), or else this one's own.
         """
         return CONDITIONS[self.alertname].worsens or self.alertname
 
     @property
     def name(self) -> str:
-        """The name under which the condition is reported, with its labels; the same for all of one `story`."""
+        """The text that identifies what is reported: the condition's `story` and labels (`name_of`)."""
         return name_of(self.story, self.labels)
 
 
 def name_of(alertname: str, labels: Mapping[str, str]) -> str:
-    """The name of a condition and some labels as one text, in the form of a PromQL selector."""
+    """The name of a condition and its labels as one text, like a PromQL selector: ``Name{broker_id="2"}``."""
     matchers = ", ".join(f'{name}="{value}"' for name, value in sorted(labels.items()))
     return f"{alertname}{{{matchers}}}"
 
@@ -404,7 +411,10 @@ def _about(one: Suffered, samples: Samples) -> Mapping[str, str]:
 
 
 class Watch:
-    """Looks at the job's samples regularly, and remembers since when each condition has been true."""
+    """Finds the conditions to report.
+
+    It is given the job's samples regularly, and remembers how long each condition is true.
+    """
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[Suffered, float, float]] = {}
@@ -417,11 +427,15 @@ class Watch:
 
     @property
     def pending(self) -> frozenset[str]:
-        """The names of all conditions that are true now, or were within the last minute, however shortly."""
+        """The conditions that were true within the last minute, however shortly, by reported name (`Suffered.name`)."""
         return frozenset(self._wrong_at)
 
     def look(self, samples: Samples) -> list[Suffered]:
-        """The conditions to report: each was true for long enough, and has not been gone for a minute."""
+        """The conditions to report at the moment of some samples.
+
+        A condition is reported once it has been true for its `Condition.wait_s`, until it has not been true for a
+        minute. A condition that another reported one explains is left out.
+        """
         now = samples.now
         wrong = [(name, labels) for name, one in CONDITIONS.items() for labels in one.found(samples)]
         for alertname, labels in wrong:

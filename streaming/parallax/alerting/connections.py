@@ -27,7 +27,7 @@ ANSWER_LOOKS = 6
 
 
 class BoundedListener(socket.socket):
-    """A listening socket that turns clients away while too many connections are open."""
+    """A listening socket that accepts at most `MAX_SOCKETS` open connections, and closes further ones immediately."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -35,14 +35,14 @@ class BoundedListener(socket.socket):
 
     @classmethod
     def of(cls, listening: socket.socket) -> BoundedListener:
-        """A bounded listener that takes over a listening socket."""
+        """A bounded listener in place of a given listening socket, which is detached and no longer usable."""
         return cls(listening.family, listening.type, listening.proto, listening.detach())
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Accept a client's connection.
 
         Raises:
-            BlockingIOError: no client has come, or it was turned away.
+            BlockingIOError: no client has connected, or too many connections are open and the new one was closed.
         """
         accepted, address = super().accept()
         if sum(one.fileno() >= 0 for one in self._accepted) >= MAX_SOCKETS:
@@ -53,7 +53,10 @@ class BoundedListener(socket.socket):
 
 
 class BoundedProtocol(H11Protocol):
-    """uvicorn's protocol for one connection, with a limit to how long a request may take."""
+    """uvicorn's protocol for one HTTP connection, with limits.
+
+    It closes one that is idle or whose request does not end.
+    """
 
     _looks = 0
     _seen: object = None
@@ -61,11 +64,14 @@ class BoundedProtocol(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the client has yet to send a request."""
+        """Whether no request is being answered on the connection, so that the client's next request is awaited."""
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count a new client. If there are too many, one that has sent no request is disconnected."""
+        """Take in a new connection.
+
+        If there are more than `MAX_CONNECTIONS`, one that waits for a request is closed.
+        """
         super().connection_made(transport)
         if len(self.connections) > MAX_CONNECTIONS:
             others = (one for one in self.connections if one is not self)
@@ -74,7 +80,7 @@ class BoundedProtocol(H11Protocol):
         self._look_again = self.loop.call_later(LOOK_S, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop counting a client that has disconnected."""
+        """Take in that the connection is closed: it is no longer watched or counted."""
         if self._look_again is not None:
             self._look_again.cancel()
         super().connection_lost(exc)

@@ -1,4 +1,4 @@
-"""Which topics were deleted, by the last answers of their brokers. Pure, no clock."""
+"""Which topics were deleted, as far as the brokers' last answers say so. Pure, no clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ A denial that lasts is recorded again after half the time that it has lasted (`p
 
 
 class Deleted:
-    """Remembers topics of which a broker reported that it holds nothing; times are seconds on any running clock."""
+    """Remembers the topics whose brokers answered that the topic was deleted, or that they do not hold its replica.
+
+    Times are seconds on any running clock.
+    """
 
     def __init__(self) -> None:
         self._denied: dict[str, dict[Replica, str]] = {}
@@ -25,9 +28,9 @@ class Deleted:
         self._told: dict[str, float] = {}
 
     def take_in(self, rows: Iterable[Mapping[str, Any]], now: float) -> None:
-        """Learn which topics exist from the progress of one tick.
+        """Take in the rows of progress of one tick.
 
-        A replica that answers shows that its topic exists.
+        A replica that answers shows that its topic exists: earlier answers that it was deleted are forgotten.
         """
         denied: dict[str, dict[Replica, str]] = {}
         answered = set()
@@ -52,8 +55,9 @@ class Deleted:
 
         A topic counts as deleted in two cases:
 
-        - A broker answered that it was deleted, and no replica of it answers.
-        - A broker denied to hold a replica of it, and then nothing was reported on it for long enough.
+        - A broker answered that the topic was deleted, and none of the topic's replicas answers.
+        - A broker answered that it does not hold a replica of the topic, and then nobody reported on the topic for 30 s
+          or more.
 
         Args:
             answering: the replicas that answered when they were asked last.

@@ -1,9 +1,9 @@
-"""Which partitions have Prometheus series of their own, if there are too many partitions (``alerting.series``).
+"""Which partitions have Prometheus series of their own (setting ``alerting.series``): all, or those that differ.
 
 A job has some forty series for each partition. With ``alerting.series: differing`` only partitions with something to
-report have them. A finding or another lasting fact is reported immediately. A state that comes and goes in a healthy
-job, such as offsets still to be read, is reported only once it has lasted. The series stay for an hour after that. An
-alert with a ``for`` begins to wait when the series appears. Pure: no clock.
+report have series. A finding or another lasting fact is reported immediately. A state that comes and goes in a healthy
+job, such as offsets still to be read, is reported once it has lasted for five minutes. The series of a partition stay
+for an hour after its last report. An alert with a ``for`` begins to wait when the series appears. Pure: no clock.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ MOST_REPLICAS = 6000
 
 
 class Series(StrEnum):
-    """Which partitions have Prometheus series: the values of ``alerting.series``."""
+    """The values of ``alerting.series``: which partitions have Prometheus series of their own.
+
+    ``all`` and ``differing`` mean all partitions, and those with something to report. ``auto`` means all, but
+    ``differing`` once there are more than `MOST_REPLICAS` replicas.
+    """
 
     AUTO = "auto"
     ALL = "all"
@@ -37,18 +41,21 @@ class Series(StrEnum):
 
 @dataclass
 class Lasting:
-    """Remembers since when each of many partitions, or other things that are counted, has something to report."""
+    """Decides which things to show: those that have had something to report for long, and for an hour afterwards.
+
+    A thing is any key, such as a partition. It remembers since when each one has had something to report.
+    """
 
     _since: dict[Hashable, float] = field(default_factory=dict)
     _until: dict[Hashable, float] = field(default_factory=dict)
 
     def shown(self, now: float, present: Collection[Hashable], at_once: Collection[Hashable] = ()) -> set[Hashable]:
-        """What to show now: what has had something to report for five minutes, or was shown within the last hour.
+        """The keys to show now: those with something to report for five minutes, and those shown within the last hour.
 
         Args:
             now: seconds on any running clock.
             present: the keys with something to report now.
-            at_once: the keys to show without having to wait for five minutes.
+            at_once: the keys to show immediately, without waiting for five minutes.
         """
         self._since = {key: self._since.get(key, now) for key in present}
         lasting = {key for key, since in self._since.items() if now - since >= LASTING_S}
@@ -58,13 +65,13 @@ class Lasting:
 
 
 class Detail:
-    """Leaves out of a snapshot the partitions with nothing to report, so that there are fewer series."""
+    """Reduces snapshots to the partitions with something to report, so that there are fewer series."""
 
     def __init__(self) -> None:
         self._places = Lasting()
 
     def of(self, snapshot: Snapshot, undecided: Collection[TopicPartition]) -> Snapshot:
-        """A snapshot reduced to the partitions that are shown.
+        """The snapshot with only the partitions that have series now: those with something to report, and recent ones.
 
         Args:
             snapshot: the present snapshot.

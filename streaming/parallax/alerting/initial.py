@@ -1,7 +1,4 @@
-"""How much must still be read of what was in the logs when the job started.
-
-Pure, no clock.
-"""
+"""Whether each replica has been read up to where its log ended when the job started. Pure, no clock."""
 
 from __future__ import annotations
 
@@ -13,7 +10,10 @@ from parallax.model import IsolationLevel, TopicPartition
 
 
 class InitialReading:
-    """Follows whether every replica has been read up to where its log ended when the job started."""
+    """Follows whether each replica has been read up to its *mark*: where its log ended at the start.
+
+    The start of a replica is its first answer to this job.
+    """
 
     def __init__(self) -> None:
         self._marks: dict[TopicPartition, dict[int, Mapping[IsolationLevel, int] | None]] = {}
@@ -22,12 +22,11 @@ class InitialReading:
         self._topic_ids: dict[str, str] = {}
 
     def observe(self, replica: Replica, row: Mapping[str, Any]) -> bool:
-        """Keep where a replica's log ended when the replica first answered, by a row of progress.
-
-        The replica counts as read once it has been read up to there (`read`, `left`).
+        """Take in a row of progress. The first one in which a replica answers says where its log ended at the start.
 
         Returns:
-            Whether the row shows that the topic was created again, so that what was read before was another log.
+            Whether the row's topic id is new: the topic was created again, and what was read before was the deleted
+            log.
         """
         topic, partition, broker = replica
         recreated = self._is_recreated(topic, row.get("topic_id"))
@@ -61,10 +60,12 @@ class InitialReading:
             self._done.discard(place)
 
     def read(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[TopicPartition, bool]:
-        """By partition, whether it was read up to where its logs ended at the start; once true, it stays so.
+        """By partition, whether every replica was read up to where its log ended at the start.
+
+        It is true once both isolation levels were read that far, and stays true.
 
         Args:
-            positions: by replica and view, the next offset to read.
+            positions: by replica and isolation level, the next offset to read.
         """
         for place, marks in self._marks.items():
             if place not in self._done and all(
@@ -76,10 +77,12 @@ class InitialReading:
         return {place: place in self._done for place in self._marks}
 
     def left(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[Replica, int]:
-        """By replica, how many offsets of both views are still to be read; replicas with none left are left out.
+        """By replica, how many offsets of the log that it had at the start are still to be read.
+
+        The offsets of both isolation levels are added. Replicas with none left are left out.
 
         Args:
-            positions: by replica and view, the next offset to read.
+            positions: by replica and isolation level, the next offset to read.
         """
         found = {}
         for place, marks in self._marks.items():
@@ -93,7 +96,7 @@ class InitialReading:
         return found
 
     def forget(self, alive: Collection[TopicPartition]) -> None:
-        """Forget all partitions but the given ones, because nothing reports on them any more."""
+        """Forget all partitions except those in ``alive``, because no broker reports on the others any more."""
         self._drop(place for place in self._marks if place not in alive)
         topics = {topic for topic, _ in alive}
         self._topic_ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic in topics}

@@ -1,4 +1,4 @@
-"""How far views are behind their replicas in time: for how long there have been offsets to read."""
+"""How late readers are, in seconds: for how long a replica has shown offsets that are not read."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ _FINE = 16
 
 
 class Lags:
-    """Remembers the ends of logs that views have not been read up to. Times are seconds on any running clock."""
+    """Remembers, for each replica and isolation level, when the replica first showed offsets that are not read yet.
+
+    Times are seconds on any running clock.
+    """
 
     def __init__(self) -> None:
         self._ends: dict[View, list[tuple[float, int]]] = {}
 
     def shown(self, view: View, end: int, position: int | None, now: float) -> None:
-        """Keep up to which offset a replica shows records now, and when, so that its lag can be computed.
+        """Take in up to which offset a replica shows records now, and when. `since` goes by this.
 
         Args:
             view: the replica, and how it is read.
@@ -38,20 +41,22 @@ class Lags:
         self._ends[view] = ends
 
     def read(self, view: View, position: int) -> None:
-        """Lower a replica's lag: it has been read up to ``position``, the next offset to read."""
+        """Take in that a replica was read up to ``position``, the next offset to read.
+
+        Only offsets from there on are late.
+        """
         if view in self._ends:
             self._ends[view] = [one for one in self._ends[view] if one[1] > position]
             if not self._ends[view]:
                 del self._ends[view]
 
     def hold_up(self, is_held_up: Callable[[View], bool], now: float) -> None:
-        """Stop the clock of each replica that must not, or cannot, be read now.
+        """Restart the lag at 0 for each replica that cannot, or must not, be read now.
 
-        While reading is held up, the lag of such a replica is not timed. Its unread offsets count as late only from the
-        time at which reading may go on.
+        So its unread offsets count as late only from the time at which reading may go on.
 
         Args:
-            is_held_up: says of a view of a replica whether reading it is held up.
+            is_held_up: whether reading a given replica at its isolation level does not go on now.
             now: the present time in seconds.
         """
         for view, ends in self._ends.items():
@@ -59,9 +64,9 @@ class Lags:
                 self._ends[view] = [(now, ends[-1][1])]
 
     def since(self) -> dict[View, float]:
-        """By view that is behind, since when its replica has shown offsets that were not read."""
+        """By replica and isolation level with unread offsets, since when the replica has shown them."""
         return {view: ends[0][0] for view, ends in self._ends.items()}
 
     def forget(self, is_gone: Callable[[View], bool]) -> None:
-        """Forget views for which a given function returns true, because their logs are gone."""
+        """Forget each replica and isolation level for which ``is_gone`` returns true, because its log is gone."""
         self._ends = {view: ends for view, ends in self._ends.items() if not is_gone(view)}

@@ -1,4 +1,4 @@
-"""Which replicas may lead, by all that the job knows at one moment. Pure."""
+"""Which replicas may become leader, by everything that the job knows at one moment. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from parallax.repair.leading import by_clock, fitness, uncompared
 
 
 def may_lead(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[int, Fitness]]:
-    """Say of each replica of each partition that is watched whether it may lead (`parallax.findings.leading`)."""
+    """By partition and broker, whether that replica may lead, and if not, why (`parallax.findings.leading`)."""
     return snapshot.once(_may_lead)
 
 
@@ -61,7 +61,10 @@ def _by_place(absences: Absences) -> dict[TopicPartition, Absences]:
 
 
 def unsafe_elections(snapshot: Snapshot) -> list[Replica]:
-    """The replicas that must not lead, and that the next election of preferred leaders makes leaders."""
+    """The replicas that must not lead, but will be leaders after the next election of preferred leaders.
+
+    Each is the first of its partition's replicas, is in sync, and does not lead now.
+    """
     return snapshot.once(_unsafe_elections)
 
 

@@ -1,6 +1,6 @@
-"""The open and acknowledged findings one by one, as alerts know them.
+"""The list of findings that are reported one by one, each as an alert of its own.
 
-Each finding has one state. When it is over, it is shown as ended for an hour before it is left out. An acknowledged
+Each finding that is not over has one state. A finding that is over stays in the list for an hour. An acknowledged
 finding keeps its state, so that no alert says that it is over.
 """
 
@@ -22,7 +22,10 @@ OVER_FOR_S = 3600.0
 
 
 class FindingState(StrEnum):
-    """The state of a finding that is not over, as an alert names it: the first that applies."""
+    """The state of a finding that is not over; it decides which alert reports the finding.
+
+    The members are in order: a finding has the first state that applies to it.
+    """
 
     SPREAD = "spread"
     """All replicas share it."""
@@ -36,11 +39,11 @@ class FindingState(StrEnum):
 
 
 class Alarm(NamedTuple):
-    """The alert about findings in one state.
+    """The alert that reports findings in one state.
 
     Attributes:
         name: the alert's name, which its section of docs/runbook.md has as well.
-        adds: the words that the state adds to the headline of the finding's kind.
+        adds: the words that this alert adds to the headline of the finding's kind.
     """
 
     name: str
@@ -60,7 +63,7 @@ ALARMS: Mapping[FindingState, Alarm] = {
 
 
 def headline(state: FindingState, kind: FindingKind, broker: str, place: str) -> str:
-    """One line on what a finding is: the broker, the kind, the partition, and what its state adds.
+    """One line about a finding: which broker is accused of what in which partition, and what the state adds.
 
     Args:
         state: the state of the finding.
@@ -85,6 +88,8 @@ def headline(state: FindingState, kind: FindingKind, broker: str, place: str) ->
 def over_in_words(place: str, kind: str) -> str:
     """One line in the past tense about a finding that is over.
 
+    As in ``Replicas of orders-0 differed (record_missing), and that is over``.
+
     Args:
         place: the partition, as in ``orders-0``.
         kind: the kind of the finding.
@@ -93,22 +98,22 @@ def over_in_words(place: str, kind: str) -> str:
 
 
 def what_it_was(said: str) -> str:
-    """The sentence to show about something that is over, if nobody knows how it ended.
+    """The text about something that is over, if nobody knows how it ended: ``Over. It was: ...``.
 
     Args:
-        said: the headline in the past tense.
+        said: its headline in the past tense.
     """
     return f"Over. It was: {said}"
 
 
 def is_worse(before: FindingState, now: FindingState) -> bool:
-    """Whether a finding has got worse and is critical, so that somebody is asked again."""
+    """Whether a new state is worse than the one before, and critical. Then people are notified again."""
     order = list(FindingState)
     return ALARMS[now].severity is Severity.CRITICAL and order.index(now) < order.index(before)
 
 
 def turn_of(before: FindingState, now: FindingState) -> str:
-    """Words to put before a headline, which say how a finding's state has changed.
+    """Words to put before the headline of a finding whose state has changed: ``It has become worse: ``, say.
 
     Such a change ends one alert and begins another.
     """
@@ -116,13 +121,13 @@ def turn_of(before: FindingState, now: FindingState) -> str:
 
 
 class Listed(NamedTuple):
-    """A finding as alerts and messages report it.
+    """One finding of the list, as alerts and messages report it.
 
     Attributes:
         finding: the finding's last known event.
         state: the finding's state; None if it is over.
         turn: words on the last change of its state (`turn_of`); empty if it has not changed.
-        is_ended: whether the event says how the finding ended.
+        is_ended: whether the finding's last event is known, which says how the finding ended.
     """
 
     finding: Finding
@@ -132,12 +137,12 @@ class Listed(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether the finding is over."""
+        """Whether the finding is over. It is listed for an hour more."""
         return self.state is None
 
     @property
     def headline(self) -> str:
-        """What the finding is or was, in one line."""
+        """One line that says what the finding is, or what it was if it is over."""
         finding = self.finding
         place = f"{finding.topic}-{finding.partition}"
         if self.state is None:
@@ -146,7 +151,7 @@ class Listed(NamedTuple):
 
 
 def state_of(finding: Finding) -> FindingState:
-    """The state of a finding that is not over, acknowledged or not."""
+    """The state of a finding that is not over. An acknowledgement does not change it."""
     status = status_of(finding)
     if status is FindingStatus.SPREAD:
         return FindingState.SPREAD
@@ -158,7 +163,10 @@ def state_of(finding: Finding) -> FindingState:
 
 
 class Listing:
-    """Keeps the list of findings: those that are not over, and for an hour those that are."""
+    """Keeps the list of findings to report.
+
+    It has the findings that are not over, and those that ended within the last hour. More than `MOST` are not listed.
+    """
 
     def __init__(self) -> None:
         self._open: dict[str, Listed] = {}
@@ -167,9 +175,10 @@ class Listing:
         """Findings that stand and are not listed."""
 
     def observe(self, standing: Sequence[Finding], now: float, ended: Iterable[Finding] = ()) -> None:
-        """Choose the findings to list, from all that are not over at a moment; unacknowledged ones come first.
+        """Update the list from all findings that are not over at a moment.
 
-        A listed finding stays in the list until it is over: if it left earlier, its alert would seem to be over.
+        Unacknowledged findings come first, then the gravest states. A listed finding stays in the list until it is
+        over: if it left earlier, its alert would seem to be over.
 
         Args:
             standing: all findings that are not over.
@@ -200,5 +209,5 @@ class Listing:
         return Listed(finding, state, known.turn if known.state is state else turn_of(known.state, state))
 
     def listed(self) -> tuple[Listed, ...]:
-        """The findings that are not over, then those that are over."""
+        """The findings that are not over, then those that ended within the last hour."""
         return (*self._open.values(), *(one for one, _ in self._over.values()))

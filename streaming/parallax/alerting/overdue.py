@@ -1,4 +1,4 @@
-"""Which replicas are behind, and which partitions wait too long for verdicts that should come by themselves. Pure."""
+"""Which replicas are behind others, and which partitions wait too long for verdicts. Pure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ ParallaxVerdictOverdue wait for longer.
 
 
 def behind(coverage: Coverage) -> dict[int, int]:
-    """By broker, how many offsets its replica's readers are behind those of the furthest replica.
+    """By broker, how many offsets its replica's readers are behind those of the replica that was read furthest.
 
-    Of the two views, the larger number counts.
+    It is the larger number of the two isolation levels.
     """
     furthest = [0, 0]
     for b in coverage.brokers:
@@ -31,10 +31,9 @@ def behind(coverage: Coverage) -> dict[int, int]:
 
 
 def overdue(snapshot: Snapshot) -> Mapping[TopicPartition, float]:
-    """The partitions that have waited too long at one offset for verdicts, each with its wait in seconds.
+    """By partition that waits for a verdict at one offset, for how many seconds it has waited.
 
-    These verdicts should come without anybody's help. Partitions with a replica that is not read
-    (`parallax.alerting.blind`) are left out, because they have reasons and alerts of their own.
+    Partitions whose comparison cannot go on (`parallax.alerting.blind`) are left out. Alerts of their own report these.
     """
     return snapshot.once(_overdue)
 

@@ -1,4 +1,4 @@
-"""The cluster's name, links and commands that messages and alerts contain."""
+"""The cluster's name, links and commands that are put into messages and alerts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from parallax.shell import ANYWHERE, Shell
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What alerts need to name the cluster, and to link to the runbook and the status page.
+    """The cluster's name, the addresses of the runbook and the status page, and how to print commands.
 
     Attributes:
-        cluster: ``alerting.cluster``.
+        cluster: ``alerting.cluster``, the cluster's name for people; may be empty.
         runbook: address of the runbook.
-        page: ``alerting.external_url``; empty: alerts link to no page.
-        shell: how commands name the cluster and the job.
+        page: ``alerting.external_url``, the address of the status page; if empty, alerts link to no page.
+        shell: how printed commands name the cluster and the job.
     """
 
     cluster: str = ""
@@ -26,19 +26,19 @@ class Places:
     shell: Shell = ANYWHERE
 
     def named(self, what: str) -> str:
-        """A headline to which the cluster's name is added, if it has one."""
+        """A headline with the cluster's name added, as in ``... (cluster prod)``; unchanged if the cluster has none."""
         return f"{what} (cluster {self.cluster})" if self.cluster else what
 
     def page_of(self, path: str = "") -> str:
-        """The address of a page of the job; empty if ``alerting.external_url`` is not set."""
+        """The full address of a path on the status page; empty if ``alerting.external_url`` is not set."""
         return f"{self.page.rstrip('/')}/{path}" if self.page else ""
 
     def page_of_finding(self, finding_id: str) -> str:
-        """The address of a finding's page; empty if ``alerting.external_url`` is not set."""
+        """The full address of a finding's page; empty if ``alerting.external_url`` is not set."""
         return self.page_of(f"findings/{quote(finding_id, safe='')}")
 
     def explain(self, finding_id: str) -> str:
-        """The command that explains a finding."""
+        """The shell command that explains a finding, ready to be pasted."""
         return self.shell.parallax("findings", "explain", finding_id)
 
 

@@ -1,6 +1,6 @@
-"""Which replicas Parallax is not authorized to read, since when, and when that begins and ends.
+"""Which replicas Parallax is not authorized to read, since when, and when such a refusal begins or ends.
 
-Not authorized is not unreachable: the broker answers, and says no. What such a replica holds is unknown.
+A broker that refuses does answer, so it is not unreachable. What its replica holds is unknown.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ TopicRight = tuple[str, MissingRight]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A replica that the job may not read.
+    """Why the job may not read one replica.
 
     Attributes:
         right: the right that is missing.
-        log_end_offset: where the replica's log ends; None if that may not be asked either.
+        log_end_offset: where the replica's log ends; None if the job may not ask for that either.
     """
 
     right: MissingRight
@@ -37,11 +37,13 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A right on a topic went missing, or is there again.
+    """Says that a right on a topic went missing, or that it is there again.
 
     Attributes:
-        began: whether the right went missing; otherwise it is there again.
-        replicas: how many replicas may not be read for lack of it now; 0 if it is there again.
+        topic: the topic.
+        right: the right.
+        began: whether the right went missing; False if it is there again.
+        replicas: how many replicas may not be read now without the right; 0 if it is there again.
         seconds: for how long it was missing; 0 if it has just gone missing.
         error: what the first broker said that refused; empty if the right is there again.
     """
@@ -55,7 +57,7 @@ class Change:
 
 
 class Refusals:
-    """Finds in the rows of ``replica_progress``, tick by tick, which replicas the job may not read."""
+    """Knows which replicas the job may not read, from rows of ``replica_progress`` and from refused readers."""
 
     def __init__(self) -> None:
         self._standing: dict[Replica, Refusal] = {}
@@ -65,20 +67,17 @@ class Refusals:
 
     @property
     def standing(self) -> Mapping[Replica, Refusal]:
-        """The replicas that the job may not read now; a copy."""
+        """The replicas that the job may not read now, each with the missing right; a copy."""
         return dict(self._standing)
 
     @property
     def counts(self) -> Mapping[TopicRight, int]:
-        """By topic and missing right, how many replicas the job may not read.
-
-        The number is 0 if the right is there again.
-        """
+        """By topic and missing right, how many replicas the job may not read. It is 0 if the right is there again."""
         counted = Counter((topic, refusal.right) for (topic, _, _), refusal in self._standing.items())
         return {place: counted[place] for place in self._seen}
 
     def take_in(self, rows: Iterable[Mapping[str, Any]], now: float) -> list[Change]:
-        """Learn from the rows of one tick which rights are missing; returns what has changed.
+        """Take in the rows of one tick, and return which rights went missing or are there again.
 
         A replica that does not answer says nothing of rights, so its last answer still counts.
 
@@ -87,7 +86,7 @@ class Refusals:
             now: seconds since 1970 UTC.
 
         Returns:
-            Which rights went missing with this tick, or are there again; one change for a topic, not for each replica.
+            One change for each topic and right, not for each replica.
         """
         errors: dict[TopicRight, str] = {}
         for row in rows:
@@ -103,7 +102,7 @@ class Refusals:
         return [*self._began(errors, now), *self._ended(now)]
 
     def refused(self, replicas: Iterable[Replica], right: MissingRight, error: str, now: float) -> list[Change]:
-        """Count a right as missing because a reader, or the check at the start, was refused.
+        """Count a right as missing because brokers refused a reader or the check at the start.
 
         Args:
             replicas: the replicas that may not be read; with partition and broker `NOBODY`, a topic whose partitions
@@ -114,7 +113,7 @@ class Refusals:
             now: seconds since 1970 UTC.
 
         Returns:
-            The rights that are newly known to be missing, one change for a topic.
+            The rights that were not known to be missing before, one change for each topic and right.
         """
         errors: dict[TopicRight, str] = {}
         for replica in replicas:
@@ -124,13 +123,13 @@ class Refusals:
         return list(self._began(errors, now))
 
     def forget(self, before: float) -> None:
-        """Forget replicas that no row has named since a moment: they were reassigned, or their topic was deleted.
+        """Forget replicas that no row has named since a moment.
 
-        This does not count as a right that is there again. Topics whose partitions cannot be seen never have rows, and
-        are not forgotten.
+        They were reassigned, or their topic was deleted. Their missing right does not count as being there again.
+        Topics whose partitions cannot be seen have no rows, so they are not forgotten.
 
         Args:
-            before: seconds since 1970 UTC.
+            before: the moment, seconds since 1970 UTC.
         """
         gone = {r for r, at in self._reported_at.items() if at < before and r[1:] != NOBODY}
         self._standing = {r: refusal for r, refusal in self._standing.items() if r not in gone}

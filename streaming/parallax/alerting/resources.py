@@ -1,4 +1,4 @@
-"""How much memory the job's processes use, as the operating system counts it."""
+"""How much memory the job's processes use, by the operating system's count."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ DRIVER, JVM, WORKER = "driver", "jvm", "python_worker"
 
 
 class ResourceCollector(Collector):
-    """Exposes the memory of the job's processes as metrics, with their number.
+    """Exposes as metrics how many processes the job has, and how much memory they use.
 
     It counts this process and all processes below it: the driver, its JVM, and Spark's workers.
     """
 
     def collect(self) -> Iterator[Metric]:
-        """The metric families on memory; a process that ends meanwhile is left out."""
+        """The metric families on memory and number of processes. A process that ends meanwhile is left out."""
         memory = GaugeMetricFamily(
             "parallax_memory_bytes",
             "Memory of the job's processes. What several share counts once (proportional set size), where the "

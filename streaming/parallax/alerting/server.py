@@ -1,7 +1,8 @@
 """Serves the status page, ``/metrics`` for Prometheus, and the probes ``/livez`` and ``/readyz``.
 
-``/livez`` says whether the process runs, and ``/readyz`` whether offsets come out of the comparison. A broker that is
-down makes neither fail. Never restart the job because it is not ready: it might then never get ready.
+``/livez`` says whether the process runs. ``/readyz`` says whether the comparison goes on (`parallax.alerting.status`).
+A broker that does not answer makes neither fail. Never restart the job because it is not ready: it might then never get
+ready.
 """
 
 from __future__ import annotations
@@ -55,14 +56,14 @@ class MetricsServerError(Exception):
 
 
 class MetricsServer:
-    """An HTTP server in a thread of its own.
+    """The HTTP server of the job, in a thread of its own. It serves as soon as it is made.
 
     Args:
         state: the state of the job, which is served.
         settings: the settings with address, users, certificate and name of the cluster.
         storage: ``storage.path``.
         more: further collectors of metrics to serve.
-        on_record: returns what other tables have on record about a finding.
+        on_record: returns what tables other than the findings table say about a finding.
         shell: how commands on the page and in alerts name the cluster and the job.
         asking: asks the brokers for the records of a finding; None if the page offers no such form.
 
@@ -142,7 +143,7 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """The port that the server listens on."""
+        """The port that the server listens on, also where the settings leave the choice to the system."""
         return int(self._socket.getsockname()[1])
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Everything that a job knows about itself at one moment. Pure.
+"""A *snapshot*: everything that a job knows about itself at one moment. Pure.
 
 The status page, the metrics and the status line are made from it.
 """
@@ -36,13 +36,17 @@ _IDLE_S = 1.5 * LONGEST_US / 1e6
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """Offsets of one replica, as the replica reported them; an offset is None if it is not known.
+    """What one replica reported last about its log. An offset is None if it is not known.
 
     Attributes:
-        stands_since: since when the last stable offset has stood still below the high watermark, seconds since 1970
-            UTC; None if it moves, or has reached the high watermark.
-        frozen_for_s: for how many seconds the comparison has seen its last stable offset behind the others'.
-        reported_at: when anything was last reported of the replica, by this machine's clock.
+        high_watermark: below it, what is in the log is on all replicas in sync.
+        last_stable_offset: below it read_committed consumers are given everything.
+        log_start_offset: the log's first offset.
+        log_end_offset: the next offset to be written.
+        stands_since: since when the last stable offset has not moved although it is below the high watermark, seconds
+            since 1970 UTC. None if it moves, or has reached the high watermark.
+        frozen_for_s: for how many seconds the comparison has seen its last stable offset behind that of other replicas.
+        reported_at: when anything was last reported about the replica, by this machine's clock.
         offsets_at: when the replica last reported these offsets itself, by this machine's clock.
         answers: whether it answered when it was last asked, even if only to refuse.
     """
@@ -60,7 +64,16 @@ class ReplicaState:
 
 @dataclass(frozen=True, slots=True)
 class QueryState:
-    """A streaming query as the supervisor last saw it."""
+    """The state of one streaming query, as the supervisor last saw it.
+
+    Attributes:
+        up: whether it runs.
+        restarts: how often it was started again.
+        last_progress: when it last made progress, seconds since 1970 UTC; None if it never did.
+        batch_seconds: how long its last micro-batch took.
+        rows: how many rows it has read since the job started.
+        checkpoints_set_aside: how many of its checkpoints were set aside because they could not be used.
+    """
 
     up: bool
     restarts: int
@@ -72,10 +85,10 @@ class QueryState:
 
 @dataclass(frozen=True, slots=True)
 class AuditState:
-    """The results of the job's audits.
+    """What the job's audits have found and read.
 
     Attributes:
-        results: the last result of each partition, with the time of its audit's end in seconds since 1970 UTC.
+        results: by partition, the result of its last audit, and when that audit ended in seconds since 1970 UTC.
         runs: by ending (``success`` or ``failure``), how many audits had that ending.
         read_bytes: by broker, how many bytes audits have read since the job started.
         ended_at: when the last audit that did not fail ended, seconds since 1970 UTC.
@@ -118,19 +131,27 @@ class Snapshot:
     """Everything that a job knows about itself at one moment; the mappings are copies.
 
     Attributes:
-        assigned: by partition, ids of the brokers that hold it by the last progress, and are to be read. A partition
-            without any progress is missing.
-        preferred: by partition, the broker that comes first in its assignment, by the last progress: an election of
-            preferred leaders makes it the leader if it is in sync.
+        replicas: by replica, what it reported last.
+        positions: by replica and isolation level, the next offset to read.
+        coverage: by partition, how far it has been compared, and what of it is unknown.
+        reachable: by broker, whether it answered when it was last asked.
+        refused: the replicas that the job may not read.
+        unauthorized: by topic and right that was ever missing, how many replicas the job may not read; 0 if it is there
+            again.
+        assigned: by partition, the brokers that hold it and are to be read. A partition that was never reported is
+            missing.
+        preferred: by partition, the first broker of its assignment. An election of preferred leaders makes it the
+            leader if it is in sync.
         left_out_brokers: ids of brokers that hold partitions but are not to be read (``topics.brokers``).
         nothing_since: since when there has been nothing to watch, seconds since 1970 UTC. None if there is something,
             or if that is not known yet.
-        caught_up: by partition, whether everything that its logs held at a certain moment has had a verdict. The moment
-            is when the partition was first seen, or when the last outage or pause that held it up ended.
+        caught_up: by partition, whether it has caught up: all of its logs, as they ended at one moment, has a verdict.
+            The moment is when the partition was first seen, or when its last outage or pause ended.
         audits_at: by partition that was read or copied too late, when the job will audit it, seconds since 1970 UTC.
             None if the job audits none for that reason.
-        waiting_s: by partition and view, for how many seconds it has waited at one offset for verdicts that come by
-            themselves. Time in which a replica was not read does not count.
+        behind_since: by replica and isolation level with unread offsets, since when the replica has shown them.
+        waiting_s: by partition and isolation level, for how many seconds it has waited for a verdict at one offset.
+            Time in which its comparison could not go on does not count.
     """
 
     replicas: Mapping[Replica, ReplicaState]
@@ -174,14 +195,14 @@ class Snapshot:
     _derived: dict[Callable[[Snapshot], Any], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, derive: Callable[[Snapshot], Derived]) -> Derived:
-        """The result of a pure function of the snapshot, computed when it is first asked for."""
+        """The result of a pure function of this snapshot. It is computed the first time, and remembered."""
         if derive not in self._derived:
             self._derived[derive] = derive(self)
         found: Derived = self._derived[derive]
         return found
 
     def without(self, topics: Collection[str]) -> Snapshot:
-        """The snapshot without everything about some deleted topics."""
+        """The snapshot without the partitions and replicas of some deleted topics."""
 
         def left(known: Mapping[Any, Any]) -> Mapping[Any, Any]:
             return {key: value for key, value in known.items() if _topic_of(key) not in topics}
@@ -193,18 +214,23 @@ class Snapshot:
         return replace(self, **rest, absences=self.absences.of(places))
 
     def holds(self, replica: Replica) -> bool:
-        """Whether a replica belongs to its partition by the last progress, and is to be read."""
+        """Whether a broker holds a replica of the partition by the last progress, and is to be read.
+
+        True also if no progress has said which brokers hold the partition.
+        """
         topic, partition, broker = replica
         return broker in self.assigned.get(TopicPartition(topic, partition), (broker,))
 
     @property
     def heartbeat(self) -> float | None:
-        """When the job last showed that it works from end to end, seconds since 1970 UTC.
+        """When the job last showed that reading and comparing work from end to end, seconds since 1970 UTC.
 
-        Usually that is the last time that offsets came out of the comparison. If all that was recorded has been
-        compared, it is the last time that all queries were seen to look for more. The latter counts only for a few
-        minutes after offsets came out: within that time a broker's report must come through, even if nothing has
-        changed (`parallax.source.repeats`). If there is nothing to watch, it counts without limit.
+        Usually this is the last time that the comparison committed a result. There are two exceptions:
+
+        - If everything recorded has been compared, it is the last time that every query looked for more. This holds for
+          a few minutes after a result, because within that time some broker's report must arrive
+          (`parallax.source.repeats`).
+        - If there is nothing to watch, it is the last time that every query looked for more.
         """
         compared = max((c.compared_at / 1000 for c in self.coverage.values()), default=None)
         looked = min((query.last_progress or 0.0 for query in self.queries.values()), default=None)

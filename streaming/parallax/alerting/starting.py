@@ -1,4 +1,7 @@
-"""How far the job has started: the steps of its start, and what was seen of each at earlier times. Pure."""
+"""The steps of the job's start, and how far each is. Pure.
+
+It also defines what has to be remembered from earlier looks at the start.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,7 @@ from parallax.moments import roughly
 
 
 class Stage(StrEnum):
-    """How far a step of the start is.
-
-    Each is shown by a word and a sign, not by colour alone.
-    """
+    """How far a step of the start is: done, under way, or still to come."""
 
     DONE = "done"
     UNDER_WAY = "under way"
@@ -25,11 +25,12 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One of the things that the job does when it starts, and how far that is.
+    """One of the things that the job does when it starts, e.g. "Load the findings", and how far that is.
 
     Attributes:
-        has_begun: whether some of it has been done. If that cannot be seen, the step counts as begun when the steps
-            before it have ended.
+        name: what the job does, in words.
+        is_done: whether it is done.
+        has_begun: whether some of it is done. Steps for which this cannot be seen are False until they are done.
         detail: how far it is, as text; empty if there is nothing to say.
     """
 
@@ -41,7 +42,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What was seen of the job's start at earlier times.
+    """What `parallax.alerting.status.Watch` remembers from the snapshots that it has seen before.
 
     Attributes:
         has_started: whether the start has been over once; nothing later counts as a start.
@@ -59,7 +60,12 @@ class Past:
 
 
 def steps_of(snapshot: Snapshot, past: Past | None = None) -> tuple[Step, ...]:
-    """The parts of a start, in the order in which they usually end."""
+    """The steps of the job's start, in the order in which they usually end.
+
+    Args:
+        snapshot: the present snapshot.
+        past: what earlier looks have shown, for an estimate of the time that is left; None for no estimate.
+    """
     queries, initial = snapshot.queries, snapshot.initially_read
     left = left_to_read(snapshot)
     read = sum(initial.values())
@@ -85,7 +91,10 @@ def steps_of(snapshot: Snapshot, past: Past | None = None) -> tuple[Step, ...]:
 
 
 def left_to_read(snapshot: Snapshot) -> int:
-    """How many offsets of the initial reading are still to be read, of replicas that can be read."""
+    """How many offsets of the initial reading are still to be read.
+
+    The initial reading is of what was in the logs at the job's start. Replicas that cannot be read do not count.
+    """
     return sum(n for replica, n in snapshot.initially_left.items() if is_read(snapshot, replica))
 
 

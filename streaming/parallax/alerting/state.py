@@ -1,7 +1,7 @@
-"""Keeps what the job knows about itself, for metrics and the status page: committed state only, behind one lock.
+"""Keeps what the job knows about itself, for metrics and the status page, behind one lock.
 
-The job, the sinks, the comparison and the findings manager hand in what they have committed. So a scrape needs neither
-a broker nor a table.
+The job, the sinks, the comparison and the findings manager report here what they have committed. So a scrape asks no
+broker and reads no table.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FORGET_EVERY_S = 10.0
 
 
 class QueryReport(Protocol):
-    """The supervisor's report on a streaming query; times are seconds since 1970 UTC."""
+    """The supervisor's report on one streaming query. Its fields mean the same as those of `QueryState`."""
 
     name: str
     up: bool
@@ -71,7 +71,7 @@ def _known(offset: int) -> int | None:
 
 
 class MonitorState:
-    """The job's state, updated from any thread.
+    """What one job knows about itself. Any thread may update it or take a snapshot of it.
 
     Args:
         clock: seconds since 1970 UTC, for tests.
@@ -127,12 +127,12 @@ class MonitorState:
             self._mismatches = dict(mismatches)
 
     def update_hanging(self, hanging: Sequence[Hanging]) -> None:
-        """Set which transactions hang, for metrics and page: they are open, and nothing will end them."""
+        """Set the transactions that hang: they are open, and nobody will end them."""
         with self._lock:
             self._hanging = tuple(hanging)
 
     def standstills(self) -> dict[TopicPartition, Standstill]:
-        """By partition, its highest last stable offset, and since when no replica's last stable offset has moved."""
+        """By partition, its highest last stable offset, since when that has not moved, and when it was reported."""
         found: dict[TopicPartition, list[ReplicaState]] = {}
         with self._lock:
             for (topic, partition, _), state in self._replicas.items():
@@ -152,15 +152,15 @@ class MonitorState:
         return stands
 
     def update_paused(self, paused: Paused) -> None:
-        """Set which brokers an operator has paused, for metrics and page."""
+        """Set which brokers are not read because an operator has paused reading them."""
         with self._lock:
             self._paused = dict(paused)
 
     def update_progress(self, rows: Sequence[Mapping[str, Any]]) -> list[Change]:
-        """Bring the replicas' state up to date by rows of ``replica_progress``; call it once they are committed.
+        """Take in rows of ``replica_progress``: what replicas reported. Call it once the rows are committed.
 
         Returns:
-            Which rights went missing, or are there again, by these rows.
+            The rights that went missing by these rows, or are there again.
         """
         answered: dict[int, bool] = {}
         with self._lock:
@@ -190,16 +190,16 @@ class MonitorState:
             return self._refusals.take_in(rows, self._clock())
 
     def update_refusals(self, replicas: Iterable[Replica], right: MissingRight, error: str) -> list[Change]:
-        """Count a right as missing that another part of the job met (`Refusals.refused`).
+        """Count a right as missing, because brokers refused some part of the job (`Refusals.refused`).
 
         Returns:
-            The rights that are newly known to be missing.
+            The rights that were not known to be missing before.
         """
         with self._lock:
             return self._refusals.refused(replicas, right, error, self._clock())
 
     def update_positions(self, isolation: IsolationLevel, positions: Mapping[Replica, int]) -> None:
-        """Set how far replicas have been recorded at one isolation level: by replica, the next offset to read."""
+        """Set how far replicas are recorded at one isolation level: by replica, the next offset to read."""
         with self._lock:
             self._has_positions |= bool(positions)
             self._is_all_compared &= not positions
@@ -209,10 +209,10 @@ class MonitorState:
                 self._touch(replica)
 
     def update_coverage(self, coverages: Iterable[Coverage]) -> None:
-        """Set how far the comparison has come; call it once its micro-batch is committed.
+        """Set how far partitions have been compared. Call it once the micro-batch of the comparison is committed.
 
-        The offsets and positions in the coverages count only if nothing fresher comes by `update_progress` and
-        `update_positions`.
+        A coverage also has replicas' offsets and positions. They are used only where `update_progress` and
+        `update_positions` have given none.
         """
         now = self._clock()
         with self._lock:
@@ -227,9 +227,9 @@ class MonitorState:
                     self._cover(coverage, broker)
 
     def settle(self, settled: Callable[[Coverage], Coverage]) -> None:
-        """Remove the offsets that an audit has compared from the unknown ones of all partitions.
+        """Remove from the unknown offsets of all partitions those that an audit has compared.
 
-        Otherwise those of an idle partition would stay, since its coverage does not come again.
+        A coverage comes again only when its partition moves. Without this, an idle partition would stay unknown.
 
         Args:
             settled: returns a partition's coverage without the ranges that an audit has compared.
@@ -238,7 +238,7 @@ class MonitorState:
             self._coverage = {place: settled(coverage) for place, coverage in self._coverage.items()}
 
     def update_query(self, report: QueryReport) -> None:
-        """Set what the supervisor saw of a streaming query, for metrics and page."""
+        """Set the state of a streaming query, by the supervisor's report."""
         state = QueryState(
             report.up,
             report.restarts,
@@ -251,7 +251,7 @@ class MonitorState:
             self._queries[report.name] = state
 
     def update_findings(self, status: FindingsStatus) -> None:
-        """Set which findings there are, once they are committed; the manager may call it for each change."""
+        """Set which findings there are, once they are committed. The findings manager calls it for each change."""
         with self._lock:
             self._findings = status
             if status.error is None:
@@ -260,27 +260,27 @@ class MonitorState:
                 self._listing.observe(status.standing, self._clock(), status.ended)
 
     def update_lease(self, epoch: int, renewed_at: Callable[[], float | None]) -> None:
-        """Set the state of this job's lease on the storage, for metrics and page.
+        """Set the lease by which this job alone may write to its storage.
 
         Args:
-            epoch: the lease's number.
+            epoch: the lease's number, which grows with each job that takes it.
             renewed_at: returns when the lease was last renewed, seconds since 1970 UTC.
         """
         with self._lock:
             self._lease = epoch, renewed_at
 
     def update_storage_id(self, storage_id: str) -> None:
-        """Set the id of the job's storage (`parallax.views.binding.id_of`), which metrics and page name."""
+        """Set the id of the job's storage (`parallax.views.binding.id_of`), which metrics show."""
         with self._lock:
             self._storage_id = storage_id
 
     def update_storage_full(self, is_full: bool) -> None:
-        """Set whether a disk that the job writes to is full, for metrics and page."""
+        """Set whether a disk that the job writes to is full."""
         with self._lock:
             self._storage_full = is_full
 
     def update_maintenance(self, table: str, size: TableSize | None) -> None:
-        """Count a run of a table's upkeep, by its result.
+        """Count one upkeep of a table, as a success or a failure.
 
         Args:
             table: the table's name.
@@ -293,22 +293,22 @@ class MonitorState:
                 self._maintained_at = self._clock()
 
     def update_absences(self, absences: Absences) -> None:
-        """Set which replicas are absent or late, with the bounds of the absent ones."""
+        """Set which replicas are absent, with their bounds, and which were copied late."""
         with self._lock:
             self._absences = absences
 
     def update_audits_at(self, audits_at: Mapping[TopicPartition, float] | None) -> None:
-        """Set when the job will audit partitions that were read or copied too late (`Snapshot.audits_at`)."""
+        """Set when the job will audit the partitions that were read or copied too late (`Snapshot.audits_at`)."""
         with self._lock:
             self._audits_at = audits_at
 
     def update_guard(self, status: GuardStatus) -> None:
-        """Set what the guard is doing, for metrics and page."""
+        """Set what the guard is doing: which topics it holds, and which it could not hold."""
         with self._lock:
             self._guard = status
 
     def update_audit(self, report: AuditReport) -> None:
-        """Count an audit and its result, for metrics and page."""
+        """Count an audit that has ended, and keep the result of each partition."""
         with self._lock:
             known = self._audits
             read = dict(known.read_bytes)
@@ -321,7 +321,7 @@ class MonitorState:
             )
 
     def spot_checked(self, counts: Mapping[str, int]) -> None:
-        """Count the results of a spot check: by result, how many records had that result."""
+        """Add the results of a spot check to the counts: by result, how many records had it."""
         with self._lock:
             spots = dict(self._audits.spots)
             for result, count in counts.items():
@@ -329,12 +329,12 @@ class MonitorState:
             self._audits = replace(self._audits, spots=spots)
 
     def audit_failed(self) -> None:
-        """Count an audit that broke off."""
+        """Count an audit that failed before its end."""
         with self._lock:
             self._audits = replace(self._audits, runs=_counted(self._audits.runs, "failure"))
 
     def snapshot(self) -> Snapshot:
-        """Everything known at this moment, without partitions of which no progress has come for ten minutes."""
+        """Everything known at this moment. Partitions that nobody has reported on for ten minutes are left out."""
         now = self._clock()
         with self._lock:
             self._forget(now)

@@ -1,7 +1,7 @@
 """The cluster's status in one line: all replicas agree, agree in part, findings, starting, or unknown.
 
 The status page, the browser's title and ``/readyz`` all take it from here. `status_of` is pure. `Watch` remembers what
-a single look cannot show, such as since when something is true.
+one snapshot cannot show, such as since when the condition is the same.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _STARTS = frozenset({UnknownReason.LOG_START_DIFFERS, UnknownReason.RETENTION_DI
 
 
 class Condition(StrEnum):
-    """The cluster's condition; exactly one at a time."""
+    """How the cluster is as a whole, e.g. that all replicas agree. Exactly one member is true at a time."""
 
     AGREE = "agree"
     AGREE_IN_PART = "agree_in_part"
@@ -63,9 +63,9 @@ class Status:
             reason applies. None if that is not known.
         reasons: phrases that say why the status is unknown. If there are findings, they say why nobody knows whether
             the other replicas agree.
-        notes: phrases on what else there is to know.
+        notes: phrases on further facts, e.g. that an audit will compare offsets that were read late.
         steps: the steps of the start; empty once the start is over.
-        problems: what keeps the job from doing its work; if there is any, the job is not ready.
+        problems: what keeps the job from doing its work, as phrases. If there is any, ``/readyz`` says not ready.
     """
 
     condition: Condition
@@ -79,7 +79,7 @@ class Status:
 
     @property
     def stages(self) -> list[tuple[Step, Stage]]:
-        """The steps of the start, and how far each is.
+        """The steps of the start, each with how far it is.
 
         The first step that is not done is always under way.
         """
@@ -94,12 +94,12 @@ class Status:
 
 
 class Reason(NamedTuple):
-    """Why the status is unknown.
+    """One reason why the status is unknown.
 
     Attributes:
         phrase: the reason in words for people, with numbers that may change.
-        name: identifies the reason, while the numbers in ``phrase`` change.
-        since: since when it applies, seconds since 1970 UTC; None if only earlier looks can say that.
+        name: an identifier of the reason, which stays the same while the numbers in ``phrase`` change.
+        since: since when the reason applies, seconds since 1970 UTC. None if the snapshot alone does not say it.
     """
 
     phrase: str
@@ -108,7 +108,10 @@ class Reason(NamedTuple):
 
 
 class Watch:
-    """Looks at snapshots, from any thread, and says the cluster's status."""
+    """Gives the cluster's status for each snapshot, and remembers what earlier snapshots have shown.
+
+    Any thread may use it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -117,7 +120,7 @@ class Watch:
         self._got_on: tuple[int, int] | None = None
 
     def look(self, snapshot: Snapshot) -> Status:
-        """The cluster's status at the moment of a snapshot."""
+        """The cluster's status at the moment of a snapshot, which this also remembers for later calls."""
         with self._lock:
             past = self._past
             if not past.has_started:
@@ -146,15 +149,15 @@ class Watch:
 
 
 def status_of(snapshot: Snapshot, past: Past) -> Status:
-    """The cluster's status.
+    """The cluster's status, decided from one snapshot and from what earlier ones have shown.
 
-    Findings that nobody has acknowledged decide it first, then a start that makes progress. Acknowledged findings are
-    reported together with what is unknown of the rest. The status is that all replicas agree only if nothing speaks
-    against it, and every partition has been compared as a whole.
+    The first of these that applies decides: findings that nobody has acknowledged, a start that makes progress,
+    acknowledged findings, reasons why the status is unknown, partitions that are known in part. Otherwise all replicas
+    agree.
 
     Args:
         snapshot: the present snapshot.
-        past: what earlier looks have shown.
+        past: what earlier snapshots have shown.
     """
     problems = tuple(health(snapshot))
     is_idle = snapshot.nothing_since is not None
@@ -201,14 +204,17 @@ def _steps(snapshot: Snapshot, past: Past) -> tuple[Step, ...]:
 
 
 def reasons_of(snapshot: Snapshot, past: Past) -> tuple[Reason, ...]:
-    """Why the status is unknown, wholly or in part; the first one is shown."""
+    """Why nobody knows whether all replicas agree.
+
+    The most important reason is first; empty if nothing speaks against it.
+    """
     return tuple(_reasons(snapshot, past, is_starting=bool(_steps(snapshot, past))))
 
 
 def health(snapshot: Snapshot) -> list[str]:
-    """What keeps the job from doing its work; empty when offsets come out of the comparison.
+    """What keeps the job itself from working, as phrases; empty if it works.
 
-    A broker that is down does not count: the job works, and reports the broker.
+    A broker that does not answer is not among them: the job works, and reports the broker.
     """
     return [one.phrase for one in blindness(snapshot) if one.cause.is_of_the_job]
 

@@ -1,4 +1,8 @@
-"""Which offsets have no verdict, and how the status line and the page report them. Pure."""
+"""Which offsets have no verdict, and how the status line and the page report them. Pure.
+
+Some offsets get a verdict by reading on. Others have none for a reason that is nobody's fault. Of the rest nobody can
+say whether the replicas agree (`Telling`).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from parallax.model import PASSING, IsolationLevel, TopicPartition, UnknownReaso
 
 
 class Part(StrEnum):
-    """Why a partition is not known to agree as a whole; the reason that lasts longest comes first."""
+    """Why a partition is known to agree in part only. The reason that lasts longest comes first."""
 
     LACKING = "lacking"
     """Offsets of it have no verdict, and will have none by themselves."""
@@ -24,7 +28,7 @@ class Part(StrEnum):
 
 
 class Telling(StrEnum):
-    """How offsets without verdict are reported, depending on the reason."""
+    """How the status line and the page report offsets without a verdict. The reason decides it (`telling`)."""
 
     ON_ITS_WAY = "on_its_way"
     """It passes by itself; it is reported only if it does not (`parallax.alerting.overdue`)."""
@@ -41,7 +45,7 @@ _CANNOT_TELL = frozenset({UnknownReason.DEFERRED, UnknownReason.SKIPPED, Unknown
 
 
 def telling(reason: UnknownReason, coverage: Coverage) -> Telling:
-    """How offsets without a verdict are reported: it depends on the reason.
+    """How offsets that have no verdict for a given reason are reported.
 
     `UnknownReason.LOG_START_DIFFERS` depends on the logs as well. While they begin at different offsets, one replica
     may lack records that consumers of the others still get. Once all begin at the same offset, no replica holds those
@@ -59,9 +63,9 @@ def telling(reason: UnknownReason, coverage: Coverage) -> Telling:
 
 
 def unknown_offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[UnknownReason, int]]:
-    """By partition and reason, how many offsets have no verdict; only numbers above 0.
+    """By partition and reason, how many offsets have no verdict. Zeros are left out.
 
-    Of the two views, the larger number counts, since most offsets lack a verdict in both.
+    It is the larger number of the two isolation levels, because most offsets lack a verdict at both.
     """
     return snapshot.once(_unknown_offsets)
 
@@ -77,7 +81,7 @@ def _unknown_offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[Unkn
 def unknown_by(
     snapshot: Snapshot, how: Telling, places: Container[TopicPartition] | None = None
 ) -> Mapping[UnknownReason, int]:
-    """By reason, how many offsets without verdict are reported in one way.
+    """By reason, how many offsets have no verdict, of those that are reported in a given way.
 
     Args:
         snapshot: the present snapshot.
@@ -93,9 +97,9 @@ def unknown_by(
 
 
 def to_be_read(snapshot: Snapshot) -> int:
-    """How many offsets have no verdict only because not every replica has been read yet.
+    """How many offsets will get a verdict once every replica has been read for the first time.
 
-    This ends by itself. Offsets that were in a log before it was first read, and so need an audit, do not count.
+    Offsets that need an audit are not counted.
     """
     reason = UnknownReason.BEFORE_FIRST_READING
     return sum(
@@ -106,7 +110,7 @@ def to_be_read(snapshot: Snapshot) -> int:
 
 
 def in_part(snapshot: Snapshot) -> Mapping[TopicPartition, Part]:
-    """By partition of which not all is known to agree, the first reason in the order of `Part`."""
+    """The partitions that are known to agree in part only, each with the first reason in `Part`."""
     return snapshot.once(_in_part)
 
 
@@ -123,7 +127,7 @@ def _in_part(snapshot: Snapshot) -> Mapping[TopicPartition, Part]:
 
 
 def parts_in_words(parts: Collection[Part]) -> str:
-    """How many partitions are not known to agree, by reason: ``2 are catching up, 1 is known in part``."""
+    """How many partitions are known to agree in part only, by reason: ``2 are catching up, 1 is known in part``."""
     counts = Counter(parts)
     return ", ".join(
         f"{counts[part]:,} {agreed(counts[part], *words)}"
@@ -137,7 +141,7 @@ def parts_in_words(parts: Collection[Part]) -> str:
 
 
 def catching_up(snapshot: Snapshot) -> list[TopicPartition]:
-    """The partitions that have not caught up since they were first seen, or since something held them up."""
+    """The partitions that have not caught up since they were first seen or last held up."""
     return [place for place, is_done in snapshot.caught_up.items() if not is_done]
 
 
@@ -149,14 +153,14 @@ _WORDS = {
 
 
 def words(reason: UnknownReason) -> str:
-    """A reason why offsets have no verdict, as text to put after their number."""
+    """A reason why offsets have no verdict, as text: "not read from every replica yet"."""
     return _WORDS.get(reason, reason.replace("_", " "))
 
 
 def without_verdict(coverage: Coverage, reasons: Iterable[UnknownReason]) -> str:
-    """How many offsets of a partition have no verdict, for each of some reasons, in words; empty if there are none.
+    """How many offsets of a partition have no verdict, in words, for each of some reasons. Empty if none.
 
-    If offsets have a verdict in one view only, the text names the other view.
+    If offsets lack a verdict at one isolation level only, the text names that level.
     """
     found = ((reason, coverage.unknown_for(reason)) for reason in reasons)
     return ", ".join(

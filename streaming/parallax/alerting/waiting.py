@@ -1,7 +1,7 @@
-"""How long partitions have waited at one offset for verdicts that should come by themselves.
+"""For how long each partition has waited for a verdict at one offset. Pure, no clock.
 
-Under traffic some offsets always wait for a verdict, but the first of them (`Coverage.waits_from`) moves on. Pure, no
-clock.
+Under traffic some offsets always wait for a verdict, but the first of them (`Coverage.waits_from`) moves on. Where it
+does not, the comparison is stuck.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ _NOTHING_COMPARED = -2
 
 
 class Waiting:
-    """Remembers since when each partition has waited at one offset. Times are seconds on any running clock."""
+    """Remembers, by partition and isolation level, the first offset that waits for a verdict, and since when.
+
+    Times are seconds on any running clock.
+    """
 
     def __init__(self) -> None:
         self._since: dict[tuple[TopicPartition, IsolationLevel], tuple[int, float]] = {}
         self._reported_at: dict[TopicPartition, float] = {}
 
     def reported(self, place: TopicPartition, now: float) -> None:
-        """Begin to count how long a partition waits to be compared, by a row of progress of one of its replicas.
+        """Take in that a row of progress has named a partition.
 
-        A partition of which nothing has been compared waits since its first such row.
+        A partition that was never compared waits since the first such row.
         """
         if place not in self._reported_at:
             for view in IsolationLevel:
@@ -32,10 +35,7 @@ class Waiting:
         self._reported_at[place] = now
 
     def covered(self, coverage: Coverage, now: float) -> None:
-        """Set at which offset a partition waits to be compared.
-
-        If that is a new offset, the wait begins now.
-        """
+        """Take in from which offset on a partition waits for verdicts. If that offset is new, the wait begins now."""
         self._reported_at.setdefault(coverage.place, now)
         for view, offset in zip(IsolationLevel, coverage.waits_from, strict=True):
             key = coverage.place, view
@@ -45,25 +45,25 @@ class Waiting:
                 self._since[key] = offset, now
 
     def hold_up(self, is_held_up: Callable[[TopicPartition], bool], now: float) -> None:
-        """Stop the clock of each partition with a replica that is not read now.
+        """Restart the wait at 0 for each partition whose comparison cannot go on now.
 
-        Such a partition counts as waiting only from the time at which all its replicas are read again.
+        So it counts as waiting only from the time at which its comparison goes on.
 
         Args:
-            is_held_up: says of a partition whether one of its replicas is not read.
+            is_held_up: whether the comparison of a given partition does not go on now.
             now: the present time in seconds.
         """
         self._since = {key: (offset, now if is_held_up(key[0]) else at) for key, (offset, at) in self._since.items()}
 
     def seconds(self) -> dict[tuple[TopicPartition, IsolationLevel], float]:
-        """By partition and view, for how many seconds it had waited when progress of it last came.
+        """By partition and isolation level, for how many seconds it had waited when it was last reported on.
 
-        Nothing reports on a deleted topic, so its partitions do not seem to wait longer and longer.
+        So a deleted topic, which nobody reports on, does not seem to wait longer and longer.
         """
         return {key: max(0.0, self._reported_at[key[0]] - since) for key, (_, since) in self._since.items()}
 
     def forget(self, is_gone: Callable[[TopicPartition], bool]) -> None:
-        """Forget partitions for which a given function returns true, because nothing reports on them any more."""
+        """Forget each partition for which ``is_gone`` returns true, because no broker reports on it any more."""
         self._since = {key: one for key, one in self._since.items() if not is_gone(key[0])}
         self._reported_at = {place: at for place, at in self._reported_at.items() if not is_gone(place)}
 

@@ -1,1 +1,1 @@
-"""Audits: all replicas of chosen partitions are compared as a whole, without history."""
+"""Audits: each compares whole partitions, with one reading of every replica and without history."""

@@ -1,7 +1,7 @@
-"""Finds the offsets that an audit of the tables need not read, because all replicas showed the same there.
+"""Finds the offsets whose rows an audit of the tables need not read, because all replicas showed the same.
 
-The views record what each reader's rows add up to, block by block. Replicas whose sums are equal showed the same. Of a
-partition whose sums cannot be read or compared, the audit reads all rows.
+The views record sums of each reader's rows, block by block. Replicas whose sums are equal showed the same rows. If the
+sums of a partition cannot be read or compared, the audit reads all of its rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Views = Mapping[IsolationLevel, Mapping[int, Blocks]]
 
 
 def recorded_blocks(storage: str) -> Views:
-    """By isolation level and broker, the sums of recorded rows, block by block; empty if unreadable.
+    """By isolation level and broker, the recorded sums of rows, block by block. Empty if they cannot be read.
 
     Args:
         storage: ``storage.path``.
@@ -37,13 +37,13 @@ def recorded_blocks(storage: str) -> Views:
 
 
 def agreeing(blocks: Views, plans: Iterable[PartitionPlan]) -> dict[TopicPartition, Agreed]:
-    """By partition, the offsets in which the recorded sums of all replicas' rows are equal.
+    """By partition, the range of offsets in which the sums of all replicas' rows are equal.
 
     A partition without such a range is left out.
 
     Args:
-        blocks: the sums, by isolation level and broker. They must be read before the plans are made, so that none
-            reaches beyond the end of its partition's plan.
+        blocks: the sums, by isolation level and broker. Read them before you make the plans. Then no sum reaches beyond
+            the end of its partition's plan.
         plans: one plan for each partition.
     """
     made = {}

@@ -1,4 +1,4 @@
-"""Asks the cluster, before an audit reads, for partitions, topics' settings, and how far each replica's log goes."""
+"""Asks the cluster what an audit must know before it reads: partitions, topics' settings, and ends of logs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOOK_AGAIN_S = 0.3
 def select(
     client: ReplicaClient, settings: Settings, topics: Sequence[str] = (), partitions: Sequence[int] = ()
 ) -> list[TopicPartition]:
-    """The partitions to audit: those that the settings watch, or those of named topics.
+    """The partitions to audit, in order: those that the settings watch, or those of named topics.
 
     Args:
         client: asks the cluster.
@@ -64,7 +64,7 @@ def select(
 
 
 def topic_traits(client: ReplicaClient, topics: Sequence[str]) -> dict[str, TopicTraits]:
-    """By topic, the settings that decide how an audit compares its partitions.
+    """By topic, what its settings mean for an audit, e.g. whether its logs are compacted.
 
     If a topic's settings cannot be read, its traits say why; its partitions are then unknown.
     """
@@ -76,7 +76,7 @@ def topic_traits(client: ReplicaClient, topics: Sequence[str]) -> dict[str, Topi
 
 
 class Looker:
-    """Asks all brokers at the same time how far some replicas are; a context manager.
+    """Asks all brokers for the offsets of some partitions' replicas, as often as an audit needs; a context manager.
 
     Args:
         settings: the job's settings.
@@ -106,7 +106,7 @@ class Looker:
         self._watch.close()
 
     def look(self) -> Look:
-        """Ask every broker once: one row of progress for each replica.
+        """Ask every broker once; returns one row of progress for each replica.
 
         Raises:
             ReplicaError: no broker has answered yet.
@@ -124,13 +124,13 @@ class Looker:
     def catch_up(
         self, plans: Mapping[TopicPartition, PartitionPlan], patience_s: float = _CATCH_UP_S
     ) -> tuple[dict[TopicPartition, PartitionPlan], Look | None]:
-        """Wait until each replica can be read as far as its partition is to be compared.
+        """Wait until each replica reaches the end up to which its partition is to be compared.
 
         It gives up after ``patience_s`` seconds.
 
         Returns:
-            The plans; `PartitionPlan.marks` says how far each replica could be read at the last look.
-            That look; None if no replica had to be waited for.
+            The plans, with how far each replica reached at the last look (`PartitionPlan.marks`).
+            The last look; None if no replica had to be waited for.
         """
         deadline = time.monotonic() + patience_s
         made, last = dict(plans), None
@@ -142,7 +142,7 @@ class Looker:
 
 
 def at_ms(look: Look) -> int:
-    """When the last replica answered in a look, milliseconds since 1970 UTC."""
+    """The time of a look: when its last replica answered, milliseconds since 1970 UTC."""
     return max((int(row["observed_at"]) // 1000 for row in look), default=now_ms())
 
 

@@ -1,4 +1,4 @@
-"""The command ``parallax audit``: from settings and flags to a report and an exit code."""
+"""Runs the command ``parallax audit``: takes settings and flags, writes a report, and returns an exit code."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ REPORT = FileKind(
 
 
 class AuditFailedError(Exception):
-    """An audit broke off, so nobody knows whether the replicas agree (exit code 1)."""
+    """An audit broke off, so nobody knows whether the replicas agree. ``parallax audit`` then ends with exit code 3."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """The flags of ``parallax audit``.
+    """The flags of ``parallax audit``, as a user gave them.
 
     Attributes:
-        topics: topics to audit; those that the settings watch when empty.
-        partitions: partition numbers of each topic; all when empty.
-        source: ``brokers`` or ``tables``.
-        dry_run: whether to say only what would be read.
-        max_bytes_per_second: limit per broker; None for ``audit.max_bytes_per_second``.
+        topics: topics to audit; if empty, those that the settings watch.
+        partitions: partition numbers to audit of each topic; if empty, all.
+        source: what is compared: ``brokers`` for the replicas, ``tables`` for the rows that the job has recorded.
+        dry_run: whether only to say what would be read.
+        max_bytes_per_second: limit for each broker; None for ``audit.max_bytes_per_second``.
         output: ``text`` or ``json``.
         file: where the report goes; standard output by default.
         config: the settings file as it was given, for printed commands.
@@ -65,7 +65,7 @@ class Flags:
 
 
 def run_audit(settings: Settings, flags: Flags) -> int:
-    """Run ``parallax audit``; returns the exit code (`parallax.audit.result.EXIT_CODES`).
+    """Run ``parallax audit``: write the report, and return the exit code (`parallax.audit.result.EXIT_CODES`).
 
     Raises:
         ConfigError: a flag or setting cannot be used.

@@ -1,8 +1,8 @@
-"""Compares partitions for an audit, in Spark's tasks.
+"""Compares partitions for an audit, in Spark's tasks. Chunks of rows go in; one result for each partition comes out.
 
 The rows of a partition go through the same step as in the stream, one chunk after the other. The chunks of all readers
-of a partition are merged by their first offset, so that all readers are at about the same offset at any time. So the
-state, and with it the memory, stays as small as in the stream.
+come in the order of their first offsets, so all readers are at about the same offset at any time. So the state, and
+with it the memory, stays as small as in the stream.
 """
 
 from __future__ import annotations
@@ -71,16 +71,16 @@ _BREAKS = {
 
 @dataclass(frozen=True, slots=True)
 class PartitionInput:
-    """What one of Spark's tasks must know of a partition apart from its rows.
+    """What a Spark task gets to compare one partition, in addition to the partition's rows.
 
     Attributes:
-        opening: packed observations, taken in one by one before the rows.
+        opening: packed observations (`parallax.audit.packing`), taken in one by one before the rows.
         closing: packed observations, taken in one by one after the rows.
-        ends: by view, the offset up to which the partition is compared.
+        ends: by isolation level, the offset up to which the partition is compared.
         doubted: whether a record that one replica lacks may be lost rather than cleaned (`PartitionPlan.doubted`).
         left_out: ids of the brokers that ``topics.brokers`` leaves out of the comparison.
-        agreed: the offsets in which all replicas agreed by their sums. No rows of these offsets come, nor any below
-            them.
+        agreed: the range in which all replicas agreed by their sums; None if there is none. Below its end, the task is
+            given positions only.
     """
 
     opening: tuple[bytes, ...]
@@ -95,12 +95,14 @@ class PartitionInput:
 class Comparer:
     """Compares the partitions of one round in Spark's tasks; its `compare` is for ``mapInArrow``.
 
-    Rows sorted by (topic, partition, at) go in, and one row for each partition comes out.
+    A round is one reading of all replicas, or of what has been written since. Rows sorted by (topic, partition, at) go
+    in, and one row for each partition comes out.
 
     Attributes:
         inputs: by partition, what its comparison must know; each partition whose rows may come is in it.
         settings: settings of the comparison.
-        read_at: ms since 1970 UTC, between the look before this round's reading and the look after it.
+        read_at: when the round's rows count as read, ms since 1970 UTC. It lies between the looks before and after the
+            reading.
         last: whether this is the last round, which judges everything that earlier rounds left waiting.
         from_log_start: whether each reader begins at its log start; recorded rows may begin anywhere instead.
         one_order: whether each reader's rows must have rising offsets. If they do not (after a truncation, say), the
@@ -115,7 +117,11 @@ class Comparer:
     one_order: bool = True
 
     def compare(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Compare chunks of rows; yields a partition's result after its last chunk."""
+        """Compare chunks of rows, and yield one result for each partition, after its last chunk.
+
+        Args:
+            batches: Arrow batches of chunks, sorted by topic, partition and ``at``.
+        """
         current: _Comparison | None = None
         for batch in batches:
             columns = [batch.column(name) for name in ("topic", "partition", "at", "packed")]
@@ -131,10 +137,10 @@ class Comparer:
 
 
 def dated(suspect: Suspect, raised_at: int, shown_from: int) -> Suspect:
-    """A copy of a suspect that says when it was raised, and since when its rows may have been shown.
+    """A copy of an audit's suspect with the time at which it was raised.
 
-    A suspect of an audit counts as raised once the audit has read everything. So an earlier verdict on the same claim,
-    given while the audit was still reading, does not settle the suspect.
+    The suspect counts as raised once the audit has read everything. So an earlier verdict on the same claim, given
+    while the audit was still reading, does not settle the suspect.
 
     Args:
         suspect: a suspect of an audit.
@@ -365,7 +371,7 @@ def _left_behind(coverage: Coverage, reason: UnknownReason) -> int:
 
 
 def parse(text: str) -> tuple[Compared, list[Suspect], Coverage]:
-    """Read the ``result`` column of one partition: what was compared, the suspects, and the coverage."""
+    """Read the column ``result`` of one partition's row: what was compared, the suspects, and the coverage."""
     document = json.loads(text)
     suspects, coverage = from_json(document["step"])
     fields = document["compared"]

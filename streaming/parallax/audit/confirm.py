@@ -1,6 +1,6 @@
-"""Gives an audit's suspects to a findings manager, which probes and decides them.
+"""Has an audit's suspects decided by a findings manager.
 
-It is the job's own manager, or one that writes no table.
+The manager is that of the job, or, for ``parallax audit``, one that writes no table.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def confirm(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Confirmed:
-    """Have a findings manager decide an audit's suspects; returns its verdicts once all are decided, or at the timeout.
+    """Have a findings manager decide an audit's suspects, and wait for its verdicts.
 
     Args:
         manager: a manager that has been started.
@@ -50,6 +50,9 @@ def confirm(
         timeout_s: how long to wait, in seconds.
         clock: monotonic seconds, for tests.
         sleep: waits some seconds, for tests.
+
+    Returns:
+        The findings that are not over, and the suspects without a verdict at the timeout.
     """
     manager.offer(suspects)
     ids = [suspect.suspect_id for suspect in suspects]
@@ -60,7 +63,7 @@ def confirm(
 
 
 class MemoryStore:
-    """Keeps a findings manager's events in memory instead of the findings table, which only the always-on job writes.
+    """Keeps the events of an audit's findings manager in memory, because only the job writes the findings table.
 
     Args:
         recorded: events of the findings table, oldest first; the manager continues from them, as the job's would.
@@ -76,22 +79,26 @@ class MemoryStore:
         """The last event of each finding of the table."""
 
     def load(self) -> list[Finding]:
-        """Return all events of the store, oldest first."""
+        """All events of the store, oldest first."""
         return list(self._events)
 
     def news(self) -> list[Finding]:
-        """Return the events of other processes: none, since no other process knows this store."""
+        """The events of other processes: always none, because no other process uses this store."""
         return []
 
     def append(self, events: Sequence[Finding]) -> list[Finding]:
-        """Give the events numbers, and keep them in memory."""
+        """Number the events, and keep them in memory.
+
+        Returns:
+            The events with their numbers.
+        """
         last = self._events[-1].sequence if self._events else 0
         numbered = [replace(event, sequence=last + 1 + i) for i, event in enumerate(events)]
         self._events += numbered
         return numbered
 
     def ended(self) -> tuple[Finding, ...]:
-        """The last events of findings that are open in the findings table, and that this audit has ended."""
+        """The last events of findings that are open in the job's table and were ended by this audit."""
         now = current(self._events)
         return tuple(now[name] for name, one in self.on_record.items() if one.stands and not now[name].stands)
 
@@ -100,15 +107,15 @@ class MemoryStore:
 def standalone(
     settings: Settings, client: ReplicaClient, hash_key: str, places: Collection[TopicPartition]
 ) -> Iterator[Confirm]:
-    """In a ``with`` block, a function that gives verdicts on an audit's suspects; it writes none of the job's tables.
+    """In a ``with`` block, gives a function that decides an audit's suspects without the job's findings manager.
 
-    It continues from the findings that the job has recorded, so a finding has the id that the job gave it. It sends
-    no alerts. Recorded findings that are open are probed again once the audit has read everything.
+    The function continues from the findings that the job has recorded, so a finding has the id that the job gave it. It
+    writes none of the job's tables, and sends no alerts. Recorded findings that are open are probed once more.
 
     Args:
         settings: the job's settings.
         client: asks the brokers.
-        hash_key: 32 hexadecimal digits.
+        hash_key: the key of the hashes, 32 hexadecimal digits.
         places: the partitions; recorded findings of other partitions are left out.
     """
     hasher = ContentHasher(bytes.fromhex(hash_key))

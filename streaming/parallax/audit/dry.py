@@ -1,4 +1,4 @@
-"""``parallax audit --dry-run``: what an audit would read from each broker, and how long that takes at the limit."""
+"""``parallax audit --dry-run``: what an audit would read from each broker, and how long that would take."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ _SAMPLES = 64
 
 @dataclass(frozen=True, slots=True)
 class BrokerShare:
-    """How much would be read from one broker.
+    """How much an audit would read from one broker.
 
     Attributes:
+        broker: the broker's id.
         partitions: how many of the broker's replicas would be read, each at both isolation levels.
         offsets: how many offsets would be read, of both levels together.
         estimated_bytes: how many bytes these offsets have, estimated from samples at the beginnings of the logs.
@@ -51,9 +52,9 @@ class DryRun:
 
     Attributes:
         brokers: a share for each broker that would be read.
-        partitions: how many partitions there are.
-        readable: how many partitions have a replica that can be read.
-        unknown: by partition that would be unknown in part or as a whole, the reasons.
+        partitions: how many partitions are to be audited.
+        readable: how many of these have a replica that can be read.
+        unknown: the reasons why partitions would be unknown, as a whole or in part, by partition such as ``orders-0``.
         seconds: how long it takes to read all brokers in parallel at the limit; None without a limit.
     """
 
@@ -72,7 +73,15 @@ class DryRun:
 def dry_run(
     settings: Settings, client: ReplicaClient, places: Sequence[TopicPartition], max_bytes_per_second: int | None
 ) -> DryRun:
-    """Estimate what an audit would read, from what brokers say of their logs and from samples; Spark is not started.
+    """Estimate what an audit would read.
+
+    It asks brokers for ends of logs, reads small samples, and does not start Spark.
+
+    Args:
+        settings: the job's settings.
+        client: asks the brokers.
+        places: the partitions to audit.
+        max_bytes_per_second: limit for each broker; None without one.
 
     Raises:
         ReplicaError: no broker answers.
@@ -115,13 +124,13 @@ def summarise(
     densities: Mapping[tuple[int, TopicPartition], float],
     max_bytes_per_second: int | None,
 ) -> DryRun:
-    """Add up what an audit would read from each broker; a pure function.
+    """Add up what an audit would read from each broker, and how long that would take. A pure function.
 
     Args:
         plans: one plan for each partition.
         wanted: by reader, the offsets that it would read.
         densities: by broker and partition, bytes per offset of the replicas that were sampled.
-        max_bytes_per_second: limit per broker; None without one.
+        max_bytes_per_second: limit for each broker; None without one.
     """
     shares = []
     for broker in sorted({reader.broker for reader in wanted}):
@@ -143,10 +152,10 @@ def _row(share: BrokerShare) -> list[str]:
 
 
 def write(found: DryRun, output: str, to: TextIO) -> None:
-    """Write to a stream what an audit would read from each broker, and how long that takes.
+    """Write the estimate of a dry run, as a table for people or as JSON.
 
     Args:
-        found: what would be read.
+        found: the estimate.
         output: ``json`` for one JSON document, otherwise a table for people.
         to: where to write.
     """

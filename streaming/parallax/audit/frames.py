@@ -1,7 +1,7 @@
-"""Reads and compares the rows of an audit by Spark.
+"""Spark DataFrames of an audit: rows that are read and packed, and the results of comparing them.
 
-Each reader's rows are packed into chunks, and the chunks are compared partition by partition. The result has one row
-for each partition.
+Each reader's rows are packed into chunks. The chunks are compared partition by partition. The result has one row for
+each partition.
 """
 
 from __future__ import annotations
@@ -33,10 +33,14 @@ _CHUNKS = "topic string, partition int, at bigint, packed binary"
 
 
 def session_of(spark: Any, parallelism: int) -> Any:
-    """A Spark session for an audit; settings that the audit changes there do not reach the job's session.
+    """A Spark session for an audit, whose Spark settings do not change those of the job.
 
     It is a clone of the given session, because only a clone knows the data sources that were registered from Python.
     PySpark has no call for that, so this calls the JVM.
+
+    Args:
+        spark: the session to clone.
+        parallelism: how many of Spark's tasks compare at a time.
     """
     session = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001
     for name, value in _CONF.items():
@@ -56,15 +60,15 @@ def broker_chunks(
     meter: str | None,
     slots: int | None,
 ) -> Any:
-    """Read the given offsets of replicas; returns packed rows as a DataFrame (`parallax.audit.packing`).
+    """Read given offsets of replicas from the brokers. Returns a DataFrame of packed rows (`parallax.audit.packing`).
 
     Args:
         session: the Spark session of the audit (`session_of`).
         settings: how brokers are reached.
         ranges: by reader, the offsets to read; not empty.
-        hash_key: 32 hexadecimal digits.
-        max_bytes_per_second: limit per broker; None without one.
-        meter: folder of the meter; None where tasks cannot write there.
+        hash_key: the key of the hashes, 32 hexadecimal digits.
+        max_bytes_per_second: limit for each broker; None without one.
+        meter: folder in which tasks count the bytes that they read; None where tasks cannot write there.
         slots: how many of Spark's tasks may read at a time; None for as many as Spark has room for.
     """
     options = source_options(settings)
@@ -94,13 +98,13 @@ def table_chunks(
     ends: Mapping[TopicPartition, tuple[int, int]],
     agreed: Mapping[TopicPartition, Agreed],
 ) -> Any:
-    """Read the recorded rows of some partitions up to their ends; returns packed rows as a DataFrame, by rising offset.
+    """Read the recorded rows of partitions up to given ends. Returns a DataFrame of packed rows, by rising offset.
 
     Args:
         session: the Spark session of the audit (`session_of`).
         storage: ``storage.path``.
-        ends: by partition, the end offset in each view.
-        agreed: by partition, a range in which all replicas agreed. In it and below it, only positions are read.
+        ends: by partition, the end offset at each isolation level.
+        agreed: by partition, a range in which all replicas agreed. Below its end, only positions are read.
     """
     from pyspark.sql import functions as sf
 
@@ -129,10 +133,9 @@ def table_chunks(
 
 
 def progress_chunks(session: Any, storage: str, places: Iterable[TopicPartition]) -> Any:
-    """Read all recorded rows of progress of some partitions; returns packed rows as a DataFrame.
+    """Read all recorded rows of progress of partitions. Returns a DataFrame of packed rows (`parallax.audit.packing`).
 
-    Rows are packed as by `parallax.audit.packing`. Their column ``at`` is 0, so that the comparison gets them before
-    all rows of the views.
+    Their column ``at`` is 0, so the comparison gets them before all rows of the views.
 
     Args:
         session: the Spark session of the audit (`session_of`).
@@ -152,7 +155,7 @@ def progress_chunks(session: Any, storage: str, places: Iterable[TopicPartition]
 
 
 def narrowed(rows: Any, view: Any) -> Any:
-    """Return the rows of a view with only the columns that the comparison needs.
+    """The rows of a view with only the columns that the comparison needs, as a DataFrame.
 
     Args:
         rows: a DataFrame with the columns of the views.
@@ -172,16 +175,16 @@ def narrowed(rows: Any, view: Any) -> Any:
 
 
 def openings(session: Any, places: Iterable[TopicPartition]) -> Any:
-    """A DataFrame with one row for each partition: the empty state from which its comparison starts."""
+    """A DataFrame with one row for each partition: the empty state in which its comparison begins."""
     return session.createDataFrame([(*place, STATE, b"") for place in places], _CHUNKS)
 
 
 def compared(opening: Any, chunks: Any | None, comparer: Comparer) -> Any:
-    """Compare some partitions; returns a DataFrame with their results (columns: `RESULT_DDL`), computed once.
+    """Compare partitions by Spark. Returns a DataFrame of their results (columns: `RESULT_DDL`), already computed.
 
     Args:
-        opening: a row for each partition with what is known before its rows; its column ``at`` is `STATE`, so that it
-            comes first.
+        opening: for each partition one row with the state in which its comparison begins. Its column ``at`` is `STATE`,
+            so it comes first.
         chunks: packed rows (`parallax.audit.packing`); None if there are none.
         comparer: compares the chunks.
     """

@@ -1,6 +1,6 @@
-"""What Spark's tasks in an audit need to know of each partition, apart from its rows.
+"""Makes what Spark's tasks in an audit need to know of each partition, in addition to its rows.
 
-These are looks at replicas and positions of readers, packed as the comparison takes them in.
+That is what brokers answered about its replicas, and where its readers begin, packed for the comparison.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ _NUMBERS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end
 def from_brokers(
     plans: Iterable[PartitionPlan], looks: Sequence[Look], read_at: int, *, begin: bool
 ) -> dict[TopicPartition, PartitionInput]:
-    """By partition, what an audit of the brokers compares in addition to the rows that it reads.
+    """For an audit of the brokers: by partition, what its comparison gets in addition to the rows.
 
     Args:
         plans: the plans of the partitions that are read.
-        looks: looks since the round before, in order; they are taken in before the rows.
-        read_at: a time between the look before this round's reading and the look after it, ms since 1970 UTC.
+        looks: the looks since the previous round, in order; they are taken in before the rows.
+        read_at: when this round's rows count as read, ms since 1970 UTC. It lies between the looks before and after the
+            reading.
         begin: whether this is the first round. Readers then begin at the log start, so nothing lies below.
     """
     rows = [by_place(look) for look in looks]
@@ -45,10 +46,10 @@ def from_brokers(
 def from_tables(
     plans: Iterable[PartitionPlan], last_ticks: Look, read_at: int, agreed: Mapping[TopicPartition, Agreed]
 ) -> dict[TopicPartition, PartitionInput]:
-    """By partition, what an audit of the tables compares in addition to the recorded rows.
+    """For an audit of the tables: by partition, what its comparison gets in addition to the recorded rows.
 
-    All replicas have been recorded up to the plans' ends, so each absence below them can be judged. The comparison gets
-    the last rows of progress after the rows of the views, because these hold the last stable offsets.
+    All replicas have been recorded up to the plans' ends, so every absence below them can be judged. The last rows of
+    progress are taken in after the rows of the views, because they hold the last stable offsets.
 
     Args:
         plans: the plans of the partitions; their replicas have been recorded up to ``ends``.
@@ -91,11 +92,11 @@ def _start(one: PartitionPlan, broker: int) -> int:
 
 
 def known_before(one: PartitionPlan, at: int) -> bytes:
-    """Pack what an audit knows of a partition before its rows come, as one row of progress.
+    """What is known of a partition before its rows are read, packed as one row of progress.
 
-    The row names the partition's replicas. If the log was never compacted from some offset on, the row gives that
-    offset, too. The comparison then takes the topic for not compacted, and waits for no later look at its cleanup
-    policy: the audit asks for the policy again once it has read everything.
+    The row names the partition's replicas. If the log was never compacted from some offset on, the row also gives that
+    offset. The comparison then takes the topic for not compacted, and does not wait for a later look at its cleanup
+    policy: the audit itself asks for the policy again once it has read everything.
 
     Args:
         one: the partition's plan.
@@ -108,7 +109,7 @@ def known_before(one: PartitionPlan, at: int) -> bytes:
 
 
 def ticks(place: TopicPartition, rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """Pack the recorded rows of progress of one partition for Spark's tasks."""
+    """Rows of progress of one partition, packed for Spark's tasks."""
     return pack(Observations.of(*place, [_tick(row) for row in rows]))
 
 

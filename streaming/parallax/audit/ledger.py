@@ -1,8 +1,8 @@
-"""The Delta table ``audits``: the last audit of each partition that had a verdict.
+"""The Delta table ``audits``: for each partition, the last audit by the job that had a verdict.
 
-The job's comparison lists ranges as unknown that nobody read in time (`parallax.compare.unread`), or that it passed
-without a verdict. It does not know of audits, so it never removes a range from that list. This module removes those
-that an audit has compared, before coverage becomes metrics.
+The job's comparison lists ranges of offsets as unknown, e.g. those that nobody read in time
+(`parallax.compare.unread`). It knows of no audit, so it never removes a range. This module removes the ranges that an
+audit has compared, before the coverage becomes metrics.
 """
 
 from __future__ import annotations
@@ -54,12 +54,14 @@ _SCHEMA = TABLE.schema
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The last audit of a partition that decided whether its replicas agree; times in ms since 1970 UTC.
+    """The last audit of one partition that had a verdict; times in ms since 1970 UTC.
 
     Attributes:
-        result: consistent or diverged.
+        started_at: when the audit began.
+        ended_at: when it ended.
+        result: ``consistent`` or ``diverged``.
         compared_from: the lowest offset that was compared.
-        compared_up_to: by view, the offset up to which the audit compared.
+        compared_up_to: by isolation level, the offset up to which the audit compared.
     """
 
     started_at: int
@@ -69,9 +71,9 @@ class Ended:
     compared_up_to: tuple[int, int]
 
     def covers(self, span: UnreadRange) -> bool:
-        """Whether the audit has compared all of the offsets that were not read in time.
+        """Whether this audit decides about a range of offsets that nobody had read in time.
 
-        It must have begun after these were noticed.
+        True if the audit has compared the whole range, and began after the range was noticed.
         """
         return (
             self.started_at > span.since
@@ -81,15 +83,15 @@ class Ended:
 
 
 def create_audits(storage: str) -> None:
-    """Create the table ``audits`` where it does not exist yet."""
+    """Create the table ``audits`` if it does not exist."""
     create_replaced(rust_uri(storage, AUDITS), _SCHEMA)
 
 
 class Ledger:
-    """Remembers each partition's last audit with a verdict; may be used from any thread.
+    """Reads and writes the table ``audits``. Any thread may use it.
 
     An audit counts once it is in the table. If the process is killed before, the audit is run again. The table has one
-    row for each partition, and one commit replaces it as a whole.
+    row for each partition, and one commit replaces all rows.
 
     Args:
         storage: ``storage.path``.
@@ -101,7 +103,7 @@ class Ledger:
         self._ended: dict[TopicPartition, Ended] = _load(self._uri)
 
     def take(self, report: AuditReport) -> None:
-        """Record an audit of the brokers, for those partitions on which it had a verdict.
+        """Record an audit, for the partitions on which it had a verdict. An audit of the tables is ignored.
 
         Raises:
             deltalake.exceptions.DeltaError: the table could not be written, so the audit does not count.
@@ -119,19 +121,22 @@ class Ledger:
 
     @property
     def places(self) -> list[TopicPartition]:
-        """The partitions that have an audit on record."""
+        """The partitions that have an audit with a verdict on record."""
         with self._lock:
             return sorted(self._ended)
 
     def settled(self, coverage: Coverage) -> Coverage:
-        """The coverage of a partition, without the unknown offsets that an audit has compared since."""
+        """A partition's coverage without the unknown ranges that a later audit has compared."""
         with self._lock:
             ended = self._ended.get(coverage.place)
         return coverage if ended is None else coverage.settled(ended.covers)
 
 
 def has_verdict(partition: PartitionResult) -> bool:
-    """Whether an audit left nothing unknown of what it compared in a partition."""
+    """Whether an audit has decided everything of a partition that it compared.
+
+    Only offsets that it left out from the start may be unknown (`PartitionResult.beyond`).
+    """
     is_read = bool(partition.beyond) or partition.result is not Result.UNKNOWN
     return is_read and set(partition.reasons) <= set(partition.beyond)
 

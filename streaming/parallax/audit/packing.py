@@ -1,4 +1,7 @@
-"""Packs observations into blobs for a shuffle, and unpacks them again. Knows Arrow and numpy, no Spark."""
+"""Packs observations (rows of views and of progress) into bytes, so that Spark can shuffle them, and unpacks them.
+
+It uses Arrow and numpy, and no Spark.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ _COUNTS = struct.Struct("<4Q")
 
 
 def pack(observations: Observations) -> bytes:
-    """The rows of observations as bytes, as they lie in memory, without topic and partition."""
+    """The observations of one partition as bytes: their columns as they are in memory.
+
+    Topic and partition are left out.
+    """
     parts = (
         observations.rows,
         observations.progress,
@@ -40,10 +46,15 @@ def pack(observations: Observations) -> bytes:
 
 
 def unpack(topic: str, partition: int, packed: bytes) -> Observations:
-    """The observations from bytes that `pack` wrote.
+    """Read observations from bytes that `pack` has made.
+
+    Args:
+        topic: the topic that they are about.
+        partition: number of the partition.
+        packed: the bytes.
 
     Raises:
-        ValueError: the bytes are not of `pack`.
+        ValueError: `pack` has not made these bytes.
     """
     counts = _COUNTS.unpack_from(packed)
     made: list[Any] = []
@@ -59,10 +70,13 @@ def unpack(topic: str, partition: int, packed: bytes) -> Observations:
 
 
 def pack_readers(batches: Iterable[Any]) -> Iterator[Any]:
-    """Pack rows of the views into one row of bytes for each reader, for Spark's ``mapInArrow``.
+    """For Spark's ``mapInArrow``: pack the rows of each reader in a batch into one row with a blob.
 
-    The rows that it yields have the columns of `PACKED_AT_DDL`. The column ``at`` holds the lowest offset that is
-    packed. A reader's rows come in offset order, so sorting by ``at`` gives them back in that order.
+    The result has the columns of `PACKED_AT_DDL`. The column ``at`` holds the lowest offset in the blob. A reader's
+    rows come in offset order, so sorting by ``at`` restores that order.
+
+    Args:
+        batches: Arrow batches with rows of the views.
     """
     for batch in batches:
         if not batch.num_rows:
@@ -84,10 +98,12 @@ def pack_readers(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def pack_progress(batches: Iterable[Any]) -> Iterator[Any]:
-    """Pack rows of progress into one row of bytes for each partition, for Spark's ``mapInArrow``.
+    """For Spark's ``mapInArrow``: pack the rows of progress of each partition in a batch into one row with a blob.
 
-    The rows that it yields have the columns of `PACKED_AT_DDL`. Rows of progress have no offset, so their column ``at``
-    is 0.
+    The result has the columns of `PACKED_AT_DDL`. Rows of progress have no offset, so their column ``at`` is 0.
+
+    Args:
+        batches: Arrow batches with rows of progress.
     """
     for batch in batches:
         made = [(one.topic, one.partition, pack(one)) for one in progress_observations(batch).each()]

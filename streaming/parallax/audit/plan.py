@@ -1,7 +1,8 @@
-"""Plans what an audit reads, from what the brokers answered before it reads. Pure.
+"""Plans what an audit reads, from what the brokers answered before. Pure.
 
-A *look* is what every replica said of its log at one moment, as rows of progress. An audit compares up to the highest
-watermark and the highest last stable offset of its first look. It waits for replicas that cannot be read so far yet.
+A *look* is what every replica said about its log at one moment, as rows of progress. An audit compares a partition up
+to the highest high watermark, and the highest last stable offset, that the first look shows. It waits for replicas that
+do not reach these ends yet.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ READ_COMMITTED = int(IsolationLevel.READ_COMMITTED)
 
 @dataclass(frozen=True, slots=True)
 class TopicTraits:
-    """The settings of a topic that decide how an audit compares its partitions.
+    """What the settings of one topic mean for an audit of it.
 
     Attributes:
         compacted: whether its cleanup policy contains ``compact``.
@@ -37,7 +38,7 @@ class TopicTraits:
 
 @dataclass(frozen=True, slots=True)
 class PolicyHistory:
-    """What was recorded of a topic's cleanup policy, for one of its partitions.
+    """What the job has recorded about the cleanup policy of a partition's topic.
 
     Attributes:
         uncompacted_from: the log end when the policy was first seen not to compact; None if that is not on record, or
@@ -51,22 +52,29 @@ class PolicyHistory:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """The plan of one partition: what an audit compares of it.
+    """What an audit compares of one partition, and what it already knows that it cannot compare.
 
     Attributes:
+        topic: the topic's name.
+        partition: number of the partition.
+        topic_id: the topic's id; empty if no broker gave it.
+        traits: what the topic's settings mean for the audit.
         replicas: ids of the brokers that host the partition, without those that ``topics.brokers`` leaves out.
-        ends: by view, the offset up to which the partition is compared; -1 if no replica said how far its log goes.
-        starts: log start offset by broker, for those that answered.
-        marks: by broker that answered, how far it could be read in each view when the audit began.
-        reasons: why something of it will stay unknown, as far as that is known before anything is read.
+        ends: by isolation level, the offset up to which the partition is compared; -1 if no replica said how far its
+            log goes.
+        starts: by broker that answered, its log start offset.
+        marks: by broker that answered, up to which offset it could be read at each isolation level when it was last
+            asked.
+        reasons: why something of the partition will stay unknown, as far as that is known before anything is read.
         readable: whether its records are read; otherwise the partition is unknown as a whole.
-        beyond: what is left out without making the verdict on the rest unknown, and why. That is what lies beyond a
-            last stable offset that waiting will not move (`held_for_too_long`), and replicas that are left out.
+        beyond: what the audit leaves out from the start, and why. It does not make the verdict on the rest unknown.
+            These are offsets behind a transaction that is open for too long (`held_for_too_long`), and replicas that
+            ``topics.brokers`` leaves out.
         left_out: ids of the brokers that host the partition and that ``topics.brokers`` leaves out.
         strict_from: nothing was ever compacted from this offset on, so each record must be on all replicas. Below it
             another policy may have been in force, and replicas compact at different times.
-        doubted: whether the log below ``strict_from`` may never have been compacted: nothing on record says that it
-            was. A record that one replica lacks there was cleaned or lost, and nobody knows which.
+        doubted: whether nothing on record says that the log below ``strict_from`` was ever compacted. A record that one
+            replica lacks there was compacted or lost, and nobody knows which.
     """
 
     topic: str
@@ -91,10 +99,10 @@ class PartitionPlan:
 
 
 def traits(configs: Mapping[str, str] | Exception) -> TopicTraits:
-    """The traits of a topic: what its settings mean for an audit.
+    """What a topic's settings mean for an audit of it.
 
     Args:
-        configs: the topic's settings by name, as Kafka gives them, or why they could not be read.
+        configs: the topic's settings by name, as Kafka gives them, or the error that kept them from being read.
     """
     if isinstance(configs, Exception):
         return TopicTraits(unknown=f"the topic's settings cannot be read (DESCRIBE_CONFIGS is needed): {configs}")
@@ -113,14 +121,14 @@ def plan(
     chosen: Collection[int] | None = None,
     histories: Mapping[tuple[TopicPartition, str], PolicyHistory] | None = None,
 ) -> dict[TopicPartition, PartitionPlan]:
-    """By partition, its plan, which fixes the offset up to which it is compared.
+    """By partition, its plan. The first look fixes the offsets up to which partitions are compared.
 
     Args:
         places: the partitions.
-        topic_traits: the traits of each topic.
+        topic_traits: by topic, what its settings mean for the audit.
         look: the first look.
         chosen: setting ``topics.brokers``; None for all.
-        histories: by partition and topic id, what was recorded of the topics' policies.
+        histories: by partition and topic id, what was recorded about the topic's cleanup policy.
     """
     rows, known = by_place(look), histories or {}
     made = {}
@@ -145,7 +153,7 @@ def _with_policy(
 
 
 def by_place(look: Look) -> dict[TopicPartition, list[Mapping[str, Any]]]:
-    """By partition, the rows of a look."""
+    """The rows of a look, grouped by partition."""
     found: dict[TopicPartition, list[Mapping[str, Any]]] = {}
     for row in look:
         found.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
@@ -185,18 +193,18 @@ def _marks(row: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def held_for_too_long(rows: Iterable[Mapping[str, Any]], before: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The transaction that has kept read_committed from being compared for unusually long, as a reason for people.
+    """Why nothing behind an old open transaction is compared in read_committed, as reasons for people.
 
-    Empty if there is no such transaction.
+    Empty if no transaction has been open for unusually long.
 
-    No replica shows anything to read_committed from its last stable offset on. So an open transaction keeps an audit
-    from comparing what lies there. Usually that ends by itself: a coordinator aborts a transaction that is open for
-    longer than its timeout, which ``transaction.max.timeout.ms`` bounds.
+    A replica gives read_committed consumers nothing from its last stable offset on. So an open transaction keeps an
+    audit from comparing the offsets behind it. Usually that ends by itself: a coordinator aborts a transaction that is
+    open for longer than its timeout, which ``transaction.max.timeout.ms`` bounds.
 
     Kafka calls a transaction late whose last write is older than that timeout plus five minutes
-    (``ProducerStateManager.hasLateTransaction``). It may hang on all replicas alike. But producers may set timestamps
-    themselves: those of Kafka Streams are the times of events, so that all its transactions look late. So a late
-    transaction is named only if it held all replicas at an earlier look too, and has written nothing since.
+    (``ProducerStateManager.hasLateTransaction``). Such a transaction may hang on all replicas. But producers may set
+    timestamps themselves: those of Kafka Streams are the times of events, so all its transactions look late. So a late
+    transaction is named only if it was open on all replicas at an earlier look too, and has written nothing since.
 
     Args:
         rows: rows of progress of one partition at one moment.
@@ -231,10 +239,12 @@ def held_for_too_long(rows: Iterable[Mapping[str, Any]], before: Iterable[Mappin
 def bounded(
     plans: Mapping[TopicPartition, PartitionPlan], look: Look, before: Look
 ) -> dict[TopicPartition, PartitionPlan]:
-    """Plans that also name each transaction that has held back the comparison for too long (`held_for_too_long`).
+    """The plans, with each transaction that is open for too long added to `PartitionPlan.beyond`.
+
+    `held_for_too_long` decides which these are.
 
     Args:
-        plans: by partition.
+        plans: the plans by partition.
         look: the newest look.
         before: an earlier look.
     """
@@ -267,7 +277,7 @@ def _is_late(transaction: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
 
 
 def updated(plans: Mapping[TopicPartition, PartitionPlan], look: Look) -> dict[TopicPartition, PartitionPlan]:
-    """Plans that know, by a newer look, how far each replica can be read.
+    """The plans, with how far each replica reaches by a newer look (`PartitionPlan.marks`).
 
     The offsets up to which partitions are compared stay the same.
     """
@@ -283,7 +293,10 @@ def updated(plans: Mapping[TopicPartition, PartitionPlan], look: Look) -> dict[T
 
 
 def behind(plans: Iterable[PartitionPlan]) -> list[tuple[TopicPartition, int]]:
-    """The replicas that cannot yet be read as far as the audit compares their partition."""
+    """The replicas that do not reach the end up to which their partition is compared.
+
+    Each is a partition and the id of a broker.
+    """
     return [
         (one.place, broker)
         for one in plans
@@ -296,11 +309,12 @@ def behind(plans: Iterable[PartitionPlan]) -> list[tuple[TopicPartition, int]]:
 def ranges(
     plans: Iterable[PartitionPlan], positions: Mapping[tuple[TopicPartition, int], tuple[int, int]] | None = None
 ) -> dict[Reader, Range]:
-    """By reader, the offsets to read; readers that need to read nothing are left out.
+    """By reader, the range of offsets that it has to read. Readers with nothing to read are left out.
 
     Args:
         plans: one plan for each partition.
-        positions: by partition and broker, the offset in each view from which to read; the log start by default.
+        positions: by partition and broker, the offset at each isolation level from which to read; the log start by
+            default.
     """
     found: dict[Reader, Range] = {}
     for one in plans:

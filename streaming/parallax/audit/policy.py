@@ -1,6 +1,6 @@
-"""What the job has recorded of the topics' cleanup policies: from which offset on a log was never compacted.
+"""What the job has recorded about topics' cleanup policies: from which offset on a log was never compacted.
 
-The present policy says nothing of what was written under another one. *Example.* A broker was away while the others
+The present policy does not say what happened under an earlier one. *Example.* A broker was away while the others
 compacted. It comes back after the policy was set to ``delete``. So it holds records that the others have cleaned, until
 retention deletes them, and nothing is wrong.
 """
@@ -43,9 +43,9 @@ _QUERY = """WITH known AS (SELECT * FROM progress WHERE topic IN ({topics})),
 
 
 def policy_histories(storage: str, topics: Collection[str]) -> dict[tuple[TopicPartition, str], PolicyHistory]:
-    """By partition and topic id, what the table ``progress`` says of the topics' cleanup policies.
+    """By partition and topic id, what the table ``progress`` says about the topic's cleanup policies.
 
-    Empty if the table does not exist or cannot be read: any record may then have been compacted away.
+    Empty if the table does not exist or cannot be read. Then any record may have been compacted.
 
     Args:
         storage: ``storage.path``.
@@ -76,9 +76,9 @@ def policy_histories(storage: str, topics: Collection[str]) -> dict[tuple[TopicP
 
 
 def compact_by_now(before: Mapping[str, TopicTraits], after: Mapping[str, TopicTraits]) -> set[str]:
-    """The topics that were not compacted when an audit began, and are compacted now, or may be.
+    """The topics that were not compacted when an audit began, and that are compacted now, or may be.
 
-    A record that one replica lacks may then have been compacted away during the audit.
+    A record of them that one replica lacks may have been compacted during the audit.
 
     Args:
         before: by topic, its traits when the audit began.
@@ -92,10 +92,10 @@ def compact_by_now(before: Mapping[str, TopicTraits], after: Mapping[str, TopicT
 
 
 def needs_no_cleaner(suspect: Suspect) -> bool:
-    """Whether a suspect proves something only if its topic was never compacted.
+    """Whether a suspect proves something only if no cleaner has compacted its topic.
 
-    This is true of a missing record without a key. It is also true of a suspect about offsets that were never
-    compacted, as far as the comparison knew. Its observations hold ``uncompacted``.
+    True for a missing record without a key. True also for a suspect whose observations say ``uncompacted``: the
+    comparison took its offsets for never compacted.
     """
     accusation = suspect.accusation
     lost = suspect.kind is FindingKind.RECORD_MISSING and not (accusation.key_hash_hi or accusation.key_hash_lo)

@@ -1,4 +1,4 @@
-"""Shows the person who started an audit how far it is.
+"""Shows the progress of an audit to the person who started it.
 
 A terminal shows a bar with the elapsed time. Anything else gets lines, at least one every ten seconds.
 """
@@ -21,10 +21,10 @@ _LINE_EVERY_S = 10.0
 
 
 class Shown:
-    """Shows the progress of an audit, as a `parallax.audit.run.Watcher`; a context manager.
+    """Prints how far an audit is, as its `parallax.audit.run.Watcher`; a context manager.
 
     Args:
-        console: where to print; a bar is drawn where it is a terminal.
+        console: where to print; if it is a terminal, a bar is drawn.
         clock: monotonic seconds, for tests.
     """
 
@@ -56,7 +56,7 @@ class Shown:
             self._bar.stop()
 
     def stage(self, text: str) -> None:
-        """Show which part of the audit begins now."""
+        """Show that a part of the audit begins, e.g. "reading the replicas"."""
         if self._bar is None:
             with self._lock:
                 self._stage, self._said, self._stage_at = text, "", self._clock()
@@ -67,7 +67,7 @@ class Shown:
         self._task = self._bar.add_task(text, total=None, read="")
 
     def reading(self, done: Metered, of: Metered) -> None:
-        """Show how much of a round has been read.
+        """Show how much of a round's offsets have been read.
 
         Args:
             done: what has been read.
@@ -83,7 +83,7 @@ class Shown:
                     self._print(f"{self._stage}: {read}")
 
     def tick(self) -> None:
-        """Print for how long the part that runs has taken, if nothing was printed for some seconds."""
+        """Print how long the present part has run, if nothing was printed for ten seconds."""
         with self._lock:
             if self._stage and self._clock() - self._line_at >= _LINE_EVERY_S:
                 known = f", {self._said}" if self._said else ""

@@ -1,4 +1,4 @@
-"""Plans an audit of the tables: how far each replica was recorded, and what it answered last."""
+"""Plans an audit of the tables: up to where each replica was recorded, and what it answered last."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def recorded_plan(
     kinds: Mapping[str, TopicTraits],
     histories: Mapping[tuple[TopicPartition, str], PolicyHistory],
 ) -> tuple[dict[TopicPartition, PartitionPlan], Look]:
-    """Plan an audit of the tables: each partition ends where all its replicas have been recorded.
+    """Plan an audit of the tables. Each partition is compared up to where all its replicas have been recorded.
 
     Args:
         session: a Spark session with Delta.
         settings: settings of the job that recorded.
         places: the partitions.
         kinds: by topic, its traits.
-        histories: by partition and topic id, what was recorded of the topics' cleanup policies.
+        histories: by partition and topic id, what was recorded about the topic's cleanup policy.
 
     Returns:
         By partition, its plan.
-        The latest rows of progress.
+        The rows of progress of the last minutes.
     """
     ticks = _last_ticks(session, settings, places)
     oldest: dict[tuple[TopicPartition, int], Mapping[str, Any]] = {}
@@ -68,10 +68,10 @@ def _doubted(one: PartitionPlan, ticks: Look, grace_ms: int) -> PartitionPlan:
 
 
 def not_watched_long_enough(ticks: Look, grace_ms: int) -> tuple[str, ...]:
-    """Which replicas were watched too shortly to say whether they are frozen, as reasons for people; a pure function.
+    """Which replicas were watched too shortly to say whether they are frozen, as reasons for people. Pure.
 
     A replica is frozen if others' last stable offsets are higher and its own has not moved for the grace period. If it
-    was watched for less than that and did not move, it may be frozen or not.
+    was watched for less than that and did not move, nobody knows whether it is frozen.
 
     Args:
         ticks: recorded rows of progress of one partition, in order of time; ``observed_at`` in microseconds.

@@ -1,4 +1,4 @@
-"""What ``parallax audit`` prints: a table for people, or one JSON document for programs."""
+"""Writes what ``parallax audit`` prints: a table for people, or one JSON document for programs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STYLES: Mapping[Result, str] = {Result.DIVERGED: "bold red", Result.UNKNOWN: "y
 
 
 def document(report: AuditReport) -> dict[str, Any]:
-    """An audit's report as values that JSON can hold.
+    """An audit's report as a dict that can be written as JSON.
 
     Times are in ISO 8601 UTC, offsets are listed by isolation level, and each finding has its evidence.
     """

@@ -1,6 +1,6 @@
-"""What an audit says of a partition: consistent, diverged or unknown.
+"""The result of an audit: each partition is consistent, diverged or unknown, and why.
 
-Pure functions of what was read and confirmed.
+Pure functions of what was compared and of the verdicts on suspects.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ _EXAMPLES = 3
 
 
 class Result(StrEnum):
-    """The three verdicts of docs/contribute/theory.md; unknown is never taken for consistent."""
+    """The verdict of an audit on a partition, as docs/contribute/theory.md defines it.
+
+    Unknown never counts as consistent.
+    """
 
     CONSISTENT = "consistent"
     DIVERGED = "diverged"
@@ -55,10 +58,11 @@ EXIT_CODES: Mapping[Result, int] = {Result.CONSISTENT: 0, Result.DIVERGED: 1, Re
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """A reader that did not come as far as the audit had planned.
+    """One reader that did not come as far as the audit had planned.
 
     Attributes:
-        view: an `IsolationLevel`.
+        broker: id of the broker that it read.
+        view: the isolation level at which it read (`IsolationLevel`).
         read_to: the next offset that it would have read; -1 if it read nothing.
         wanted: the offset that it should have reached.
         event: what ended it (a `parallax.model.ReadEvent`), or `NO_MORE`.
@@ -81,30 +85,30 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What the comparison of one partition covered and left open.
+    """Which offsets of one partition an audit has compared, and what it could not decide there.
 
     Attributes:
         compared_from: the lowest offset that was compared. Offsets below were deleted on a replica, or never recorded.
-        compared_up_to: by view, the offset below which every replica has been read and judged; -1 if there is none. In
-            read_committed, the end markers of transactions below it have been read as well.
+        compared_up_to: by isolation level, the offset below which every replica has been read and judged; -1 if there
+            is none. In read_committed, the end markers of transactions below it have been read as well.
         stopped: readers that did not come as far as was planned.
         waiting: how many differences could not be judged, because a replica that lacks the record is behind.
-        disputes: offsets of records that have different outcomes, and were not judged because markers that may decide
-            it were not read.
+        disputes: offsets of records with different outcomes that were not judged, because end markers that may decide
+            were not read.
         deferred: how many offsets were not compared because of ``compare.state_cap_bytes``.
-        skipped: how many offsets were passed without a verdict: a reader jumped over them, or nothing that the replicas
-            show decides about them.
+        skipped: how many offsets have no verdict, because a reader jumped over them or because no replica shows
+            anything that decides.
         broken: why the recorded rows cannot be put in one order; empty if they can.
-        overflow: whether more suspects were raised than one audit looks into.
+        overflow: whether more suspects were raised than one audit probes.
         rows: how many rows were compared.
         missing_head: by how many offsets one replica's log begins above another's. 0 if the cleanup policy deletes
             records by age or size, or if a suspect reports it.
         retained_unlike: by how many offsets one replica's log begins above another's, if the cleanup policy both
-            compacts and deletes by age or size. Retention or a loss may have done it.
-        undecided: how many offsets above all last stable offsets some replicas hold and others lack. They may belong to
+            compacts and deletes by age or size. Retention or a loss may be the reason.
+        undecided: how many offsets above all last stable offsets are on some replicas only. They may belong to
             transactions that are still open.
-        unlike: offsets that some replicas hold and others do not, at most the highest thousand. The topic is not
-            compacted now. Nobody knows whether it ever was, so this may be normal.
+        unlike: offsets that are on some replicas only, at most the highest thousand. The topic is not compacted now.
+            Nobody knows whether it ever was, so this may be normal.
         unread: ranges that are in the tables but were not read in time; only in an audit of the tables.
     """
 
@@ -125,7 +129,7 @@ class Compared:
     unread: tuple[UnreadRange, ...] = ()
 
     def reasons(self) -> list[str]:
-        """Why the partition may differ more, or less, than was seen; empty if everything was compared."""
+        """Why the audit does not know everything about the partition, as phrases. Empty if everything was decided."""
         found = [str(stop) for stop in self.stopped]
         if self.broken:
             found.append(self.broken)
@@ -186,10 +190,14 @@ class Compared:
 
 
 def merged(before: Compared, after: Compared) -> Compared:
-    """The joint result of two successive comparisons of one partition: that of the second, with two additions.
+    """The results of both rounds of an audit for one partition, as one result.
 
-    Rows, offsets that some replicas lack, and an overflow of suspects are those of both. If a reader got no further in
-    the second comparison, the first one says why it had stopped.
+    Most of it is the second round's. Rows, ``unlike`` offsets and the overflow are those of both rounds. If a reader
+    got no further in the second round, the first one says why it had stopped.
+
+    Args:
+        before: the result of the first round.
+        after: the result of the second round.
     """
     known = {(s.broker, s.view): s for s in before.stopped}
     stopped = []
@@ -208,15 +216,15 @@ def merged(before: Compared, after: Compared) -> Compared:
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """The verdicts of a findings manager on an audit's suspects.
+    """What a findings manager has decided about an audit's suspects.
 
     Attributes:
         findings: all open findings, of any partition.
         undecided: by suspect id, why the suspect has no verdict yet.
-        on_record: by id, the last event of each finding in the job's table. Inside the job, which writes that table, it
-            is empty.
+        on_record: by id, the last event of each finding in the job's table. Empty if the job itself runs the audit.
         ended: findings that are open in the job's table, and are over according to this audit.
-        not_seen: by finding id, why an open finding was not decided again, or how much of an incident was not.
+        not_seen: by finding id, why an open finding was not decided again. For an incident, how many of its members
+            were not.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -228,19 +236,22 @@ class Confirmed:
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """The audit's verdict on one partition.
+    """The result of an audit for one partition: its verdict, the reasons and the findings.
 
     Attributes:
-        reasons: why something about it is unknown; a partition that has diverged may have some as well.
-        findings: the open divergences, whether or not the audit raised them.
+        topic: the topic's name.
+        partition: number of the partition.
+        result: the verdict.
+        reasons: why something about the partition is unknown; a partition that has diverged may have some as well.
+        findings: the open findings about it, whether or not this audit raised them.
         replicas: ids of the brokers that host it, without those that ``topics.brokers`` leaves out.
         compared_from: the lowest offset that was compared.
-        compared_up_to: by view (read_uncommitted, read_committed), the offset up to which was compared; -1 if nothing
-            was.
-        beyond: the reasons that concern only offsets beyond that, so that the verdict on what was compared is certain.
-        on_record: by id of a finding that is in the job's table, its last event there.
+        compared_up_to: by isolation level, the offset up to which was compared; -1 if nothing was.
+        beyond: those of the reasons that concern only what was left out from the start (`PartitionPlan.beyond`).
+        on_record: by id, the last event in the job's table of each of these findings that is there.
         ended: findings that are open in the job's table, and are over by what the replicas answer now.
-        not_seen: by finding id, why the finding was not decided again, or how much of an incident was not.
+        not_seen: by finding id, why the finding was not decided again. For an incident, how many of its members were
+            not.
     """
 
     topic: str
@@ -264,14 +275,14 @@ class PartitionResult:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """The result of one audit of several partitions.
+    """The report of one audit, with a result for each partition.
 
     Attributes:
-        source: ``brokers`` or ``tables``.
+        source: what was compared: ``brokers`` or ``tables``.
         started_at: seconds since 1970 UTC.
         ended_at: seconds since 1970 UTC.
-        partitions: one result each, by topic and partition.
-        read_bytes: bytes of records in the brokers' answers, by broker.
+        partitions: the results, by topic and partition.
+        read_bytes: by broker, how many bytes of records its answers had.
     """
 
     source: str
@@ -282,9 +293,9 @@ class AuditReport:
 
     @property
     def result(self) -> Result:
-        """The worst result of the partitions; unknown if there is no partition.
+        """The result of the whole audit: diverged if any partition has diverged, consistent if all are consistent.
 
-        Diverged is the worst, then unknown, then consistent.
+        Otherwise unknown, also if there is no partition.
         """
         found = {p.result for p in self.partitions}
         if Result.DIVERGED in found:
@@ -293,7 +304,7 @@ class AuditReport:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of ``parallax audit`` for this result."""
+        """The exit code of ``parallax audit``: 0 for consistent, 1 for diverged, 3 for unknown."""
         return EXIT_CODES[self.result]
 
 
@@ -304,7 +315,7 @@ def judge(
     undecided: Mapping[str, str],
     findings: Sequence[Finding],
 ) -> PartitionResult:
-    """The verdict on one partition, from comparison and probes.
+    """Decide the result for one partition, from the comparison and from the verdicts on suspects.
 
     Args:
         plan: the partition's plan.
@@ -337,7 +348,10 @@ def judge(
 
 
 def with_record(one: PartitionResult, verdicts: Confirmed) -> PartitionResult:
-    """A partition's result that also says which of its findings are on record, and which are over."""
+    """A partition's result with what the job's table says about its findings.
+
+    It adds which of them are on record, and which findings on record are over.
+    """
     mine = {finding.finding_id for finding in one.findings}
     return replace(
         one,

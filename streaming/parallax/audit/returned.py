@@ -1,4 +1,4 @@
-"""Which brokers are back after being away, and so are due for a spot check."""
+"""Decides when a broker that answers again after it was away is spot-checked (`parallax.audit.spot`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ TRIES = 6
 class Returned:
     """Notices brokers whose replicas answer again, and says when the spot check of each is due.
 
-    After a start, all brokers that answer count as having come back, because nobody knows which were away before.
+    After the job's start every broker that answers counts as one that is back, because nobody knows which were away
+    before.
 
     Args:
         clock: monotonic seconds.
@@ -36,7 +37,7 @@ class Returned:
         self._tries: Counter[int] = Counter()
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Learn from the comparison's coverages which brokers answer, so that one that is back is noticed."""
+        """Take in, from the comparison's coverages, which replicas answer. Brokers that are back become due."""
         for coverage in coverages:
             answering = tuple(broker.broker for broker in coverage.brokers if broker.reachable)
             before = self._answering.get(coverage.place, ())
@@ -53,9 +54,9 @@ class Returned:
                     self._due.pop(broker, None)
 
     def asked(self, brokers: Iterable[int], unanswered: Mapping[int, Sequence[TopicPartition]]) -> None:
-        """Note that brokers were spot-checked now.
+        """Take in that brokers were spot-checked just now.
 
-        Partitions that did not answer are due again after pauses that double, `TRIES` times at most.
+        Partitions with unread records become due again after pauses that double, `TRIES` times at most.
 
         Args:
             brokers: ids of the brokers that were checked.
@@ -73,10 +74,7 @@ class Returned:
         return min((at for at, _ in self._due.values()), default=None)
 
     def due(self) -> dict[int, list[TopicPartition]]:
-        """The brokers whose spot check is due, each with its partitions.
-
-        The next call does not name them again.
-        """
+        """By broker whose spot check is due, its partitions to check. The next call does not return them again."""
         now = self._clock()
         ripe = {broker: list(places) for broker, (at, places) in self._due.items() if at <= now}
         for broker in ripe:

@@ -1,8 +1,8 @@
-"""Runs one audit from beginning to end.
+"""Runs one audit from beginning to end: asks, reads, compares, has suspects probed, and reports.
 
-It first fixes the offset up to which each partition is compared. Then it reads and compares up to there. An audit of
-the brokers then reads and compares what was written meanwhile. At the end an audit has the suspects probed, and gives a
-verdict on each partition.
+An audit of the brokers reads in two *rounds*. The first reads up to the ends that the logs have when it begins. The
+second reads what was written meanwhile, because that may explain differences that the first has found. An audit of the
+tables has one round.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _REPORT_EVERY_S = 0.5
 
 
 class Watcher(Protocol):
-    """An object that an audit calls to show how far it is."""
+    """Shows somebody how far an audit is. The audit calls it."""
 
     def stage(self, text: str) -> None:
-        """Show in a few words which part of the audit begins now."""
+        """Show that a part of the audit begins, e.g. "reading the replicas"."""
 
     def reading(self, done: Metered, of: Metered) -> None:
-        """Show how much of a round was read.
+        """Show how much of a round's offsets have been read.
 
         Args:
             done: what was read.
@@ -59,13 +59,13 @@ class Watcher(Protocol):
 
 
 class Quiet:
-    """A `Watcher` that reports nothing."""
+    """A `Watcher` that shows nothing."""
 
     def stage(self, text: str) -> None:
-        """Report nothing."""
+        """Show nothing."""
 
     def reading(self, done: Metered, of: Metered) -> None:
-        """Report nothing."""
+        """Show nothing."""
 
 
 @dataclass
@@ -103,7 +103,7 @@ class _Gathered:
 
 
 class Audit:
-    """One audit of some partitions, of the brokers or of the tables.
+    """One audit of some partitions. It is run once, by `of_brokers` or `of_tables`.
 
     Args:
         settings: the job's settings.
@@ -112,9 +112,9 @@ class Audit:
         places: the partitions.
         hash_key: the hash key of the views, 32 hexadecimal digits.
         confirm: a function that has suspects probed and returns the verdicts.
-        max_bytes_per_second: limit per broker; None without one.
+        max_bytes_per_second: limit for each broker; None without one.
         slots: how many of Spark's tasks the audit runs at a time, so that other jobs have room; None for all.
-        watcher: is called to show how far the audit is.
+        watcher: shows how far the audit is.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Audit:
         self._read_bytes: dict[int, int] = {}
 
     def of_brokers(self) -> AuditReport:
-        """Compare what the brokers show now; returns the audit's report.
+        """Read all replicas from the brokers, compare them, and return the report.
 
         Raises:
             ReplicaError: no broker answers.
@@ -172,7 +172,7 @@ class Audit:
         return self._report("brokers", started, self._asked_again(kinds, pinned))
 
     def of_tables(self) -> AuditReport:
-        """Compare what the views have recorded of all replicas; returns the audit's report.
+        """Compare what the job has recorded of all replicas in its tables, and return the report.
 
         Raises:
             ReplicaError: no broker answers.

@@ -1,8 +1,9 @@
-"""Runs audits and spot checks inside the always-on job.
+"""Decides when the always-on job runs audits and spot checks, and runs them.
 
-An audit of all partitions runs at an interval. A partition gets one of its own if the stream deferred a range, if
-offsets were not read in time, or if a replica copied something late. A broker that is back is first spot-checked. An
-audit follows for partitions in which the spot check has found something.
+- All partitions are audited at an interval.
+- A single partition is audited if the stream deferred a range of it, if offsets were not read in time, or if a replica
+  copied something late.
+- A broker that is back is spot-checked. Partitions in which the spot check has found something are audited.
 
 An audit shares the job's Spark session and takes one of its task slots. An audit that fails is counted and logged, and
 the job goes on.
@@ -60,17 +61,17 @@ RunSpotChecks = Callable[[Mapping[int, Sequence[TopicPartition]], Callable[[], b
 
 
 class AuditSchedule:
-    """Runs the job's audits and spot checks one after the other, in a thread.
+    """Runs the job's audits and spot checks one after the other, in a thread, each when it is due.
 
     Args:
         interval_s: seconds from the end of one audit of all partitions to the beginning of the next; 0: none.
         run: runs an audit.
         on_report: called with each report.
         on_failure: called when an audit has failed.
-        unread_delay_s: seconds from when it is noticed that offsets were not read in time, or that a replica copied
-            something late, until the partition's audit begins; 0: no such audit.
+        unread_delay_s: how long a partition's audit waits after the job notices that offsets were not read in time, or
+            were copied late, in seconds; 0: no such audit.
         clock: monotonic seconds, for tests.
-        is_held: whether no audit may begin at present.
+        is_held: returns whether no audit may begin at present.
         spot_checks: checks brokers that are back; None: they are not checked.
     """
 
@@ -105,20 +106,20 @@ class AuditSchedule:
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
 
     def start(self) -> None:
-        """Start the thread; the first audit of all partitions on the brokers comes after one interval."""
+        """Start the thread. The first audit of all partitions is due after one interval."""
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Begin no more audits; a running one may go on in its thread beyond ``timeout_s``."""
+        """Begin no more audits, and wait up to ``timeout_s`` for a running one. After that it goes on in its thread."""
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Queue the audits and spot checks that the comparison's coverages call for.
+        """Queue the audits and spot checks that new coverages of the comparison call for.
 
-        - A deferred range was passed: an audit of the tables follows.
+        - All replicas have been read past a deferred range: an audit of the tables follows.
         - Offsets were not read in time: an audit of the brokers follows.
         - A broker is back: spot checks follow.
         """
@@ -135,11 +136,11 @@ class AuditSchedule:
             self._wake.set()
 
     def observe_copies(self, copied: Mapping[TopicPartition, int]) -> None:
-        """Queue audits of partitions where a replica has copied something late, and an audit can compare it now.
+        """Set which partitions need an audit because a replica has copied something late.
 
         Args:
-            copied: for all such partitions, when the newest late copy was seen, milliseconds since 1970 UTC. Any other
-                partition leaves the queue.
+            copied: by partition with late copies that can be audited now, when the newest copy was seen, milliseconds
+                since 1970 UTC. A partition that is not here no longer waits.
         """
         with self._lock:
             waited_for = self._next_at()
@@ -149,7 +150,7 @@ class AuditSchedule:
             self._wake.set()
 
     def due_in(self) -> dict[TopicPartition, float]:
-        """By partition that waits for an audit, the seconds until then.
+        """By partition that waits for an audit of its own, in how many seconds that audit is due.
 
         Only audits count that are due because something was not read in time, or was copied late.
         """
@@ -162,7 +163,7 @@ class AuditSchedule:
         return found
 
     def run_due(self) -> bool:
-        """Run the audits and spot checks that are due; returns whether there were any."""
+        """Run the audits and spot checks that are due now. Returns whether there were any."""
         if self._is_over():
             return False
         with self._lock:
@@ -263,9 +264,9 @@ def _diverged(report: AuditReport) -> list[PartitionResult]:
 
 
 def log_diverged(report: AuditReport) -> dict[TopicPartition, list[Finding]]:
-    """Log the partitions in which an audit has new findings, at most 20 of them one by one.
+    """Log the new findings of an audit: one line for each partition that has any, up to 20 partitions.
 
-    Findings that were suspected before the audit began are in the log already, and are left out.
+    A finding that was suspected before the audit began is not new; the log has it already.
 
     Returns:
         By partition that has any, its new findings.
@@ -289,9 +290,9 @@ def _is_new(finding: Finding, report: AuditReport) -> bool:
 
 
 def log_unknown(report: AuditReport) -> None:
-    """Log the partitions where an audit could not decide whether replicas agree, and why.
+    """Log the partitions for which an audit could not decide whether their replicas agree, and why.
 
-    At most 20 partitions are named, and the others are counted.
+    At most 20 partitions are named; the others are counted.
     """
     unknown = [one for one in report.partitions if one.result is Result.UNKNOWN]
     for one in unknown[:_NAMED]:
@@ -306,7 +307,7 @@ def log_unknown(report: AuditReport) -> None:
 def job_audits(
     settings: Settings, client: ReplicaClient, session: Callable[[], Any], manager: FindingsManager, key: str
 ) -> RunAudit:
-    """The function with which the job runs an audit, in its own Spark session and with its findings manager.
+    """Make the function by which the job runs an audit, with its own Spark session and findings manager.
 
     Args:
         settings: the job's settings.
@@ -336,7 +337,7 @@ def job_audits(
 def job_spot_checks(
     settings: Settings, client: ReplicaClient, key: str, on_checked: Callable[[Mapping[str, int]], None]
 ) -> RunSpotChecks | None:
-    """The function with which the job makes spot checks; None if the settings turn them off.
+    """Make the function by which the job runs spot checks; None if the settings turn them off.
 
     Args:
         settings: the job's settings.

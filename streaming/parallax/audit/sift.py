@@ -1,8 +1,8 @@
-"""Dismisses suspects that the cleaning of tombstones explains, by one reading of a log instead of a probe for each.
+"""Dismisses many suspects about deleted keys by one reading of a log, instead of a probe for each.
 
-Each replica is cleaned at its own time. So some hold tombstones that others have removed together with the records that
-they delete. An audit that begins at the log start raises a suspect for each. If one replica has many of them, its log
-is read once, and all their keys are looked up together.
+Each replica is cleaned at its own time. So one replica may still hold a tombstone and the record that it deletes, after
+another has removed both. An audit that begins at the log start raises a suspect for each such key. If one replica has
+many suspects, its log is read once, and all their keys are looked up in it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Replica = tuple[TopicPartition, int]
 
 
 def many(suspects: Sequence[Suspect]) -> dict[Replica, list[Suspect]]:
-    """By accused replica, the suspects that one reading of its log may dismiss.
+    """By accused replica, its suspects that one reading of its log may dismiss (`cleared`).
 
-    Replicas with 256 (`MANY`) or fewer are left out, since probes do for those.
+    Replicas with 256 (`MANY`) or fewer are left out, because probes are fast enough for those.
     """
     found: dict[Replica, list[Suspect]] = {}
     for suspect in suspects:
@@ -37,12 +37,12 @@ def many(suspects: Sequence[Suspect]) -> dict[Replica, list[Suspect]]:
 
 
 def cleared(suspects: Sequence[Suspect], live: Mapping[Key, RecordShown | None]) -> set[str]:
-    """The ids of suspects that a probe would dismiss: the accused replica shows no deleted value.
+    """The ids of the suspects that are over: the accused replica shows no value that was deleted.
 
     Args:
-        suspects: suspects of one replica.
-        live: by key, the record that the whole log of that replica shows at the end, read after the suspects were
-            raised; None for none.
+        suspects: suspects about one replica.
+        live: by key, the record with which a reading of the replica's whole log ends (`shown_live`); None for none. The
+            log was read after the suspects were raised.
     """
     found = set()
     for suspect in suspects:
@@ -65,7 +65,15 @@ def shown_live(
     deadline_ms: float,
     pace: Pacing | None,
 ) -> dict[Key, RecordShown | None]:
-    """By key, the record that a read_committed consumer ends up with after reading one replica's log; None for none.
+    """By key, the record that a read_committed consumer has after it has read one replica's whole log; None for none.
+
+    Args:
+        client: reads the replica.
+        replica: the partition and the broker.
+        keys: the hashes of the keys.
+        hasher: hashes keys as in the views.
+        deadline_ms: timeout of one request.
+        pace: limits bytes per second; None for no limit.
 
     Raises:
         ReplicaError: the log cannot be read to its last stable offset.

@@ -4,8 +4,7 @@ A reader reads each offset only once. If a broker's `.txnindex` (its index of ab
 down, its consumers get aborted records from then on, and Kafka loads the segment without complaint. So Parallax takes
 some records that the replica has shown as aborted, by the table ``read_committed``, and reads them again.
 
-If one of them is committed now, the partition is in doubt. An audit then says what is wrong. The spot check alone
-proves nothing.
+If one of them is committed now, its partition is audited. The spot check alone proves nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _ROWS = pa.schema(
 
 
 class Spot(StrEnum):
-    """What became of an aborted record that a spot check has read again."""
+    """What became of an aborted record that a spot check has read again, e.g. it is still aborted."""
 
     ABORTED = "aborted"
     """It is shown as aborted still."""
@@ -72,9 +71,10 @@ _WORDS: Mapping[Spot, str] = {
 
 
 class Aborted(NamedTuple):
-    """A record that a replica once showed as aborted, by the table ``read_committed``.
+    """A record that a replica has shown as aborted, by the table ``read_committed``.
 
-    Its timestamp (ms since 1970 UTC) and leader epoch tell it from another record that may be at its offset by now.
+    Another record may be at its offset by now. Timestamp (ms since 1970 UTC), producer and leader epoch show whether it
+    is the same.
     """
 
     place: TopicPartition
@@ -86,11 +86,11 @@ class Aborted(NamedTuple):
 
 @dataclass
 class Checked:
-    """The result of a spot check.
+    """The result of a spot check of some brokers.
 
     Attributes:
-        counts: how many records there were, by what became of them.
-        doubted: partitions in which one of the records is committed now.
+        counts: by what became of them, how many records were read again.
+        doubted: the partitions in which one of the records is committed now; the values are None.
         unanswered: by broker, the partitions in which some records could not be read again.
     """
 
@@ -106,7 +106,7 @@ class Checked:
 
 
 def thinned(rows: pa.Table, most: int, salt: int) -> pa.Table:
-    """Choose some aborted records of each partition, in the order in which to read them; a pure function.
+    """Choose the aborted records that a spot check reads again, in the order in which to read them. Pure.
 
     Half of the chosen records are the newest, because the cleaner has not reached those yet. The other half are chosen
     by a hash of their offsets, from the whole log.
@@ -141,7 +141,7 @@ def _ranks(ordered: pa.Table) -> Any:
 
 
 class SpotChecks:
-    """Reads aborted records once more on brokers that are back.
+    """Makes spot checks: reads aborted records again on brokers that are back.
 
     Args:
         storage: ``storage.path``.
@@ -172,12 +172,12 @@ class SpotChecks:
         self._salt = salt
 
     def check(self, replicas: Mapping[int, Sequence[TopicPartition]], is_over: Callable[[], bool]) -> Checked:
-        """Make a spot check of the replicas of some brokers.
+        """Make a spot check of some brokers' replicas.
 
         Args:
-            replicas: partitions by broker.
-            is_over: asked again and again whether to end early. Records that were not read again by then are
-                unanswered.
+            replicas: by broker, the partitions to check.
+            is_over: called again and again; once it returns true, the check ends early. Records that were not read by
+                then count as unanswered.
 
         Raises:
             DeltaError: the table cannot be read. Errors of Arrow and of the operating system are raised as they are.

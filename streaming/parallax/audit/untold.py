@@ -1,7 +1,7 @@
-"""Why an audit of the tables cannot decide: some offsets were read too late, or a replica copied some too late.
+"""Why an audit of the tables cannot decide about a partition: offsets were read too late, or copied too late.
 
-The tables hold what replicas showed when they were read. What a cleaner had removed by then is not in them, so the
-tables may show no difference though the replicas differ. An audit of the brokers compares what the replicas hold.
+The tables hold what replicas showed when they were read. They lack what a cleaner had removed by then. So the tables
+may show no difference though the replicas differ. An audit of the brokers compares what the replicas hold.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ _WHY = {
 
 
 def late_replicas(storage: str) -> dict[TopicPartition, list[int]] | None:
-    """By partition, the brokers whose replicas are on record as late; None if the record cannot be read."""
+    """By partition, the brokers whose replicas have copied something too late, by the table ``late_replicas``.
+
+    None if the table cannot be read.
+    """
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
@@ -47,11 +50,11 @@ def late_replicas(storage: str) -> dict[TopicPartition, list[int]] | None:
 
 
 def reasons(unread: Iterable[UnreadRange], late: Iterable[int] | None) -> tuple[str, ...]:
-    """Why the tables cannot say whether a partition is consistent; a pure function.
+    """Why the tables do not show whether a partition is consistent, as phrases for people. Pure.
 
     Args:
         unread: ranges of the partition that nobody read in time, and that no audit of the brokers has compared since.
-        late: brokers whose replica is on record as late; None if the record cannot be read.
+        late: the brokers whose replica has copied something too late; None if the table of these cannot be read.
     """
     found = [
         f"broker {broker} was away for longer than what it lacked was kept: it may have missed tombstones or end "

@@ -1,4 +1,4 @@
-"""Which partitions wait for an audit inside the job, why, and when each is due."""
+"""Which partitions wait for an audit of their own inside the job, and when each is due."""
 
 from __future__ import annotations
 
@@ -29,16 +29,13 @@ _FIRST_PAUSE_S = 60.0
 
 
 class CaughtUp:
-    """Notices when the deferred ranges of a partition can be audited.
-
-    That is once all replicas have been read past them.
-    """
+    """Notices when a partition's deferred ranges can be audited: once all replicas have been read past them."""
 
     def __init__(self) -> None:
         self._deferring: set[TopicPartition] = set()
 
     def observe(self, coverages: Iterable[Coverage]) -> list[TopicPartition]:
-        """Return the partitions whose deferred ranges all replicas have passed, by the newest coverages."""
+        """Take in new coverages. Returns the partitions whose deferred ranges can be audited from now on."""
         due = []
         for coverage in coverages:
             place = coverage.place
@@ -76,11 +73,14 @@ class _Known:
 class AuditQueue:
     """The partitions that wait for an audit for one reason, and when each audit is due.
 
+    The subclasses are one for each reason. An *event* is what makes an audit necessary, e.g. that a range was not read
+    in time.
+
     Args:
-        delay_s: seconds from when a partition is first noticed until its audit is due; 0: it never is.
+        delay_s: how long an audit waits after its partition was noticed, in seconds; 0: it never is due.
         clock: monotonic seconds.
-        rest_s: seconds after an audit with a verdict in which the partition is not audited again. An event, that is a
-            new reason for an audit, shortens this pause.
+        rest_s: after an audit with a verdict, the partition is not audited again for this many seconds. A new event
+            shortens that.
     """
 
     def __init__(self, delay_s: float, clock: Callable[[], float], rest_s: float = AGAIN_S) -> None:
@@ -117,14 +117,14 @@ class AuditQueue:
             one.not_before = min(one.not_before, one.audited_at + one.soon_s)
 
     def due(self) -> list[TopicPartition]:
-        """Return the partitions whose audit is due, the longest waiting first; at most `MAX_TOGETHER`."""
+        """The partitions whose audit is due, those that have waited longest first; at most `MAX_TOGETHER`."""
         now = self._clock()
         times = self.times()
         ripe = [(one.due, place) for place, one in self._known.items() if one.due is not None and times[place] <= now]
         return [place for _, place in sorted(ripe)[:MAX_TOGETHER]]
 
     def begin(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Take partitions out of the queue because their audit begins; returns those that waited in it."""
+        """Take in that one audit of some partitions begins. Returns those of them that wait in this queue."""
         for place, one in self._known.items():
             one.begun = one.event if place in places else UNKNOWN
         return [place for place in places if place in self._known and self._known[place].due is not None]
@@ -134,17 +134,17 @@ class AuditQueue:
         return min(self.times().values(), default=None)
 
     def times(self) -> dict[TopicPartition, float]:
-        """By partition that waits, when its audit is due, in monotonic seconds."""
+        """By partition that waits, when its audit is due, in monotonic seconds. That time may have passed."""
         return {place: max(one.due, one.not_before) for place, one in self._known.items() if one.due is not None}
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """Set when each of the partitions that were audited may be audited again.
+        """Take in that partitions were audited, and set when each may be audited again.
 
-        - A partition that had a verdict is left alone for ``rest_s``.
-        - One that had none is audited again after a pause, which doubles each time up to an hour (`AGAIN_S`).
-        - A new event, such as a range that was not read in time, shortens either pause. The first such audit comes
-          after five minutes (`SOON_S`); each further one in short order waits twice as long.
-        - A partition of which no broker has a replica any more is forgotten.
+        - A partition with a verdict rests for ``rest_s``.
+        - One without a verdict is audited again after a pause, which doubles each time up to an hour (`AGAIN_S`).
+        - A new event shortens either wait. The first such audit comes after five minutes (`SOON_S`); each further one
+          in short order waits twice as long.
+        - A partition that no broker holds any more is forgotten.
 
         Args:
             places: the partitions.
@@ -174,12 +174,12 @@ class AuditQueue:
 
 
 class Unread(AuditQueue):
-    """Queues the audits of partitions in which some offsets were not read in time."""
+    """Queues audits of partitions in which some offsets were not read in time."""
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Queue the partitions where offsets were not read in time, by the comparison's coverages.
+        """Take in new coverages, and queue the partitions in which offsets were not read in time.
 
-        A partition is not queued while one of its replicas cannot be reached, since no audit could have a verdict.
+        A partition does not wait while one of its replicas cannot be reached, because its audit could have no verdict.
         """
         if not self._delay_s:
             return
@@ -193,13 +193,13 @@ class Unread(AuditQueue):
 
 
 class Copied(AuditQueue):
-    """Queues the audits of partitions in which some replica has copied something late.
+    """Queues audits of partitions in which some replica has copied something late.
 
     A late copy happens once and does not repeat itself. So each has its audit within five minutes (`SOON_S`), however
     many there were before.
 
     Args:
-        delay_s: seconds from when a partition is first noticed until its audit is due; 0: it never is.
+        delay_s: how long an audit waits after its partition was noticed, in seconds; 0: it never is due.
         clock: monotonic seconds.
     """
 
@@ -208,7 +208,7 @@ class Copied(AuditQueue):
         self._copied: dict[TopicPartition, int] = {}
 
     def observe(self, copied: Mapping[TopicPartition, int]) -> None:
-        """Queue the partitions with late copies that can be audited now; any other leaves the queue.
+        """Set which partitions have late copies that can be audited now. Only these wait from now on.
 
         Args:
             copied: by partition, when its newest late copy was seen, in ms since 1970 UTC.
@@ -222,7 +222,11 @@ class Copied(AuditQueue):
             self._wait(place, at_ms)
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """End the waiting of partitions that were audited; those that still have late copies wait again.
+        """Take in that partitions were audited. Those that still have late copies wait for another audit.
+
+        Args:
+            places: the partitions.
+            report: the audit's report; None if the audit broke off.
 
         Returns:
             The partitions that still exist and had no verdict.
@@ -234,23 +238,27 @@ class Copied(AuditQueue):
 
 
 class Doubted(AuditQueue):
-    """Queues the audits of partitions where a spot check has found something.
+    """Queues audits of partitions in which a spot check has found a fault.
 
-    A partition that has had a verdict is not audited again within an hour (`AGAIN_S`). What is wrong stays wrong until
-    somebody repairs it.
+    The fault is that a record which was aborted is committed now. After a verdict, a partition is not audited again for
+    an hour (`AGAIN_S`). What is wrong stays wrong until somebody repairs it.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__(0.0, clock)
 
     def add(self, places: Iterable[TopicPartition]) -> None:
-        """Make partitions wait for an audit because a spot check doubts them."""
+        """Queue partitions in which a spot check has found something. Their audits are due immediately."""
         for place in places:
             one = self._of(place)
             one.due = self._clock() if one.due is None else one.due
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """End the waiting of partitions that were audited; those without a verdict wait again.
+        """Take in that partitions were audited. Those without a verdict wait for another audit.
+
+        Args:
+            places: the partitions.
+            report: the audit's report; None if the audit broke off.
 
         Returns:
             The partitions that still exist and had no verdict.

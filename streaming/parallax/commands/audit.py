@@ -1,4 +1,4 @@
-"""``parallax audit``: one comparison of all that the replicas hold."""
+"""``parallax audit``: compare whole partitions once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parallax.commands.shared import Config, Format, OutputFormat, one_line_erro
 
 
 class AuditSource(StrEnum):
-    """Where an audit gets what it compares: from the brokers, or from the job's tables."""
+    """What an audit compares: what the brokers hold now, or what the job has recorded in its tables."""
 
     brokers = "brokers"
     tables = "tables"

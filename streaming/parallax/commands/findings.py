@@ -52,7 +52,7 @@ def findings(
     output: OutputFormat = Format.text,
     everything: Everything = False,
 ) -> None:
-    """List what the findings table holds, show or explain a finding, or acknowledge it."""
+    """List the open findings. Its commands show, explain or acknowledge one."""
     from parallax.findings.report import Wanted, print_findings
 
     command = context.invoked_subcommand
@@ -181,7 +181,9 @@ def readers(
 
 @contextmanager
 def asking_readers(settings: Settings) -> Iterator[Callable[[Finding], Readers]]:
-    """In a ``with`` block, a function that asks the brokers which consumer groups may have read a finding's records.
+    """In a ``with`` block, gives a function that says which consumer groups may have read a finding's records.
+
+    The function asks the brokers. Their connections are closed at the end of the block.
 
     Args:
         settings: the job's settings, which name the brokers and the storage.
@@ -205,7 +207,7 @@ def acknowledge(
     data: JobData = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Record that findings are known: each stays open, its alert suppressed, until it is over or worse."""
+    """Record that findings are known. Each stays open, and its alert is suppressed until it is over or worse."""
     from parallax.findings.acknowledge import acknowledge_all
     from parallax.findings.report import as_document
 

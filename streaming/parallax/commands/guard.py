@@ -1,4 +1,7 @@
-"""``parallax guard``: show, place and release the guard's holds on topics."""
+"""``parallax guard``: show, place and release the guard's holds on topics.
+
+A hold is a change of a topic's settings, so that Kafka removes nothing while a replica is away.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,10 @@ def guard_hold(
     config: Config,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Hold a topic until it is released, or for guard.max_hold_hours: Kafka cleans nothing of it."""
+    """Hold a topic, so that Kafka's cleaner removes nothing from it.
+
+    The hold ends when it is released, or after guard.max_hold_hours.
+    """
     _guard_asked(config, [topic], hold=True, output=output)
 
 
@@ -75,7 +81,7 @@ def guard_release(
     everything: Annotated[bool, typer.Option("--all", help="All topics that are held, or asked for.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Put the settings of a topic back now. The guard does not hold it again for the same absence."""
+    """Put the settings of a held topic back now. The guard does not hold it again for the same absence."""
     from parallax.config import ConfigError
     from parallax.guard.command import read_record
     from parallax.guard.holds import open_holds

@@ -1,4 +1,4 @@
-"""``parallax init``: write out a configuration, alert rules, dashboards and the runbook."""
+"""``parallax init``: write settings, alert rules, dashboards and the runbook into a folder."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def init(
 ) -> None:
     """Write a configuration, alert rules, dashboards and the runbook into a folder.
 
-    If one of the files exists, nothing is written. For a bucket, the key of all hashes is written too (hash_key).
+    If one of the files exists, nothing is written. If the storage is a bucket, a new key for all hashes is written too
+    (file hash_key).
     """
     import yaml
 

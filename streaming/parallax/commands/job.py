@@ -1,4 +1,4 @@
-"""``parallax run``, ``pause``, ``resume``, ``check`` and ``fetch-jars``: the job, and what it needs."""
+"""``parallax run``, ``pause``, ``resume``, ``check`` and ``fetch-jars``: run the job, and see what it needs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(
 ) -> None:
     """Run the always-on job until SIGTERM or SIGINT.
 
-    Exit code 1: what it needs does not answer, is full, or is taken by another job: start it again.
+    Exit code 1: something that it needs does not answer, is full, or is taken by another job. Start it again.
     """
     from parallax.config import load
     from parallax.job import run_until_signal
@@ -68,7 +68,7 @@ def pause(
     data: JobData = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Pause reading, from all brokers or from some. Positions stay; what is not read is unknown."""
+    """Pause reading, from all brokers or from some. It can go on later where it stopped; unread offsets are unknown."""
     from parallax.people import user
     from parallax.views.pause import pause as begin
 
@@ -155,7 +155,7 @@ def check(
 
 @one_line_errors
 def fetch_jars(kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION, output: OutputFormat = Format.text) -> None:
-    """Fetch Delta's and Kafka's jars into the cache and prepare Spark for quick starts, once."""
+    """Download Delta's and Kafka's jars into the cache, and prepare Spark for quick starts. Once is enough."""
     from parallax.jars import delta_jars, kafka_jars, s3_jars
     from parallax.java import find_java
     from parallax.rehearsal import make_archive

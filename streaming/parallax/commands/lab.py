@@ -1,4 +1,4 @@
-"""``parallax demo`` and ``parallax lab``: real local brokers whose replicas are made to diverge."""
+"""``parallax demo`` and ``parallax lab``: start real brokers on this machine, and make their replicas diverge."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PICTURE = FileKind("an SVG picture", "<svg ")
 
 
 class ProducerKind(StrEnum):
-    """The producer that writes the scenarios' transactions."""
+    """Which producer writes the transactions of scenarios: confluent-kafka (legacy), or Kafka's own in Java."""
 
     legacy = "legacy"
     java = "java"
@@ -85,7 +85,7 @@ def _show_lab(status: LabStatus, output: Format) -> None:
 def lab_up(
     kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION, name: LabName = "default", output: OutputFormat = Format.text
 ) -> None:
-    """Start three brokers that stay up."""
+    """Start three local brokers, which stay up until `down`."""
     from parallax.lab import commands
 
     _show_lab(commands.up(kafka_version, name=name, say=say), output)
@@ -126,7 +126,7 @@ def lab_restart(
     name: LabName = "default",
     output: OutputFormat = Format.text,
 ) -> None:
-    """Restart brokers one after the other. One that is down is only started."""
+    """Restart brokers one after the other. A broker that is down is only started."""
     from parallax.lab import commands
 
     _show_lab(commands.restart(broker or (), name=name), output)
@@ -135,7 +135,7 @@ def lab_restart(
 @app.command("status")
 @one_line_errors
 def lab_status(name: LabName = "default", output: OutputFormat = Format.text) -> None:
-    """Show a lab's brokers."""
+    """Show a lab's brokers: addresses, processes, and which are up."""
     from parallax.lab import commands
 
     _show_lab(commands.status(name=name), output)

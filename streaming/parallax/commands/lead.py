@@ -1,4 +1,4 @@
-"""``parallax lead`` and ``parallax roll``: who may lead, and whether a broker may be restarted now."""
+"""``parallax lead`` and ``parallax roll``: which replicas may lead, and whether a broker may be restarted now."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def lead(
     partition: Annotated[list[int] | None, typer.Option(help="Only this partition; may be repeated.", **NUMBER)] = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Show which replicas may lead, which may not, and why. Exit code 1: one may not. 3: one is unknown."""
+    """Show which replicas of a topic may lead, which may not, and why. Exit code 1: one may not. 3: one is unknown."""
     from parallax.repair.lead import document, exit_code, in_words, look
 
     settings = used_settings(config)
@@ -42,7 +42,7 @@ def roll(
     ] = 600,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Say whether a broker may be restarted now, and who leads meanwhile. Exit code 1: no. 3: nobody can tell."""
+    """Say whether a broker may be restarted now, and who leads meanwhile. Exit code 1: it may not. 3: unknown."""
     from parallax.repair.roll import document, in_words
     from parallax.repair.roll import roll as asked
 

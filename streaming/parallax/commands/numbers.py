@@ -1,4 +1,4 @@
-"""Numbers and names of topics as a person gives them, each with its bounds."""
+"""The kinds of option and argument that are numbers or topic names, with the bounds that each has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``parallax show-record``: what each broker has at one offset, side by side; nothing is stored."""
+"""``parallax show-record``: show what each broker has at one offset, side by side. Nothing is stored."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def show_record(
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the replicas of a partition have at an offset.
+    """What the asked replicas of a partition have at one offset.
 
     Attributes:
         place: the partition.
@@ -80,13 +80,13 @@ class Found:
 
 
 def look(settings: Settings, place: TopicPartition, offset: int, brokers: Sequence[int] = ()) -> Found:
-    """Ask the replicas of a partition what they have at an offset.
+    """Ask replicas of a partition what they have at one offset.
 
     Args:
         settings: settings that name the cluster.
         place: the partition.
         offset: the offset.
-        brokers: ids of the brokers to ask; all that host the partition when empty.
+        brokers: ids of the brokers to ask; if empty, all that host the partition.
 
     Raises:
         ConfigError: there is no such topic or partition, or a broker hosts no replica of it.
@@ -125,7 +125,7 @@ def _where(found: Mapping[str, TopicMetadata], place: TopicPartition, brokers: S
 
 
 def document(found: Found) -> dict[str, Any]:
-    """What the replicas have at an offset, as a JSON document.
+    """What replicas have at one offset, as a dict that can be written as JSON.
 
     Keys, values and headers are ``{"text": ...}`` if they are UTF-8, else ``{"hex": ...}``.
     """
@@ -184,7 +184,9 @@ def _bytes(raw: bytes | None) -> dict[str, str] | None:
 
 
 def bytes_in_words(raw: bytes | None, size: int) -> str:
-    """A key or value for people: its text if it is UTF-8, with escapes for what cannot be printed; else hexadecimal.
+    """A record's key or value as text for people.
+
+    If it is UTF-8, it is that text, with escapes for what cannot be printed; otherwise its bytes in hexadecimal.
 
     Args:
         raw: its bytes; None if it is null, or too long to be read.
@@ -235,9 +237,9 @@ _PARTS: Mapping[str, Callable[[Record], str]] = {
 
 
 def write(found: Found, to: TextIO) -> None:
-    """Print what the replicas have at an offset, for people.
+    """Print what replicas have at one offset, for people.
 
-    It is a table with a column for each broker, followed by what the records hold.
+    It is a table with a column for each broker, then the keys, values and headers of the records.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table

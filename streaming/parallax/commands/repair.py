@@ -1,6 +1,6 @@
 """``parallax repair``: plan what ends a divergence, and run the plan.
 
-It also shows, resumes or undoes what is on record.
+Further commands show the repairs on record, resume one, or undo one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PLAN = FileKind("a plan of parallax repair plan", r'\{\s*"format":\s*\d')
 
 
 class Outcome(StrEnum):
-    """How a person says that a transaction ended."""
+    """How a transaction ended, as its owner says: by commit or by abort."""
 
     commit = "commit"
     abort = "abort"
@@ -84,7 +84,10 @@ def plan(
     ] = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Plan what ends the findings of a partition, step by step. Changes nothing. Exit code 3: something is missing."""
+    """Plan what ends the findings of a partition, step by step. Changes nothing.
+
+    Exit code 3: the plan lacks something, and names it.
+    """
     from parallax.config import ConfigError, load
     from parallax.model import TopicPartition
     from parallax.repair.command import document, place_of
@@ -112,12 +115,12 @@ def plan(
 
 
 def in_words(made: Plan, file: Path | None, shell: Shell) -> str:
-    """A plan as text, for people.
+    """A plan as text for people, with the command that runs it.
 
     Args:
         made: the plan.
         file: the file that it was written to; None if it was not.
-        shell: how the command that runs it names the job.
+        shell: how that command names the cluster and the job.
     """
     lines = [f"{made.place.name}, led by broker {made.leader}, replicas {', '.join(map(str, made.replicas))}"]
     if not made.steps and not made.missing:
@@ -151,7 +154,10 @@ def run(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Run a plan: each step is written down, done, and seen on every replica before the next. Exit code 1: stopped."""
+    """Run a plan, step by step. Exit code 1: it has stopped.
+
+    Each step is recorded first. The next step begins once every replica shows what the step has done.
+    """
     from parallax.config import load
     from parallax.repair.command import RepairCommandError, check_may_run, read_plan
     from parallax.repair.command import run as run_plan
@@ -183,7 +189,7 @@ def _ask(made: Plan) -> None:
 @app.command()
 @one_line_errors
 def resume(repair: RepairId, config: Config, output: OutputFormat = Format.text) -> None:
-    """Go on with a repair that has stopped, or whose process is gone. Exit code 1: it has stopped again."""
+    """Resume a repair that has stopped, or whose process is gone. Exit code 1: it has stopped again."""
     from parallax.repair.command import resume as go_on
 
     settings = used_settings(config)
@@ -193,7 +199,7 @@ def resume(repair: RepairId, config: Config, output: OutputFormat = Format.text)
 @app.command()
 @one_line_errors
 def undo(repair: RepairId, config: Config, output: OutputFormat = Format.text) -> None:
-    """Give up a repair: put back what can be put back, and name what cannot. Exit code 1: it could not be put back."""
+    """Give up a repair. Puts back what can be put back, and names the rest. Exit code 1: putting back failed."""
     from parallax.repair.command import undo as give_up
 
     settings = used_settings(config)
@@ -203,7 +209,7 @@ def undo(repair: RepairId, config: Config, output: OutputFormat = Format.text) -
 @app.command()
 @one_line_errors
 def status(config: JobConfig = None, data: JobData = None, output: OutputFormat = Format.text) -> None:
-    """Show every repair that is on record, and how far it is."""
+    """Show every repair on record, and which steps are done."""
     from parallax.repair.command import read_record
 
     storage = used_storage(config, data)

@@ -1,4 +1,4 @@
-"""``parallax seen``: what consumers of a replica had seen at a time, by the recorded views."""
+"""``parallax seen``: show what consumers had seen at a given time, by what the job has recorded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOT_KNOWN = 3
 
 
 class IsolationName(StrEnum):
-    """The isolation level of a consumer."""
+    """The isolation level of a consumer, as an option of ``parallax seen``."""
 
     read_committed = "read_committed"
     read_uncommitted = "read_uncommitted"
@@ -47,9 +47,10 @@ def seen(
     ] = IsolationName.read_committed,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Show what a consumer of each replica had seen at a time: of a key, or at an offset. The record says it.
+    """Show what a consumer of each replica had seen of a key, or at an offset, at a given time.
 
-    No broker is asked. Keys are looked up by their hash. Exit code 3: of one nobody can tell.
+    The job's tables say it; no broker is asked. Keys are looked up by their hash. Exit code 3: it is unknown for a
+    replica.
     """
     from parallax.config import ConfigError
     from parallax.findings.seen import seen as asked

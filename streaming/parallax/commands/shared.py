@@ -1,4 +1,4 @@
-"""What several commands share: their options, and how they report errors."""
+"""What several commands share: common options, which job they are about, and how they report errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ USAGE_ERROR = 2
 
 
 class Format(StrEnum):
-    """The form in which a command prints its result."""
+    """The form in which a command prints its result: text for people, or JSON."""
 
     text = "text"
     json = "json"
@@ -45,14 +45,14 @@ JobData = Annotated[str | None, typer.Option("--data", help="The job's storage.p
 
 
 def say(text: str) -> None:
-    """Print a line of progress to standard error."""
+    """Print a text for people to standard error, e.g. how far a command is."""
     typer.echo(text, err=True)
 
 
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """A command that prints every error that a person can mend as one line on standard error, with exit code 2.
+    """Decorate a command: it prints errors that a user can mend as one line, and ends with exit code 2.
 
-    The line is JSON if that output was asked for.
+    The line goes to standard error. It is JSON if that output was asked for.
     """
 
     @functools.wraps(command)
@@ -74,7 +74,7 @@ def _wanted_format(options: Mapping[str, object]) -> str:
 
 
 def mendable_errors() -> tuple[type[Exception], ...]:
-    """The errors that a person can mend, or wait for. Their texts are a line that says what to do."""
+    """The types of errors that a user can mend or wait out. The text of each is one line that says what to do."""
     from parallax.alerting.server import MetricsServerError
     from parallax.config import ConfigError
     from parallax.errors import SetupError
@@ -106,7 +106,11 @@ def mendable_errors() -> tuple[type[Exception], ...]:
 
 
 def storage_of(config: Path | None, data: str | None) -> str:
-    """The storage path that a command's options name.
+    """The storage path of the job that a command's options name.
+
+    Args:
+        config: option ``-c``, the job's settings file.
+        data: option ``--data``, the storage path itself.
 
     Raises:
         ConfigError: neither option is given, or both are, or the one that is given cannot be used.
@@ -137,7 +141,7 @@ def _settings_of(config: Path) -> Settings:
 
 
 def used_settings(config: Path) -> Settings:
-    """The settings of a file, if a job has ever used the storage that they name.
+    """The settings in a file. It is an error if no job has ever used the storage that they name.
 
     Raises:
         ConfigError: the settings cannot be used; or as `used_storage`.
@@ -148,9 +152,9 @@ def used_settings(config: Path) -> Settings:
 
 
 def used_storage(config: Path | None, data: str | None) -> str:
-    """The storage path that a command's options name, if a job has ever used it.
+    """The storage path that a command's options name. It is an error if no job has ever used it.
 
-    Commands that read or change what a job has recorded use it.
+    Commands that read or change what a job has recorded use this. The options are those of `storage_of`.
 
     Raises:
         ConfigError: no job has ever used that storage, or it cannot be read; or as `storage_of`.
@@ -185,15 +189,15 @@ def _origin(config: Path | None) -> str:
 
 
 def is_written(context: typer.Context, parameter: str) -> bool:
-    """Whether a parameter was given on the command line."""
+    """Whether a user gave an option or argument on the command line. False if it has its default."""
     source = context.get_parameter_source(parameter)
     return source is not None and source.name == "COMMANDLINE"
 
 
 def format_of(context: typer.Context, output: Format) -> str:
-    """The format in which a command under ``findings`` prints.
+    """The output format of a command under ``findings``.
 
-    The option may also come before the command's name.
+    The option may come before the command as well, as in ``parallax findings --format json list``.
     """
     before = context.parent.params.get("output") if context.parent is not None else None
     return str((output if is_written(context, "output") else before or output).value)
@@ -201,11 +205,11 @@ def format_of(context: typer.Context, output: Format) -> str:
 
 @dataclass(frozen=True)
 class Target:
-    """The job that a command is about.
+    """The job that a command is about, as its options name it.
 
     Attributes:
         config: the job's settings file, as it was given; None if the storage path was given instead.
-        data: the job's storage path, as it was given.
+        data: the job's storage path, as it was given; None if the settings file was given instead.
     """
 
     config: Path | None
@@ -213,37 +217,40 @@ class Target:
 
     @classmethod
     def of(cls, context: typer.Context, config: Path | None, data: str | None) -> Self:
-        """The job of a command under ``findings``, whose options may also come before its name."""
+        """The job that a command under ``findings`` is about. Its options may come before the command as well."""
         before = context.parent.params if context.parent is not None else {}
         return cls(config or before.get("config"), before.get("data") if data is None else data)
 
     @cached_property
     def storage(self) -> str:
-        """The job's storage path; raises as `used_storage`."""
+        """The job's storage path. Raises what `used_storage` raises."""
         return used_storage(self.config, self.data)
 
     @cached_property
     def settings(self) -> Settings | None:
-        """The job's settings; None if only its storage path is known."""
+        """The job's settings; None if only its storage path was given."""
         from parallax.config import load
 
         return None if self.config is None else load(self.config)
 
     @property
     def shell(self) -> Shell:
-        """How printed commands name the job and its cluster."""
+        """How printed commands name the cluster and the job."""
         return Shell.of(self.settings.kafka if self.settings else None, self.config, self.data)
 
     @property
     def runbook(self) -> str:
-        """The address of the runbook, by the job's settings if they are known."""
+        """The address of the runbook. It is the job's setting, or the default if only the storage path was given."""
         from parallax.runbook import RUNBOOK
 
         return RUNBOOK if self.settings is None else self.settings.alerting.runbook_url
 
     @property
     def on_record(self) -> OnRecord:
-        """A function that says what other tables have on record about a finding: absences and repairs."""
+        """A function that returns what tables other than the findings table say about a finding.
+
+        These are the tables of absences and repairs.
+        """
         from parallax.config import GuardSettings, ReadSettings
         from parallax.repair.account import beside
 

@@ -1,4 +1,4 @@
-"""``parallax storage``: bind a job's storage to a cluster."""
+"""``parallax storage``: say which cluster a job's storage belongs to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def bind(
     data: JobData = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Bind a job's storage to another cluster: from its next start, the job accepts only that one."""
+    """Bind a job's storage to another cluster. From its next start, the job accepts only that cluster."""
     from parallax.job import moved
 
     path = used_storage(config, data)

@@ -1,4 +1,4 @@
-"""Asks the brokers for the records of a finding when a user of the page wants it.
+"""Asks the brokers for the records that a finding is about, when a user of the page presses a button.
 
 It asks for one finding at a time, and stores nothing.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AskingError(Exception):
-    """The brokers could not be asked; one line for people."""
+    """The brokers could not be asked for a finding's records; the message is one line for people."""
 
 
 class Asking:
@@ -36,10 +36,13 @@ class Asking:
         self._lock = threading.Lock()
 
     def ask(self, finding: Finding) -> Sequence[Versions]:
-        """The finding's records as each broker has them now, including brokers that do not answer.
+        """The finding's records as each broker has them now, one `Versions` for each offset.
+
+        A broker that does not answer is included, and marked as silent.
 
         Raises:
-            AskingError: the partition no longer exists, cannot be described, or somebody else is asking at this moment.
+            AskingError: the finding names no offset, its partition no longer exists or cannot be described, or somebody
+                else is asking at this moment.
         """
         from parallax.replica.at_offset import Held, at_offset
         from parallax.replica.errors import ReplicaError

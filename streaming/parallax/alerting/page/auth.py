@@ -65,11 +65,16 @@ class Users:
         return name
 
     def token(self, user: str, about: str) -> str:
-        """The token for a form about a finding, shown to a user."""
+        """The secret text that a form carries, so that only a page shown to this user can send it.
+
+        Args:
+            user: the user to whom the form is shown.
+            about: the finding that the form is about.
+        """
         return hmac.new(self._secret, f"{user}\n{about}".encode(), hashlib.sha256).hexdigest()
 
     def is_token(self, given: str, user: str, about: str) -> bool:
-        """Whether this page made a given token, for this user and finding."""
+        """Whether ``given`` is the text that `token` makes for this user and finding."""
         return hmac.compare_digest(given.encode(), self.token(user, about).encode())
 
 
@@ -82,7 +87,7 @@ def _is_of(password: str, known: str) -> bool:
 
 
 def is_from_elsewhere(request: Request) -> bool:
-    """Whether a request's headers (``Sec-Fetch-Site``, ``Origin``) say that another site caused it."""
+    """Whether another web site made the browser send a request, by the headers ``Sec-Fetch-Site`` and ``Origin``."""
     site = request.headers.get("sec-fetch-site")
     if site is not None and site not in ("same-origin", "none"):
         return True

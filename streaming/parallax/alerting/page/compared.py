@@ -1,4 +1,4 @@
-"""Remembers how far each partition was compared at any time of the last hour.
+"""Remembers how far each partition had been compared at each minute of the last hour, for the page's drawings.
 
 No table holds this, so it is lost when the job ends.
 """
@@ -26,7 +26,7 @@ Steps = Sequence[tuple[datetime, tuple[int, int]]]
 
 
 class Compared:
-    """Remembers how far partitions were compared; thread-safe."""
+    """Remembers up to which offsets partitions had been compared, and when; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -34,10 +34,7 @@ class Compared:
         self._noted = 0.0
 
     def note(self, snapshot: Snapshot) -> None:
-        """Keep how far partitions are compared now, so that later pages can show it.
-
-        It does nothing within a minute of the last time.
-        """
+        """Remember up to which offsets each partition is compared in a snapshot; once a minute at most."""
         if snapshot.taken_at - self._noted < _EVERY_S:
             return
         with self._lock:
@@ -53,7 +50,10 @@ class Compared:
                     del own[: -_KEPT * _FIELDS]
 
     def of(self, place: TopicPartition, snapshot: Snapshot) -> Steps:
-        """How far a partition was compared, change by change over the last hour; empty if not known."""
+        """Up to which offsets a partition was compared, change by change over the last hour, the oldest first.
+
+        Each change is a time and the offset for each isolation level. Empty if nothing was compared.
+        """
         with self._lock:
             own = self._kept.get(place, array("q"))
             steps = [(own[i], (own[i + 1], own[i + 2])) for i in range(0, len(own), _FIELDS)]

@@ -1,8 +1,9 @@
-"""The state of each replica at a glance, for the status page; pure functions of what the job knows.
+"""The state of each replica in one word, for the status page, such as ``consistent`` or ``behind``. Pure functions.
 
-A replica has one state: the first that applies, in the order of `State`. A replica is never consistent if the job does
-not see it (`parallax.alerting.blind`), or has not compared all of it. Then it is unknown, or, if no fault keeps it from
-being compared, not fully compared.
+A replica has one state: the first that applies, in the order of `State`. It is ``consistent`` only if the job sees it
+(`parallax.alerting.blind`) and has compared all of it. It is ``not_fully_compared`` if some of it has no verdict for a
+reason that is nobody's fault. If the job cannot see it, or offsets have no verdict for another reason, it is
+``unknown``.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _WAITS = frozenset({UnknownReason.UNJUDGED, UnknownReason.UNDECIDED})
 
 
 class State(StrEnum):
-    """The state of a replica on the page; the members are in order, the gravest first."""
+    """The state of a replica on the page. The members are in order, the gravest first."""
 
     DIVERGED = "diverged"
     UNAUTHORIZED = "unauthorized"
@@ -72,13 +73,19 @@ class Replica:
     """One replica of a partition as the page shows it.
 
     Attributes:
+        broker: id of its broker.
+        state: its state.
         why: why it has this state, one phrase; empty if there is nothing to say.
-        unseen: why the job does not see which offsets it has now, one phrase; empty if it sees them.
-        read_uncommitted: the next offset to read in that view; None if it is not known.
-        read_committed: the next offset to read in that view; None if it is not known.
-        absence: its absence; None if it is neither away nor behind.
-        late: the late copy that no audit has compared since; None if there is none.
-        frozen: since when, according to a finding, it holds back read_committed consumers; None if no finding says so.
+        unseen: why the job does not know its present offsets, one phrase; empty if it knows them.
+        log_start_offset: its last known log start offset; None if it is not known.
+        last_stable_offset: below it read_committed consumers are given everything; None if it is not known.
+        high_watermark: below it read_uncommitted consumers are given everything; None if it is not known.
+        read_committed: the next offset to read as a read_committed consumer; None if it is not known.
+        read_uncommitted: the next offset to read as a read_uncommitted consumer; None if it is not known.
+        absence: since when it is away or behind, and what that means; None if it is neither.
+        late: the copy that it made too late and that no audit has compared since; None if there is none.
+        frozen: since when, by an open finding, it gives read_committed consumers nothing new; None if no finding says
+            so.
     """
 
     broker: int
@@ -97,12 +104,13 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition as the page shows it: its replicas, its findings, and what has no verdict.
+    """One partition as the page shows it: its replicas, its findings, and how many offsets have no verdict.
 
     Attributes:
+        place: topic and number.
         replicas: by broker, its replica.
         without_verdict: how many offsets have no verdict, and why, in words; empty if all have one.
-        compared_up_to: by view, the offset up to which it was compared; None if nothing was.
+        compared_up_to: by isolation level, the offset up to which it was compared; None if nothing was.
         findings: the findings that are not over, the gravest first.
         leader: id of the leader; None if there is none, or if it is not known.
         isr: ids of the brokers whose replicas are in sync; None if they are not known.
@@ -123,20 +131,26 @@ class Partition:
 
 
 def partitions(snapshot: Snapshot, only: str | None = None) -> list[Partition]:
-    """Every partition that the job knows, or those of one topic, the gravest first."""
+    """All partitions for the page, the gravest state first.
+
+    Args:
+        snapshot: what the job knows.
+        only: the topic whose partitions are wanted; None for all topics.
+    """
     made = [_partition(snapshot, one) for one in verdicts(snapshot, only)]
     made = _with_absences(made, snapshot)
     return sorted(made, key=lambda p: (ORDER[p.state], p.place))
 
 
 class Verdicts(NamedTuple):
-    """The states of the replicas of one partition, each with one phrase why.
+    """The states of all replicas of one partition, and the facts that decide them.
 
     Attributes:
-        replicas: by broker, the state of its replica, and a phrase why, which is empty if there is nothing to say.
+        place: topic and number of the partition.
+        replicas: by broker, the state of its replica, and one phrase that says why; the phrase may be empty.
         unknown: by reason, how many offsets have no verdict.
         findings: the findings that are not over, the gravest first.
-        unseen: by broker whose replica the job does not see, what keeps it from that.
+        unseen: by broker whose replica the job does not see, one phrase that says why.
     """
 
     place: TopicPartition
@@ -147,7 +161,12 @@ class Verdicts(NamedTuple):
 
 
 def verdicts(snapshot: Snapshot, only: str | None = None) -> Iterator[Verdicts]:
-    """The states of the replicas of each partition that the job knows, or of one topic's partitions."""
+    """Yield, for each partition that the job knows, the states of its replicas.
+
+    Args:
+        snapshot: what the job knows.
+        only: the topic whose partitions are wanted; None for all topics.
+    """
     found: dict[TopicPartition, set[int]] = {}
     for replica in snapshot.replicas.keys() | snapshot.refused.keys():
         topic, partition, broker = replica
@@ -189,12 +208,12 @@ def _with_absences(made: Iterable[Partition], snapshot: Snapshot) -> list[Partit
 
 
 def refused_topics(snapshot: Snapshot) -> dict[str, str]:
-    """By topic whose partitions the job may not even see, the right that is missing."""
+    """By topic that the job may not describe, the right that is missing. It cannot see their partitions."""
     return {t: str(r.right) for (t, *rest), r in snapshot.refused.items() if tuple(rest) == WHOLE_TOPIC}
 
 
 def standing_findings(snapshot: Snapshot) -> list[Finding]:
-    """The findings that are not over; what consumers see comes first, what was acknowledged last."""
+    """The findings that are not over: unacknowledged ones first, the gravest first, then acknowledged ones."""
     order = list(FindingState)
     still_open = sorted(snapshot.findings.open, key=lambda f: (order.index(state_of(f)), f.first_suspected_at))
     return [*still_open, *snapshot.findings.acknowledged]

@@ -1,8 +1,8 @@
-"""Draws how far each replica was read and compared over time, in one *lane* for each isolation level.
+"""Draws how far consumers could read each replica over time, in one *lane* for each isolation level.
 
-A lane shows the replica's log, how much of it consumers may read, and how far it was compared. All lanes of a partition
-have the same scale. Each also shows how far the furthest replica was. So a frozen replica's line runs level, and a
-growing wedge between the two lines shows what it lacks.
+A lane is a strip of the drawing, e.g. of ``broker 3, read_committed``. It shows the replica's log, how much of it
+consumers may read, and how far it was compared. All lanes of a partition have the same scale. Each also has the line of
+the furthest replica. So the line of a frozen replica runs level, and the gap to the furthest replica grows.
 """
 
 from __future__ import annotations
@@ -52,13 +52,16 @@ class Lane:
     """How far consumers could read one replica at one isolation level, over time.
 
     Attributes:
+        broker: id of the replica's broker.
+        isolation: how the consumers read.
+        reports: what the replica reported, in the order of time.
         end: over time, the offset up to which consumers may read: the high watermark or the last stable offset.
-        furthest: over time, the same offset of the furthest replica.
+        furthest: over time, that offset on the replica where it is highest.
         compared: over time, the offset up to which all replicas had been compared.
-        said: the lane's state in a few words.
-        is_stuck: whether a finding says that the replica is frozen, or ``end`` has not moved for a minute although that
-            of other replicas has.
-        stuck: the periods in which the replica was stuck, each from when until when; None until the lane's end.
+        said: in a few words, where ``end`` is now, how far behind, and whether it moves.
+        is_stuck: whether a finding says that the replica is frozen, or ``end`` has not moved for a minute and is behind
+            ``furthest``.
+        stuck: the periods in which the replica was stuck, from when until when. None means until the lane's end.
     """
 
     broker: int
@@ -79,16 +82,16 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The lanes of a partition as they are drawn.
+    """The lanes of a partition, drawn.
 
     Attributes:
-        lanes: each lane with its image, which has a text for readers who do not see it.
-        begin: the time at which all lanes begin.
-        end: the time at which all lanes end.
+        lanes: each lane with its SVG image, which contains its text for readers who do not see it.
+        begin: the time at the left border of all images.
+        end: the time at their right border.
         low: the lowest offset of the scale.
         high: the highest offset of the scale.
-        times: the times in the table of values, one for each row.
-        values: for each of these times, the value of each lane.
+        times: the rows of the table that says the same in numbers: one time each.
+        values: for each row, the text of each lane.
     """
 
     lanes: Sequence[tuple[Lane, Markup]]
@@ -103,12 +106,12 @@ class Drawn:
 def lanes_over_time(
     tracks: Tracks, compared: Steps = (), frozen: Mapping[int, Sequence[Freeze]] | None = None
 ) -> list[Lane]:
-    """The lanes over time, two for each replica with any record of progress.
+    """The lanes of a partition, two for each replica that has reported offsets.
 
     Args:
         tracks: by broker, what its replica reported over time.
         compared: over time, how far the partition was compared.
-        frozen: by broker, when its replica held back read_committed consumers, according to findings
+        frozen: by broker, the periods in which findings say that its replica gave read_committed consumers nothing new
             (`parallax.findings.in_brief.freezes`).
     """
     known = {IsolationLevel.READ_COMMITTED: frozen or {}}
@@ -134,7 +137,7 @@ def lanes_over_time(
 
 
 def drawn_over_time(lanes: Sequence[Lane]) -> Drawn | None:
-    """The lanes as images with texts, and as a table; None if there are none."""
+    """Draw lanes: an image for each, and one table of the same values. None if there are no lanes."""
     if not lanes:
         return None
     begin = min(lane.reports[0].at for lane in lanes)
@@ -155,7 +158,10 @@ def _end_of(own: Sequence[Report], level: IsolationLevel) -> list[Value]:
 
 
 def at_time(values: Sequence[Value], at: datetime) -> int | None:
-    """The last value before a time; None if there is none, or if the replica did not answer."""
+    """The offset that a lane's line had at a time: the last value at or before it.
+
+    None if there is none, or if the replica did not answer then.
+    """
     found = bisect_right(values, at, key=lambda value: value[0])
     return values[found - 1][1] if found else None
 
@@ -244,7 +250,7 @@ def _drawn(lane: Lane, on: _Axes, end: datetime) -> Markup:
 
 
 def text_of(lane: Lane) -> str:
-    """What a lane shows, in words, for readers who do not see the drawing."""
+    """What a lane's image shows, as a sentence for readers who do not see it."""
     name = "last stable offset" if lane.isolation is IsolationLevel.READ_COMMITTED else "high watermark"
     first = next(o for _, o in lane.end if o is not None)
     upto = next((o for _, o in reversed(lane.compared) if o is not None), None)

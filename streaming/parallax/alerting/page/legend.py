@@ -1,4 +1,4 @@
-"""The legend of a drawing: a small picture of each thing that it draws, with the meaning."""
+"""The legend of a drawing: a small picture of each kind of line or box, with its meaning."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from markupsafe import Markup
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One entry of a legend.
+    """One entry of a legend, e.g. the box that means "what consumers may read".
 
     Attributes:
-        drawn: the CSS class of the thing in the drawing, by which page.css colours it.
-        sign: a small SVG picture of it, with the same class.
-        means: what the thing says of a replica.
+        drawn: the CSS class that the line or box has in the drawing; page.css gives it its colour.
+        sign: a small SVG picture of the line or box, with the same class.
+        means: what it says about a replica.
     """
 
     drawn: str
@@ -24,12 +24,12 @@ class Key:
 
 
 def legend(drawing: str, entries: Mapping[str, tuple[str, str]]) -> tuple[Key, ...]:
-    """The legend of a drawing.
+    """The entries of a drawing's legend.
 
     Args:
         drawing: the CSS class of the whole drawing.
-        entries: by the CSS class of a thing that is drawn, an SVG element and the meaning. The element is for a box of
-            24 by 14 and written without angle brackets and class, as in ``rect x="1"``.
+        entries: by the CSS class of a line or box, an SVG element for the small picture, and the meaning. The element
+            is for a box of 24 by 14, without angle brackets and class, as in ``rect x="1"``.
     """
     return tuple(
         Key(

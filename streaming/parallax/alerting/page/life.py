@@ -1,4 +1,4 @@
-"""The time line of a finding: what happened to it when, and what brokers were asked then.
+"""What happened to a finding and when, for its page: suspected, confirmed, acknowledged, over.
 
 Pure functions of the finding's events.
 """
@@ -24,13 +24,13 @@ _ENDS = {"healed": "repaired", "superseded": "overwritten", "object_gone": "gone
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One thing that happened to a finding.
+    """One thing that happened to a finding, as a row of the page's table.
 
     Attributes:
         at: when it happened.
         what: what happened, in a word or two: ``suspected``, ``confirmed``, ``seen by consumers`` and so on.
         later: how long after the suspicion it happened, as text; empty for the suspicion itself.
-        text: what was found.
+        text: a sentence on what was found then.
         asked: which brokers were asked, for what and when, as text; empty if none was asked.
     """
 
@@ -43,10 +43,11 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A step in a finding's life, and when the finding reached it; None if it has not.
+    """One step that a finding's life usually has, and when this finding reached it.
 
     Attributes:
         what: ``suspected``, ``confirmed``, ``seen by consumers``, ``acknowledged``, or how the finding ended.
+        at: when the finding reached the step; None if it has not.
         otherwise: what to show instead of a time if the finding has not reached the step.
     """
 
@@ -56,10 +57,10 @@ class Phase:
 
 
 def moments(events: Sequence[Finding]) -> list[Moment]:
-    """Everything that happened to a finding, in the order of time.
+    """Everything that happened to a finding, in the order of time. The suspicion comes first.
 
     Args:
-        events: all of this finding, the oldest first; at least one.
+        events: all events of this finding, the oldest first; at least one.
     """
     began = events[0].first_suspected_at
     made = [Moment(began, "suspected", "", "What Parallax reads of the replicas differed.")]
@@ -87,10 +88,10 @@ _SHOWN = {
 
 
 def phases(events: Sequence[Finding]) -> list[Phase]:
-    """The steps of a finding's life at a glance, in their usual order.
+    """The steps that a finding's life usually has, each with the time at which this finding reached it.
 
     Args:
-        events: all of this finding, the oldest first; at least one.
+        events: all events of this finding, the oldest first; at least one.
     """
     last = events[-1]
 

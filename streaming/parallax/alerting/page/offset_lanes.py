@@ -1,6 +1,7 @@
-"""Draws how far each replica of a partition goes now: one *lane* for each replica and isolation level.
+"""Draws up to which offset each replica of a partition goes now.
 
-A lane shows the replica's log, and how far it was read and compared.
+Each replica has one *lane* for each isolation level: a strip of the drawing. It shows the replica's log, how much of it
+consumers may read, and up to where it was read and compared.
 """
 
 from __future__ import annotations
@@ -41,18 +42,20 @@ LEGEND = legend(
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Offsets of one replica at one isolation level, as a lane shows them.
+    """The offsets of one replica at one isolation level that a lane shows.
 
     Attributes:
-        start: log start offset.
-        end: the offset up to which consumers of this level may read: high watermark or last stable offset.
+        broker: id of the replica's broker.
+        isolation: how the consumers read.
+        start: the replica's log start offset.
+        end: the offset up to which these consumers may read: the high watermark or the last stable offset.
         high_watermark: the replica's high watermark.
         read: the next offset that Parallax reads; None if it is not known.
-        compared: the offset below which all replicas have been compared; None if it is not known.
-        behind: by how many offsets ``end`` is below that of the furthest replica.
-        unseen: what keeps the job from seeing the replica now, so that these offsets are old; empty if it sees it.
-        is_calm: whether nobody has to act; a few offsets behind are normal, for example.
-        frozen: since when consumers of this level are held back, according to a finding; None if no finding says so.
+        compared: the offset below which all replicas have been compared; None if nothing has been.
+        behind: by how many offsets ``end`` is below the highest ``end`` of all replicas.
+        is_calm: whether nobody has to act, by the replica's state. A few offsets behind are normal, for example.
+        unseen: why the job does not know the replica's present offsets, so that these are old; empty if they are new.
+        frozen: since when, by an open finding, these consumers are given nothing new; None if no finding says so.
     """
 
     broker: int
@@ -69,7 +72,7 @@ class Lane:
 
     @property
     def text(self) -> str:
-        """The lane in words, for readers who do not see the drawing."""
+        """What the lane shows, as a sentence for readers who do not see the drawing."""
         name = "last stable offset" if self.isolation is IsolationLevel.READ_COMMITTED else "high watermark"
         said = [f"log start offset {self.start:,}", f"{name} {self.end:,}"]
         if self.behind:
@@ -84,9 +87,10 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Maps offsets to horizontal positions between 0 and 1 on a drawing.
+    """Maps offsets to horizontal positions on a drawing: 0 is its left border, 1 its right.
 
-    Offsets from ``focus`` to ``end`` are spread evenly. Those below ``focus`` are squeezed into a small part.
+    Offsets from ``focus`` to ``end`` are spread evenly over most of the width. Those from ``start`` to ``focus`` are
+    squeezed into the small part at the left.
     """
 
     start: int
@@ -94,9 +98,9 @@ class Scale:
     end: int
 
     def at(self, offset: int) -> float:
-        """Where an offset is on the drawing, between 0 and 1.
+        """The horizontal position of an offset, between 0 and 1.
 
-        Offsets outside of the scale are at its border.
+        An offset below or above the scale is at its border.
         """
         low = _AHEAD if self.focus > self.start else 0.0
         if offset < self.focus:
@@ -105,7 +109,7 @@ class Scale:
 
 
 def lanes(partition: Partition) -> list[Lane]:
-    """The lanes of a partition, two for each replica with any known offsets."""
+    """The lanes of a partition, two for each replica whose offsets are known, by broker."""
     made = []
     for level in IsolationLevel:
         ends = {b: _end(replica, level) for b, replica in partition.replicas.items()}
@@ -123,9 +127,9 @@ def lanes(partition: Partition) -> list[Lane]:
 
 
 def scale(shown: Sequence[Lane]) -> Scale:
-    """A scale on which differences between the lanes can be seen.
+    """A scale for some lanes that is wide where they differ.
 
-    Even at the end of a long log, it shows a gap of some offsets.
+    So a gap of a few offsets can be seen, even at the end of a log of millions.
     """
     start, end = min(lane.start for lane in shown), max(lane.high_watermark for lane in shown)
     marks = [mark for lane in shown for mark in (lane.end, lane.read, lane.compared) if mark is not None]
@@ -137,7 +141,7 @@ def scale(shown: Sequence[Lane]) -> Scale:
 
 
 def drawn_lanes(partition: Partition) -> Markup:
-    """The lanes as an image with a text; empty if no offsets are known."""
+    """The lanes of a partition as one SVG image, which contains their text. Empty if no offsets are known."""
     shown = lanes(partition)
     if not shown:
         return Markup("")

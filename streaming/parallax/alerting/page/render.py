@@ -1,4 +1,4 @@
-"""Makes HTML of what the job knows; nothing here asks a broker."""
+"""Makes the HTML of the status page and of reports from what the job knows. It asks no broker."""
 
 from __future__ import annotations
 
@@ -82,10 +82,12 @@ Row = TypeVar("Row", Topic, Partition, Finding)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The part of a table to show: a part of a name, a state, and the number of the page.
+    """Which rows of a long table a user wants to see. It is read from the address of the page.
 
     Attributes:
-        state: one of the table's words for states; any other word shows all.
+        name: rows are wanted whose name contains this text; empty for all.
+        state: rows are wanted that have this state; empty for all.
+        page: number of the page of the table, from 1.
     """
 
     name: str = ""
@@ -94,11 +96,13 @@ class Wanted:
 
     @classmethod
     def of(cls, query: Mapping[str, str], states: Collection[str] = tuple(State)) -> Wanted:
-        """Read from the page's address which part of the table is wanted; parameters that make no sense are ignored.
+        """Read from the parameters of a page's address which rows are wanted.
+
+        A parameter without a meaning is ignored, e.g. ``page=x``.
 
         Args:
             query: the parameters of the address.
-            states: the words for states that the table has; any other is ignored.
+            states: the states that rows of the table may have.
         """
         page = query.get("page", "1")
         number = int(page) if page.isascii() and page.isdecimal() and len(page) < 7 else 1
@@ -108,9 +112,15 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Shown(Generic[Row]):
-    """One page of a table with many rows.
+    """One page of a table with many rows, after the search.
 
     Attributes:
+        rows: the rows on this page.
+        total: how many rows the search has found on all pages.
+        page: the number of this page, from 1.
+        name: the text that was searched for; empty if none was.
+        state: the state that was asked for; empty if none was.
+        per_page: the most rows on a page.
         next: the first row of the next page; None if this page is the last.
     """
 
@@ -138,13 +148,20 @@ class Shown(Generic[Row]):
         return self.first + len(self.rows) - 1
 
     def link(self, page: int) -> str:
-        """The address of another page of the same table."""
+        """The address of another page of the same table, with the same search."""
         given = {"name": self.name, "state": self.state, "page": str(page)}
         return "?" + urlencode({name: value for name, value in given.items() if value})
 
 
 def shown(rows: Sequence[Row], wanted: Wanted, name_of: Callable[[Row], str], per_page: int = PER_PAGE) -> Shown[Row]:
-    """The page of a table that the user wants."""
+    """The page of a table that the user wants: rows that match the search, as many as fit.
+
+    Args:
+        rows: all rows of the table.
+        wanted: what the user searches for, and which page of it.
+        name_of: gives the text of a row in which the name is searched.
+        per_page: the most rows on a page.
+    """
     found = [
         row
         for row in rows
@@ -172,12 +189,12 @@ def _states_of(row: Topic | Partition | Finding) -> Collection[str]:
 
 
 class Renderer:
-    """Makes the pages of one job.
+    """Makes the HTML pages of one job.
 
     Args:
         cluster: the cluster's name for people.
         runbook: address of the runbook.
-        live: whether pages follow a running job; otherwise they are for a report.
+        live: whether the pages are served by a running job; False for a report in a file.
         shell: how printed commands name the cluster and the job.
     """
 
@@ -206,11 +223,11 @@ class Renderer:
         }
 
     def page(self, template: str, **values: Any) -> str:
-        """One whole page, from a template and its values."""
+        """The HTML of one whole page, from the name of a template and the values that it shows."""
         return _environment.get_template(template).render(**self._common, now=datetime.now(UTC), **values)
 
     def overview(self, snapshot: Snapshot, status: Status, wanted: Wanted) -> str:
-        """The first page of the status page, which begins with the cluster's status in one line."""
+        """The HTML of the first page: the cluster's status, the open findings, and the table of topics."""
         topics = topic_map(glance.verdicts(snapshot))
         standing = glance.standing_findings(snapshot)
         heartbeat = snapshot.heartbeat
@@ -245,7 +262,10 @@ class Renderer:
         )
 
     def findings(self, known: Iterable[Finding], status: Status, wanted: Wanted) -> str:
-        """All findings, also those that are over, the newest first; dismissed ones only on request."""
+        """The HTML of the table of all findings, the newest first, also those that are over.
+
+        Dismissed ones are included only if the user asks for that state.
+        """
         listed = [f for f in known if f.status is not FindingStatus.DISMISSED or wanted.state == f.status]
         listed.sort(key=lambda finding: finding.decided_at, reverse=True)
         return self.page(
@@ -256,7 +276,10 @@ class Renderer:
         )
 
     def topic(self, snapshot: Snapshot, status: Status, topic: str, wanted: Wanted) -> str | None:
-        """The page of a topic with its partitions, below the cluster's status; None if it has none."""
+        """The HTML of a topic's page: the cluster's status and the table of partitions.
+
+        None if no partition is known.
+        """
         partitions = glance.partitions(snapshot, topic)
         if not partitions:
             return None
@@ -271,7 +294,15 @@ class Renderer:
     def partition(
         self, snapshot: Snapshot, status: Status, place: TopicPartition, over_time: Drawn | None, timeline_error: str
     ) -> str | None:
-        """The page of one partition, below the cluster's status; None if the partition is not known."""
+        """The HTML of a partition's page; None if the partition is not known.
+
+        Args:
+            snapshot: what the job knows.
+            status: the cluster's status.
+            place: the partition.
+            over_time: the drawing of the last hour; None if there is none.
+            timeline_error: why there is none; empty if the recorded progress could be read.
+        """
         found = [one for one in glance.partitions(snapshot, place.topic) if one.place == place]
         if not found:
             return None
@@ -305,20 +336,20 @@ class Renderer:
         again: AskedAgain | None = None,
         can_ask: bool = False,
     ) -> str:
-        """The page of a finding with its evidence, below the cluster's status.
+        """The HTML of a finding's page with its evidence, and with forms to act on it.
 
         Args:
             finding: the finding's last event.
             events: all its events.
             standing: the findings that are not over.
-            on_record: what is on record about it outside the findings table.
+            on_record: what tables other than the findings table say about it.
             status: the cluster's status.
-            token: guards the forms to act on the finding; empty leaves the forms out.
+            token: the secret text for the forms; empty leaves the forms out.
             user: who is logged in, as the page names this person.
             problem: why the form that was just sent was refused; empty if none was.
-            said: the reason in that form, so that the person need not write it again.
-            again: what the replicas answered when they were last asked again; None if they were not.
-            can_ask: whether the page may offer to ask the brokers for the record.
+            said: what the person had written in that form, so that it need not be written again.
+            again: what the replicas answered when they were last probed again; None if they were not.
+            can_ask: whether the page may offer to ask the brokers for the finding's records.
         """
         values = finding_values(finding, events, standing, self._runbook, on_record, self._shell)
         values["again"] = "" if again is None else again.in_words
@@ -328,14 +359,14 @@ class Renderer:
     def asked(
         self, finding: Finding, found: Sequence[Versions], problem: str, status: Status, *, token: str, asked_s: float
     ) -> str:
-        """What the brokers answered to a user who has just asked for a finding's records.
+        """The HTML page of what brokers have just answered to a user who asked for a finding's records.
 
         Args:
             finding: the finding that was asked about.
             found: for each offset, the record as each broker has it.
             problem: why nothing was found; empty if something was.
             status: the cluster's status.
-            token: the token for the form that asks again.
+            token: the secret text for the form that asks again.
             asked_s: when brokers were asked, seconds since 1970 UTC.
         """
         given = {"versions": found, "problem": problem, "token": token, "asked_s": asked_s}
@@ -343,11 +374,11 @@ class Renderer:
 
 
 def report(reported: Sequence[Mapping[str, Any]], cluster: str = "") -> str:
-    """One page for a ticket, which loads nothing from elsewhere.
+    """The HTML of a report that a ticket can hold: one file, which loads nothing from elsewhere.
 
     Args:
-        reported: the findings as `finding_values` gives them, each with ``over_time``; those that are not over come
-            first.
+        reported: for each finding what `finding_values` returns, and its drawing as ``over_time``. Findings that are
+            not over come first.
         cluster: the cluster's name for people.
     """
     style = Markup((files("parallax.alerting.page") / "static" / "page.css").read_text(encoding="utf-8"))  # noqa: S704
@@ -372,14 +403,14 @@ def finding_values(
     shell: Shell = ANYWHERE,
     asked_on: str = "",
 ) -> dict[str, Any]:
-    """The values that the template finding_body.html shows.
+    """Everything that a page or a report shows about a finding, by name in the template finding_body.html.
 
     Args:
         finding: the finding's last event.
         events: all events of this finding; there may be events of others among them.
         standing: the last events of all findings. The advice takes other open findings of the partition into account.
         runbook: the address of the runbook, or its path.
-        on_record: what tables other than the findings table have on record about the finding.
+        on_record: what tables other than the findings table say about the finding.
         shell: how printed commands name the cluster and the job.
         asked_on: a text to add after the time of the last probe, if the finding is open or acknowledged.
     """

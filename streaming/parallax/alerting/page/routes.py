@@ -1,4 +1,4 @@
-"""The addresses (routes) under which the job serves its status page."""
+"""The addresses of the status page, such as ``/findings/{finding_id}``, and what answers at each."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ HEADERS: Mapping[str, str] = {
 
 
 class Page:
-    """The status page with all of its addresses.
+    """Answers the requests for the status page, at all of its addresses.
 
     Args:
         state: the state of the job, which is shown.
         storage: ``storage.path``, with the findings table and recorded progress.
         status: returns the cluster's status at the moment of a snapshot.
         users: the users who may see the page, and act on findings.
-        renderer: makes the pages.
-        on_record: returns what other tables have on record about a finding.
+        renderer: makes the HTML.
+        on_record: returns what tables other than the findings table say about a finding.
         compared: how far partitions were compared over the last hour.
         asking: asks the brokers for the records of a finding when a user wants it; None if users cannot.
     """
@@ -94,7 +94,7 @@ class Page:
         ]
 
     def message(self, heading: str, text: str, status: int) -> Response:
-        """A page that shows one message only."""
+        """A page that shows only a heading and a text, with a given HTTP status code."""
         return HTMLResponse(self._renderer.page("message.html", heading=heading, text=text), status)
 
     def _overview(self, request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Writes findings with their evidence as one page that a ticket can hold, for ``parallax report``."""
+"""Writes the report of ``parallax report``: findings with their evidence, as one HTML file for a ticket."""
 
 from __future__ import annotations
 
@@ -36,24 +36,23 @@ def write_report(
     shell: Shell = ANYWHERE,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> int:
-    """Write a report; an existing file is replaced as a whole, or not at all.
+    """Write a report of some findings to a file, and return how many it has.
+
+    An existing file is replaced as a whole, or not at all.
 
     Args:
         storage: ``storage.path`` of the job.
         wanted: ids of findings, or the beginnings of ids; if empty, all findings that are not over.
         file: the file to write.
-        on_record: returns what other tables have on record about a finding.
+        on_record: returns what tables other than the findings table say about a finding.
         alerting: the settings with the cluster's name and the address of the runbook; None for the defaults.
         shell: how printed commands name the cluster and the job.
         clock: the present, for tests.
 
-    Returns:
-        How many findings the report has.
-
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
-        FindingNotNamedError: an unknown or ambiguous id.
-        SetupError: the file cannot be written, or is no such report.
+        FindingNotNamedError: an id is unknown, or several findings begin with it.
+        SetupError: the file cannot be written, or it exists and is not an earlier report.
     """
     told, now = alerting or AlertingSettings(), clock()
     with output(file, REPORT) as to:

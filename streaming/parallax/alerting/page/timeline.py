@@ -1,4 +1,4 @@
-"""How the offsets of each replica of a partition moved over time, from the recorded progress."""
+"""How the offsets of each replica of a partition moved over time, from the table of recorded progress."""
 
 from __future__ import annotations
 
@@ -31,10 +31,7 @@ _LOOKED_AT = 16
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one replica answered about its log at one time.
-
-    The offsets are None if it did not answer.
-    """
+    """What one replica answered about its log at one time. All offsets are None if it did not answer."""
 
     at: datetime
     log_start_offset: int | None
@@ -43,7 +40,7 @@ class Report:
 
     @property
     def answers(self) -> bool:
-        """Whether the replica answered."""
+        """Whether the replica answered at that time."""
         return self.high_watermark is not None
 
 
@@ -52,7 +49,9 @@ Tracks = Mapping[int, Sequence[Report]]
 
 
 def recorded(storage: str, place: TopicPartition, since: datetime, until: datetime | None = None) -> Tracks:
-    """By broker, what its replica of a partition answered between two times; of many answers, only some are kept.
+    """By broker, what its replica of a partition answered between two times, in the order of time.
+
+    Of many answers only some are kept. They are spread over the time, and taken at the same moments for all replicas.
 
     Args:
         storage: ``storage.path``.
@@ -68,7 +67,9 @@ def recorded(storage: str, place: TopicPartition, since: datetime, until: dateti
 
 
 class Recent:
-    """What replicas answered in the last hour, for pages that are loaded often: only new rows are read each time.
+    """What the replicas of partitions answered in the last hour, for pages that are loaded often.
+
+    It remembers what it has read of a partition, and reads only newer rows the next time.
 
     Args:
         storage: ``storage.path``.
@@ -82,7 +83,7 @@ class Recent:
         self._kept: OrderedDict[TopicPartition, tuple[datetime, pa.Table]] = OrderedDict()
 
     def of(self, place: TopicPartition) -> Tracks:
-        """By broker, what its replica of a partition answered in the last hour; raises as `recorded` does."""
+        """By broker, what its replica of a partition answered in the last hour. It raises what `recorded` raises."""
         now = self._clock()
         since = now - _HISTORY
         with self._lock:

@@ -1,4 +1,4 @@
-"""The map of topics by brokers: the state of each topic on each broker, the worst first.
+"""The page's table of topics by brokers: the state of each topic on each broker, the worst topic first.
 
 Pure functions.
 """
@@ -15,12 +15,12 @@ from parallax.model import UnknownReason
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The replicas of one topic on one broker.
+    """One cell of the table: all replicas of one topic on one broker.
 
     Attributes:
         states: how many replicas are in which state, the gravest first; never empty.
-        unseen: if the gravest state is unknown, and one reason keeps the job from seeing all these replicas, that
-            reason; otherwise empty.
+        unseen: why the job does not see these replicas. Only if their gravest state is unknown, and all unknown ones
+            have the same reason; otherwise empty.
     """
 
     states: Mapping[State, int]
@@ -38,7 +38,10 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """The cell in words, as in ``1 of 3 diverged``; further states follow only if somebody has to act on them."""
+        """The cell in words, as in ``1 of 3 diverged``.
+
+        States after the gravest are added only if somebody has to act on them.
+        """
         count = sum(self.states.values())
         if len(self.states) == 1:
             return self.state.text
@@ -49,9 +52,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """All partitions of one topic.
+    """One row of the table: all partitions of one topic.
 
     Attributes:
+        name: the topic's name.
         cells: by broker that has a replica of the topic, its cell.
         partitions: how many partitions the topic has.
         unknown: by reason, how many offsets have no verdict.
@@ -74,7 +78,7 @@ class Topic:
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """The reasons that keep the job from seeing the topic's replicas, each once."""
+        """The reasons why the job does not see replicas of the topic, each once."""
         return tuple(dict.fromkeys(cell.unseen for cell in self.cells.values() if cell.unseen))
 
     @property
@@ -85,11 +89,11 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class TopicMap:
-    """The state of each topic on each broker.
+    """The whole table of topics by brokers, with its totals.
 
     Attributes:
-        topics: the worst first, then by name.
-        brokers: ids of the brokers that hold a replica of any topic.
+        topics: the rows, the gravest state first, then by name.
+        brokers: the columns: ids of the brokers that hold a replica of any topic.
         states: how many replicas of all topics are in which state, the gravest first.
         unknown: by reason, how many offsets of all topics have no verdict.
     """
@@ -101,7 +105,7 @@ class TopicMap:
 
 
 def topic_map(verdicts: Iterable[Verdicts]) -> TopicMap:
-    """The map of all partitions that the job knows.
+    """The table of topics by brokers, from the states of all replicas.
 
     Args:
         verdicts: the states of each partition's replicas (`parallax.alerting.page.glance.verdicts`).

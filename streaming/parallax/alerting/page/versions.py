@@ -1,6 +1,6 @@
-"""Shows one record as each broker has it, side by side, with a column for each broker.
+"""Tables that show one record as each broker has it, with a column for each broker.
 
-What brokers have comes from a finding's evidence, or from asking them now.
+The answers of the brokers are those in a finding's evidence, or new ones that a user has asked for.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ Payload = Literal["hash", "key", "full"]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The value of one property of a record, as one broker shows it.
+    """One property of a record as one broker has it, e.g. the timestamp on broker 2.
 
     Attributes:
         text: the value as text; empty if it is not known.
-        version: if brokers differ in this property, a letter, which brokers with the same value share; else empty.
+        version: empty if all brokers have the same value. Otherwise a letter: brokers with the same letter have the
+            same value.
     """
 
     text: str
@@ -45,26 +46,26 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One property of a record on each broker."""
+    """One property of a record, with a cell for each broker."""
 
     name: str
     cells: tuple[Cell, ...]
 
     @property
     def differs(self) -> bool:
-        """Whether two brokers with a known value show different ones."""
+        """Whether brokers have different values. A value that is not known does not count."""
         return any(cell.version for cell in self.cells)
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """One record as each broker shows it.
+    """The table of one record: what each broker has at an offset, or as the newest record of a key.
 
     Attributes:
         title: which record it is.
         brokers: a heading for each broker's column.
-        rows: the properties that at least one broker shows.
-        note: what a reader must know, for instance that no broker holds the record any more; may be empty.
+        rows: the properties that at least one broker has.
+        note: what a reader must know, e.g. that no broker holds the record any more; may be empty.
     """
 
     title: str
@@ -74,20 +75,19 @@ class Versions:
 
     @property
     def differing(self) -> tuple[str, ...]:
-        """The properties in which the brokers differ."""
+        """The names of the properties in which the brokers differ."""
         return tuple(row.name for row in self.rows if row.differs)
 
 
 def of_evidence(finding: Finding) -> tuple[list[Versions], int]:
-    """The records that a finding is about, as the brokers answered at its last probe; no broker is asked.
+    """Tables of the records that a finding is about, as brokers answered at its last probe. No broker is asked.
 
     Args:
         finding: the finding's last event.
 
     Returns:
-        The newest record of the key, if the finding is about a key, and then the record at each offset that was asked
-            about.
-        How many offsets of the evidence are left out.
+        The table of the newest record of the finding's key, if it has one, and one for each offset of the evidence.
+        How many further offsets of the evidence have no table, because there would be too many.
     """
     evidence = evidence_of(finding)
     proofs = evidence.get("proofs") or []
@@ -124,7 +124,7 @@ def _own(finding: Finding) -> set[int]:
 
 
 def offsets_of(finding: Finding) -> list[int]:
-    """The offsets that are worth asking the brokers about again, at most `MOST_OFFSETS`."""
+    """The offsets of a finding's records, for asking the brokers about them again; at most `MOST_OFFSETS`."""
     evidence = evidence_of(finding)
     proofs = [proof["offset"] for proof in evidence.get("proofs") or [] if finding.is_incident]
     shown = [
@@ -139,15 +139,15 @@ def offsets_of(finding: Finding) -> list[int]:
 def as_asked(
     offset: int, answers: Mapping[int, AtOffset], leader: int, accused: int, payload: Payload = "hash"
 ) -> Versions:
-    """The record at one offset as the brokers have just answered.
+    """The table of the record at one offset, as brokers have just answered.
 
     Args:
         offset: the offset that was asked about.
         answers: by broker, what its replica has there.
         leader: id of the leader; -1 if there is none.
         accused: the broker that the finding accuses; -1 if it accuses none.
-        payload: whether keys and values may be shown. If not, hashes are shown instead. They are made with a secret key
-            for this answer only, so they show which brokers have the same, and nothing else.
+        payload: whether keys and values may be shown. If not, hashes are shown, made with a secret key for this answer
+            only. They show which brokers have the same content, and nothing else.
     """
     secret = secrets.token_bytes(16)
     columns = [_of_asked(one, payload, secret) for one in answers.values()]

@@ -1,1 +1,1 @@
-"""Sends messages about findings directly to receivers, for users without an Alertmanager."""
+"""Sends messages about findings directly to receivers, such as Slack, for users without an Alertmanager."""

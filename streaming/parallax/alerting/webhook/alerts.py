@@ -1,4 +1,4 @@
-"""What receivers get messages about: findings and conditions of the job, with their states and words."""
+"""What receivers get messages about: *alerts*, each on one finding or one condition of the job, with texts."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ _ADVICE = frozenset({"record_command", "runbook_url", "kind_runbook_url"})
 
 
 def stands_in_words(by: str) -> str:
-    """The words that come before the headline of an acknowledged finding: who has acknowledged it."""
+    """The words that come before the headline of an acknowledged finding, and name who acknowledged it."""
     return f"Acknowledged by {by}, and stands: "
 
 
 def group_of(suffered: Suffered) -> TopicPartition:
-    """The message group of a condition of the job; conditions share it only if one makes the other worse.
+    """The message group of a condition of the job: alerts of one group are one incident in PagerDuty.
 
-    In PagerDuty, a person who has acknowledged an incident gets no more messages about it. So a condition of another
-    sort must not be in the same incident.
+    A person who has acknowledged an incident there gets no more messages about it. So conditions are in one group only
+    if one makes the other worse.
     """
     return TopicPartition(suffered.name, _OF_THE_JOB)
 
 
 def is_of_the_job(group: TopicPartition) -> bool:
-    """Whether a message group is about a condition of the job, not about the findings of a partition."""
+    """Whether a message group is that of a condition of the job. Otherwise it is that of a partition's findings."""
     return group.partition == _OF_THE_JOB
 
 
 class Status(StrEnum):
-    """What a receiver should make of an alert, or of a message."""
+    """Whether an alert, or a message about several, wants somebody to act."""
 
     FIRING = "firing"
     """Somebody has to act."""
@@ -71,13 +71,13 @@ class Alert:
     """One finding, or one condition of the job, as a receiver gets it.
 
     Attributes:
-        name: the name under which it is reported.
+        name: the finding's id, or the condition's name with its labels.
         group: its message group: the partition, or a group for the condition (`group_of`).
         state: the `FindingState` of a finding, or the name of the condition; if it is over, the last one.
         starts_at: when it began.
         ends_at: when it was seen to be over; None if it is not.
-        `told`: what the last delivered message said of it (`said`). None if there was no message, or if a
-            later message was tried and nobody knows whether it arrived.
+        `told`: what the last delivered message said about it (`said`). None if there was no message, or if a later
+            message was tried and nobody knows whether it arrived.
         labels: the labels that identify it.
         annotations: the texts about it, by name.
         is_acknowledged: whether somebody has said that no more alarm is wanted.
@@ -95,29 +95,32 @@ class Alert:
 
     @property
     def status(self) -> Status:
-        """What a receiver should make of the alert: firing, acknowledged or resolved."""
+        """Whether the alert wants somebody to act (firing), is acknowledged, or is over (resolved)."""
         if self.ends_at is not None:
             return Status.RESOLVED
         return Status.ACKNOWLEDGED if self.is_acknowledged else Status.FIRING
 
     @property
     def said(self) -> str:
-        """What a message says of an alert that is not over: its state, and whether it is acknowledged."""
+        """What a message says about an alert that is not over: its state, then "acknowledged" if it is."""
         return f"{self.state} {_ACKNOWLEDGED}" if self.is_acknowledged else str(self.state)
 
     @property
     def is_news(self) -> bool:
-        """Whether the alert's state is news to the receiver."""
+        """Whether the receiver does not know this yet.
+
+        The alert is over, or differs from the last delivered message.
+        """
         return self.ends_at is not None or self.told != self.said
 
     @property
     def is_of_the_job(self) -> bool:
-        """Whether the alert is about the job itself."""
+        """Whether the alert is about a condition of the job. Otherwise it is about a finding."""
         return self.state in CONDITIONS
 
     @property
     def alertname(self) -> str:
-        """The name of the alert, which is also that of its section in docs/runbook.md."""
+        """The name of the alert, e.g. ``ParallaxDivergenceConfirmed``; its section of docs/runbook.md has the same."""
         return self.state if self.is_of_the_job else ALARMS[FindingState(self.state)].name
 
     @property
@@ -128,16 +131,19 @@ class Alert:
 
     @property
     def told_state(self) -> str | None:
-        """The state that the receiver knows.
+        """The state of the alert in the last delivered message.
 
-        None if it knows none, or if this version of Parallax has no such state.
+        None if there was none, or if this version of Parallax has no such state.
         """
         before = (self.told or "").removesuffix(f" {_ACKNOWLEDGED}")
         return before if before in CONDITIONS or before in {str(state) for state in FindingState} else None
 
     @property
     def is_worse_than_told(self) -> bool:
-        """Whether the alert is critical, and graver than the receiver knows: somebody has to be asked again."""
+        """Whether the alert is critical, and graver than the last delivered message said.
+
+        Then people are notified again.
+        """
         before = self.told_state
         if before is None:
             return False
@@ -148,20 +154,20 @@ class Alert:
 
     @property
     def rank(self) -> int:
-        """How grave the alert's state is, as a number: the lower, the graver."""
+        """How grave the alert's state is, as a number; the gravest is 0."""
         if self.is_of_the_job:
             return _rank(self.state)
         return list(FindingState).index(FindingState(self.state))
 
 
 def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, places: Places) -> Alert:
-    """The alert about a finding that is not over.
+    """Make the alert about a finding that is not over.
 
     Args:
         finding: the finding's last event, acknowledged or not.
         known: the alert about the finding so far; None if there is none.
         group: its message group, which is usually its partition.
-        places: the names, links and commands in the text (`Places`).
+        places: the cluster's name, and the links and commands for the text.
     """
     state, said = state_of(finding), acknowledgement_of(finding)
     name, broker = ALARMS[state].name, broker_label(finding.broker)
@@ -212,12 +218,12 @@ def _turn(known: Alert | None, state: FindingState) -> str:
 
 
 def of_condition(suffered: Suffered, known: Alert | None, places: Places) -> Alert:
-    """The alert about a condition of the job itself.
+    """Make the alert about a condition of the job. Its state does not become less grave before it is over.
 
     Args:
         suffered: the condition, and since when it is true.
         known: the alert about the condition so far; None if there is none.
-        places: the names, links and commands in the text (`Places`).
+        places: the cluster's name, and the links and commands for the text.
     """
     # A story that has become worse is reported as worse until it is over. So each receiver gets its beginning, its
     # worsening, and its end.
@@ -250,12 +256,12 @@ def _rank(state: str) -> int:
 
 
 def over(alert: Alert, at: datetime, places: Places, event: Finding | None = None) -> Alert:
-    """The alert about something that is over: in the past tense what was wrong, and how it ended; it advises nothing.
+    """Make the last alert about something that is over: what was wrong, and how it ended. It advises nothing.
 
     Args:
         alert: the alert as it was.
         at: when it was seen to be over.
-        places: the names, links and commands in the text (`Places`).
+        places: the cluster's name, and the links and commands for the text.
         event: the last event of the finding; None if it is not known, or if the alert is about a condition.
     """
     if alert.is_of_the_job:

@@ -1,4 +1,4 @@
-"""Makes the body of a message in the format of its receiver: Alertmanager's webhook, Slack or PagerDuty."""
+"""Makes the HTTP bodies of a message in the format of its receiver: Alertmanager's webhook, Slack or PagerDuty."""
 
 from __future__ import annotations
 
@@ -31,15 +31,17 @@ Body = Mapping[str, Any]
 
 
 def bodies(message: Message, settings: WebhookSettings, places: Places) -> Sequence[Body]:
-    """The documents to post, one after the other; only PagerDuty gets several.
+    """The JSON documents that say a message in its receiver's format, to be posted one after the other.
+
+    Only PagerDuty gets several.
 
     Args:
         message: the message.
         settings: the settings of the receiver.
-        places: the names, links and commands in the text (`Places`).
+        places: the cluster's name, and the links and commands for the text.
 
     Returns:
-        The documents; none if the receiver's service cannot express what the message says.
+        The documents; none if the receiver's service has no way to say what the message says.
     """
     return _FORMATS[settings.format](message, settings, places)
 

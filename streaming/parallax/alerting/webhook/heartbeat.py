@@ -1,8 +1,8 @@
-"""Requests an address as long as the job watches replicas, so that its owner notices a job that cannot report.
+"""Requests a web address regularly while the job watches replicas, so that its silence raises an alarm elsewhere.
 
 https://healthchecks.io and others call this a dead man's switch. The job requests the address only while it compares at
-least one partition, and nothing makes it blind. So a job that hangs falls silent, though its process lives. So does one
-whose reading is all paused.
+least one partition, and nothing hides all replicas from it. So a job that hangs falls silent, though its process lives.
+So does one whose reading is all paused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TAKEN = range(200, 300)
 
 
 class Heartbeat(Collector):
-    """Sends the heartbeat's requests while the job works, and counts them.
+    """Requests the heartbeat's address at its interval while the job works, and counts the requests as metrics.
 
     Args:
         settings: section ``alerting``.
@@ -52,11 +52,15 @@ class Heartbeat(Collector):
 
     @property
     def is_wanted(self) -> bool:
-        """Whether an address for the heartbeat is set."""
+        """Whether the settings name an address for the heartbeat."""
         return self._settings.heartbeat_url is not None or self._settings.heartbeat_url_file is not None
 
     def beat(self, *, is_working: bool) -> None:
-        """Request the heartbeat's address if it is time and the job works; takes some seconds at most."""
+        """Request the heartbeat's address if it is time and the job works. It takes a few seconds at most.
+
+        Args:
+            is_working: whether the job compares at least one partition, and sees replicas.
+        """
         if not self.is_wanted or self._clock() < self._due_at:
             return
         self._due_at = self._clock() + self._settings.heartbeat_interval_s
@@ -89,7 +93,7 @@ class Heartbeat(Collector):
         return None if answer.status in _TAKEN else f"it answered {answer.status}"
 
     def collect(self) -> Iterator[Metric]:
-        """The metric family that counts the pings."""
+        """The metric family that counts the requests, by result."""
         pings = CounterMetricFamily(
             "parallax_heartbeat_pings",
             "Pings of alerting.heartbeat_url since the job started, by result. withheld: the job was not working, or "

@@ -1,4 +1,4 @@
-"""Metrics of the messages to each receiver: how many were taken, have failed, or wait."""
+"""Prometheus metrics of the messages to each receiver: how many were delivered, failed, or wait."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from parallax.alerting.webhook.sender import WebhookStatus
 
 
 class WebhookCollector(Collector):
-    """Exposes the status of all receivers as metrics.
+    """Exposes as Prometheus metrics how many messages to each receiver were delivered, failed, or wait.
 
     Args:
-        status: returns, by receiver's name, the state of its messages.
+        status: returns these numbers by receiver's name.
     """
 
     def __init__(self, status: Callable[[], Mapping[str, WebhookStatus]]) -> None:
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
-        """The metric families of all receivers."""
+        """The metric families: tries by result, message groups that wait, and for how long the first has waited."""
         messages = CounterMetricFamily(
             "parallax_webhook_messages",
             "Tries to deliver a message to the receiver since the job started, by result.",

@@ -1,9 +1,9 @@
-"""Decides which messages one receiver still has to get about findings and conditions of the job, without IO.
+"""Decides which message one receiver must get next about findings and conditions of the job, without IO.
 
-The findings of a partition form a *message group*: one message reports them together, as with Alertmanager. So does a
-condition of the job. A message says the state at the time of sending. If it is not delivered, the next message makes up
-for it. So a finding that is confirmed and over before the receiver can be reached is still reported, as resolved. An
-acknowledged finding is reported as acknowledged, and not again until it is over or worse.
+The findings of a partition form a *message group*: one message reports them together, as with Alertmanager. A condition
+of the job is a group of its own. A message gives the state at the time of sending. If it is not delivered, the next
+message gives the newer state. So a finding that is confirmed and over before the receiver can be reached is still
+reported, as resolved. An acknowledged finding is reported as acknowledged, and then not before it is over or worse.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ OTHERS = TopicPartition("", -1)
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """When messages are sent; all in seconds.
+    """How long messages to a receiver wait, and how often they are repeated; all in seconds.
 
     Attributes:
-        repeat_s: after how long a message group that needs somebody is reported again.
-        wait_s: how long its first message waits, so that it can report further findings as well.
+        repeat_s: a message group on which somebody has to act is reported again after this time.
+        wait_s: the first message of a group waits this long, so that it can report further findings as well.
         interval_s: the shortest time between two messages of one group.
-        retry_s: the wait after the first try that failed; it doubles with each.
-        retry_most_s: the longest wait after a try that failed.
+        retry_s: the wait after the first failed try; it doubles with each.
+        retry_most_s: the longest wait after a failed try.
     """
 
     repeat_s: float
@@ -52,16 +52,16 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a receiver gets at one moment about one message group: a partition, or a condition of the job.
+    """One message to one receiver: the present state of one message group.
 
     Attributes:
         group: the partition, or the group of a condition.
-        alerts: first those on which somebody has to act, then acknowledged ones, then those that are over. Of each
-            sort the gravest comes first. If only acknowledged ones are news, these come before all others.
-        key: identifies the message; it is the same however often the message is sent.
+        alerts: first those on which somebody has to act, then acknowledged ones, then those that are over. Of each sort
+            the gravest comes first. If only acknowledged ones are news, these come before all others.
+        key: identifies the message, so that a receiver can drop it if it comes twice.
         turns: counts the group's changes, so that a receiver can tell a new call for help from a repeated one. It is
-            even while the group needs somebody, and odd while all of it is acknowledged. If the group gets worse while
-            it needs somebody, it goes up by two (`Alert.is_worse_than_told`).
+            even while somebody has to act, and odd while all alerts are acknowledged. If the group gets worse while
+            somebody has to act, it goes up by two (`Alert.is_worse_than_told`).
     """
 
     group: TopicPartition
@@ -71,7 +71,7 @@ class Message:
 
     @property
     def rounds(self) -> int:
-        """How often the message group has needed somebody again: after it was acknowledged, or because it got worse."""
+        """How often the group has called for help again. It does so when it gets worse, or after an acknowledgement."""
         return self.turns // 2
 
     @property
@@ -81,7 +81,7 @@ class Message:
 
     @property
     def is_in_part(self) -> bool:
-        """Whether only some alerts of the message group were acknowledged, and others still need somebody."""
+        """Whether the message reports an acknowledgement of some alerts while others still need somebody."""
         return not self.is_firing and any(alert.status is Status.FIRING for alert in self.alerts)
 
     @property
@@ -91,7 +91,7 @@ class Message:
 
 
 class Told(NamedTuple):
-    """What a receiver knows of a message group so far.
+    """What a receiver was sent so far about one message group.
 
     Attributes:
         at: when the last message was delivered, seconds since 1970 UTC; None if there was none.
@@ -104,10 +104,10 @@ class Told(NamedTuple):
 
 @dataclass(slots=True)
 class Group:
-    """The state of one message group; times are seconds since 1970 UTC.
+    """What is known about one message group, to decide when it is reported next. Times are seconds since 1970 UTC.
 
     Attributes:
-        news_since: since when there is something to report; None if there is nothing.
+        news_since: since when there is something that the receiver does not know; None if it knows everything.
         delivered_at: when the receiver last took a message; None if it has taken none.
         failures: how many tries in a row have failed.
         not_before: the time before which nothing is tried.
@@ -125,12 +125,12 @@ class Group:
 
 
 class Outbox:
-    """The messages to one receiver; not thread-safe.
+    """Knows all alerts of one receiver, what the receiver knows of them, and so which message is next. Not thread-safe.
 
     Args:
-        pace: when messages are sent.
+        pace: how long messages wait, and how often they are repeated.
         draw: random numbers that spread the retries.
-        places: the names, links and commands in the texts (`Places`).
+        places: the cluster's name, and the links and commands for the texts.
     """
 
     def __init__(self, pace: Pace, draw: Random, places: Places | None = None) -> None:
@@ -141,9 +141,9 @@ class Outbox:
         self._groups: dict[TopicPartition, Group] = {}
 
     def restore(self, alerts: Iterable[Alert], told: Mapping[TopicPartition, Told], now: float) -> None:
-        """Go on from the recorded state, which `alerts` and `told` had returned; call this before anything else.
+        """Continue from the alerts and message groups that an earlier process has recorded.
 
-        ``now`` is in seconds since 1970 UTC.
+        Call this before anything else. ``now`` is in seconds since 1970 UTC.
         """
         for alert in alerts:
             self._alerts[alert.name] = alert
@@ -153,20 +153,23 @@ class Outbox:
 
     @property
     def alerts(self) -> list[Alert]:
-        """All alerts of which the receiver knows, or which it has still to get."""
+        """All alerts that the receiver knows, or that it has still to be sent."""
         return list(self._alerts.values())
 
     @property
     def told(self) -> dict[TopicPartition, Told]:
-        """By message group, when it was last reported, and `Message.turns` of that message."""
+        """By message group, when a message was last delivered, and `Message.turns` of the last one that was tried."""
         return {place: Told(group.delivered_at, group.turns) for place, group in self._groups.items()}
 
     def waiting_since(self) -> list[float]:
-        """For each message group with something to report, since when that is so, seconds since 1970 UTC."""
+        """Since when each message group with something to report has had it: one time each.
+
+        Times are seconds since 1970 UTC.
+        """
         return [group.news_since for group in self._groups.values() if group.news_since is not None]
 
     def observe(self, standing: Sequence[Finding], now: float, ended: Iterable[Finding] = ()) -> bool:
-        """Update what is to be sent, by all findings that are not over at a moment; `due` returns the messages.
+        """Take in all findings that are not over at a moment. `due` then returns the messages about what has changed.
 
         Args:
             standing: all findings that are not over, acknowledged or not.
@@ -174,7 +177,7 @@ class Outbox:
             ended: the last events of findings that are over, which say how they ended.
 
         Returns:
-            Whether the state has changed, so that it has to be recorded.
+            Whether any alert has changed, so that the state has to be recorded.
         """
         self._not_ahead_of(now)
         events = {finding.finding_id: finding for finding in ended}
@@ -187,17 +190,19 @@ class Outbox:
         return self._take_in(there, over_by_now, now)
 
     def observe_job(self, suffered: Sequence[Suffered], now: float, pending: Collection[str], *, can_end: bool) -> bool:
-        """Update what is to be sent, by the conditions of the job that are true at a moment.
+        """Take in the conditions of the job that are true at a moment.
+
+        `due` then returns the messages about what has changed.
 
         Args:
             suffered: the conditions that are worth a message.
             now: the moment, seconds since 1970 UTC.
-            pending: the names of all conditions that are true, if only for a moment. If an earlier process reported
-                one of these, it is not over.
+            pending: the names of all conditions that are true, however shortly. If an earlier process reported one of
+                these, it is not over.
             can_end: whether a condition that is not in ``suffered`` is over. If not, it may just not be known yet.
 
         Returns:
-            Whether the state has changed, so that it has to be recorded.
+            Whether any alert has changed, so that the state has to be recorded.
         """
         self._not_ahead_of(now)
         # It was over before anybody was told that it had begun.
@@ -256,16 +261,16 @@ class Outbox:
                 group.news_since = now
 
     def due(self, now: float) -> Message | None:
-        """The message to send now: of those that are due, the one that has waited longest. None if none is due.
+        """The message to send now; None if none is due. Of several, it is the one that has waited longest.
 
-        The message then counts as tried, so record `told` before you send it.
+        It counts as tried from now on, so record `told` before you send it.
         """
         self._not_ahead_of(now)
         ready = [(at, place) for place, group in self._groups.items() if (at := self._due_at(group)) <= now]
         return self._message(min(ready)[1]) if ready else None
 
     def next_at(self, now: float) -> float:
-        """When the next message is due, in seconds since 1970 UTC; infinite if none ever is."""
+        """When the next message will be due, seconds since 1970 UTC. Infinite if only a change can make one due."""
         self._not_ahead_of(now)
         return min((self._due_at(group) for group in self._groups.values()), default=float("inf"))
 
@@ -313,7 +318,10 @@ class Outbox:
         return Message(place, tuple(mine), key, group.turns)
 
     def delivered(self, message: Message, now: float) -> None:
-        """Keep what the receiver knows now, as it took a message of `due`; findings may have changed since."""
+        """Take in that the receiver has taken a message of `due`.
+
+        An alert that has changed since `due` is still news to the receiver, and is reported by a later message.
+        """
         for said in message.alerts:
             alert = self._alerts[said.name]
             if said.ends_at is None:
@@ -329,7 +337,7 @@ class Outbox:
         self._look_for_news(now)
 
     def failed(self, message: Message, now: float, asked_for_s: float = 0.0) -> float:
-        """Put a message off that the receiver did not take.
+        """Take in that the receiver has not taken a message of `due`, and put the next try off.
 
         Args:
             message: the message that `due` had returned.

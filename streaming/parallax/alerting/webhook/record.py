@@ -1,9 +1,9 @@
-"""Stores what each receiver knows and has still to get: the Delta table ``notifications``.
+"""The Delta table ``notifications``: what each receiver has been sent, and what it has still to be sent.
 
-A finding is recorded before the first message about it is tried, and that a receiver took the message is recorded
+A finding is recorded before the first message about it is tried. That the receiver took the message is recorded
 afterwards. If the process dies between the two, the next one sends the message again, with the same key. The table has
-one row for each receiver and finding, and one commit replaces it as a whole. A finding leaves it once its end was
-delivered.
+one row for each receiver and finding, and one commit replaces all rows. A finding's row is removed once the receiver
+has got the message that it is over.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def create_notifications(storage: str) -> None:
 
 
 class Record:
-    """The table of all receivers of a job; may be used from any thread.
+    """Reads and writes the table ``notifications`` for all receivers of a job. Any thread may use it.
 
     Args:
         storage: ``storage.path``.
@@ -93,13 +93,13 @@ class Record:
             self._rows.setdefault(row["receiver"], []).append(row)
 
     def of(self, receiver: str) -> tuple[list[Alert], dict[TopicPartition, Told]]:
-        """What is recorded of a receiver: its alerts, and by message group what it knows."""
+        """What is recorded for a receiver: its alerts, and by message group what it was sent (`Outbox.restore`)."""
         rows = self._rows.get(receiver, [])
         alerts = [_alert(row) for row in rows]
         return alerts, {_group(row): Told(row["delivered_at"], row["turns"] or 0) for row in rows}
 
     def put(self, receiver: str, alerts: Sequence[Alert], told: Mapping[TopicPartition, Told]) -> bool:
-        """Record the present state of a receiver; a failure is logged, and messages are sent all the same.
+        """Record the present state of a receiver. A failure is logged, and does not keep messages from being sent.
 
         Returns:
             Whether it was recorded.
@@ -119,7 +119,7 @@ class Record:
             return True
 
     def keep(self, receivers: Sequence[str]) -> None:
-        """Keep only these receivers, and forget all others: they get no more messages."""
+        """Forget the state of every receiver that is not named, because the settings have it no more."""
         self._rows = {name: rows for name, rows in self._rows.items() if name in receivers}
 
     def _write(self, rows: Sequence[Row]) -> None:

@@ -1,4 +1,4 @@
-"""Posts messages to the receivers, a thread for each, so a slow one delays nobody else."""
+"""Posts messages to all receivers, with a thread for each, so that a slow receiver delays no other."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _SLACK_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of a post to a receiver.
+    """Whether a receiver took a message.
 
     Attributes:
         error: why the message was not taken, one line without a secret; None if it was taken.
@@ -59,7 +59,7 @@ class Answer:
 
 
 class Posts(Protocol):
-    """The interface of a function that sends a message."""
+    """A callable that sends one message to a receiver and returns its answer. `Post` is the real one."""
 
     def __call__(self, message: Message, /) -> Answer:
         """Send it, and wait for the answer for a bounded time."""
@@ -67,13 +67,13 @@ class Posts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WebhookStatus:
-    """The state of the messages to a receiver.
+    """How many messages to one receiver were delivered, failed, or wait; for metrics.
 
     Attributes:
         delivered_total: how many messages it has taken since the job started.
         failed_total: how many tries have failed since the job started.
         waiting: how many message groups have something still to report.
-        oldest_s: for how many seconds the first of them has waited.
+        oldest_s: for how many seconds the first of these groups has waited.
     """
 
     delivered_total: int = 0
@@ -83,10 +83,10 @@ class WebhookStatus:
 
 
 class Bounded:
-    """Sends one request at a time in a thread, with a time limit for the whole answer.
+    """Makes HTTP requests, one at a time, and waits for each whole answer only up to a time limit.
 
-    urllib3's own timeout begins again with each part of a slow answer. A request that takes longer than the limit is
-    left running, and no other is begun until it has ended.
+    urllib3's own timeout begins again with each part of a slow answer. So each request runs in a thread. One that takes
+    longer than the limit is left running, and no other is begun until it has ended.
 
     Args:
         total_s: how many seconds each request may take.
@@ -107,11 +107,11 @@ class Bounded:
 
 
 class Post:
-    """Posts messages to the receiver that the settings name.
+    """Posts messages to one receiver, in its format and with its credentials.
 
     Args:
         settings: the settings of the receiver.
-        places: the names, links and commands in messages.
+        places: the cluster's name, and the links and commands in messages.
         clock: seconds since 1970 UTC, which are part of the signature.
     """
 
@@ -167,7 +167,9 @@ class Post:
 
 
 def signature(secret: str, content: bytes, at: int) -> str:
-    """The header that proves to a receiver who sent a body, and when: HMAC-SHA256 over ``<seconds>.<body>``.
+    """The value of the header ``X-Parallax-Signature``, which proves who sent a body, and when.
+
+    It contains an HMAC-SHA256 over ``<seconds>.<body>``.
 
     Args:
         secret: the secret that the receiver knows.
@@ -179,7 +181,7 @@ def signature(secret: str, content: bytes, at: int) -> str:
 
 
 def reason_of(error: urllib3.exceptions.HTTPError) -> str:
-    """Why a request failed, without the address, because its path may be a secret."""
+    """Why an HTTP request failed, in words without its URL, because the URL may contain a secret."""
     for kind, said in _REASONS.items():
         if isinstance(error, kind):
             return said
@@ -228,11 +230,11 @@ def _retry_after(header: str | None, now: float) -> float:
 
 
 class Notifier:
-    """Sends messages to one receiver, in a thread of its own.
+    """Sends messages to one receiver in a thread of its own, each when the outbox says that it is due.
 
     Args:
         name: the receiver's name.
-        outbox: the receiver's messages; it must have what was on record (`Outbox.restore`).
+        outbox: decides which message is next. Its recorded state must be restored (`Outbox.restore`).
         record: the table that holds the state of the outbox.
         post: sends a message.
         clock: seconds since 1970 UTC.
@@ -252,11 +254,11 @@ class Notifier:
         self._thread = threading.Thread(target=self._run, name=f"webhook-{name}", daemon=True)
 
     def start(self) -> None:
-        """Begin to send messages to the receiver."""
+        """Start the thread, which sends each message when it is due."""
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
-        """Send nothing more, and wait for the message that is being sent, at most ``timeout_s`` seconds."""
+        """Begin no further message, and wait up to ``timeout_s`` seconds for the one that is being sent."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify()
@@ -264,19 +266,19 @@ class Notifier:
             self._thread.join(timeout_s)
 
     def observe(self, standing: Sequence[Finding], ended: Sequence[Finding] = ()) -> None:
-        """Have the receiver informed of open findings and of those that ended (`Outbox.observe`); does not block."""
+        """Take in which findings are open and which have ended (`Outbox.observe`). The thread sends what is news."""
         with self._changed:
             self._is_unrecorded |= self._outbox.observe(standing, self._clock(), ended)
             self._changed.notify()
 
     def observe_job(self, suffered: Sequence[Suffered], pending: Collection[str], *, can_end: bool) -> None:
-        """Have the receiver informed of the job's conditions that are true (`Outbox.observe_job`); does not block."""
+        """Take in which conditions of the job are true (`Outbox.observe_job`). The thread sends what is news."""
         with self._changed:
             self._is_unrecorded |= self._outbox.observe_job(suffered, self._clock(), pending, can_end=can_end)
             self._changed.notify()
 
     def status(self) -> WebhookStatus:
-        """How many messages the receiver took, how many tries failed, and how many are to be sent."""
+        """How many messages the receiver took, how many tries failed, and how many message groups wait."""
         with self._changed:
             since = self._outbox.waiting_since()
             oldest = max(self._clock() - min(since), 0.0) if since else 0.0
@@ -336,12 +338,12 @@ def _about(group: TopicPartition) -> dict[str, object]:
 
 
 class Webhooks:
-    """The senders of messages to all receivers of a job.
+    """Sends messages to all receivers that the settings name (``alerting.webhooks``).
 
     Args:
         settings: section ``alerting``.
-        storage: ``storage.path``; what receivers know is on record there.
-        pace: when messages are sent; as the settings say by default.
+        storage: ``storage.path``; the table there says what receivers have been sent.
+        pace: how long messages wait, and how often they are repeated; None for the settings' choice.
         shell: how commands in messages name the cluster and the job.
     """
 
@@ -362,22 +364,22 @@ class Webhooks:
             self._notifiers[one.name] = Notifier(one.name, outbox, record, Post(one, places))
 
     def start(self) -> None:
-        """Begin to send messages to all receivers."""
+        """Start a thread for each receiver, which sends its messages."""
         for notifier in self._notifiers.values():
             notifier.start()
 
     def stop(self) -> None:
-        """Send nothing more to any receiver.
+        """Stop sending.
 
-        Messages that were not delivered are on record. The next job on this storage path sends them.
+        Messages that were not delivered are on record, and the next job on this storage path sends them.
         """
         for notifier in self._notifiers.values():
             notifier.stop(_CLOSING_S)
 
     def observe(self, standing: Sequence[Finding], ended: Sequence[Finding] = ()) -> None:
-        """Have all receivers informed of the findings that are not over; does not block.
+        """Take in which findings are open and which have ended, for all receivers. It does not wait for messages.
 
-        It does nothing if they are the same as before.
+        It does nothing if the findings are the same as before.
 
         Args:
             standing: all findings that are not over, acknowledged or not.
@@ -390,16 +392,16 @@ class Webhooks:
             notifier.observe(standing, ended)
 
     def observe_job(self, suffered: Sequence[Suffered], pending: Collection[str], *, can_end: bool) -> None:
-        """Have all receivers informed of the job's conditions that are true; does not block.
+        """Take in which conditions of the job are true, for all receivers. It does not wait for messages.
 
         Args:
             suffered: the conditions that are worth a message.
-            pending: the names of all conditions that are true, if only for a moment.
+            pending: the names of all conditions that are true, however shortly.
             can_end: whether a condition that is not in ``suffered`` is over. If not, it may just not be known yet.
         """
         for notifier in self._notifiers.values():
             notifier.observe_job(suffered, pending, can_end=can_end)
 
     def status(self) -> dict[str, WebhookStatus]:
-        """By receiver's name, how many messages it took, and how many tries failed or messages wait."""
+        """By receiver's name, how many messages it took, how many tries failed, and how many groups wait."""
         return {name: notifier.status() for name, notifier in self._notifiers.items()}

@@ -1,4 +1,7 @@
-"""Looks every few seconds at how the job does, reports to the receivers, and sends the heartbeat."""
+"""Checks every few seconds which conditions of the job are true, and gives them to the receivers.
+
+It sends the heartbeat.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,14 @@ _CLOSING_S = 5.0
 
 
 class JobWatch:
-    """A thread that looks at the job's metrics regularly.
+    """A thread that evaluates the conditions of the job regularly, for messages and for the heartbeat.
 
     Args:
-        families: returns the metrics by which conditions are decided
+        families: returns the metrics that decide conditions
             (`parallax.alerting.collector.ParallaxCollector.of_the_job`).
         webhooks: sends messages to receivers.
         heartbeat: sends the heartbeat while the job works.
-        every_s: seconds from one look to the next.
+        every_s: seconds from one evaluation to the next.
     """
 
     def __init__(
@@ -48,11 +51,14 @@ class JobWatch:
         self._thread = threading.Thread(target=self._run, name="job-watch", daemon=True)
 
     def start(self) -> None:
-        """Start the thread that looks at the metrics."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread; call it before the job stops, since conditions that arise then are no news."""
+        """Stop the thread.
+
+        Call it before you stop the job, because that makes conditions true that must not be reported.
+        """
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(_CLOSING_S)
