@@ -165,7 +165,10 @@ class ReplicaAnswer:
 
     @property
     def log(self) -> Log:
-        """The replica's answers about leader epochs, as a `Log`: is a record part of it?"""
+        """The replica's log as a `Log`, made from its answers about leader epochs.
+
+        A `Log` says whether a record or end marker is part of it.
+        """
         held = {Place(offset, epoch) for offset, epoch in self.epochs_at.items()}
         shown = None if self.key is None else self.key.visible
         return Log(
@@ -247,13 +250,13 @@ class ReplicaAnswer:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorAnswer:
-    """What the transaction coordinator answered about one producer.
+    """What the transaction coordinators answered about one producer.
 
     The requests are ListTransactions and DescribeTransactions (KIP-664).
 
     Attributes:
         state: Kafka's name for the state of the producer's last transaction (``Ongoing``, ``PrepareCommit``,
-            ``CompleteAbort`` ...); ``unknown`` where the coordinator lists no transaction of the producer.
+            ``CompleteAbort`` ...); ``unknown`` where no coordinator lists a transaction of the producer.
         elsewhere: whether that transaction is of no concern to this partition: it has no record there, or its end
             marker has been written there already.
     """
@@ -343,7 +346,9 @@ class Answers:
     leader_epoch: int = UNKNOWN
 
     def logs(self, of: Iterable[ReplicaAnswer], *, is_whole: bool) -> Logs:
-        """Return some replicas' logs together, to ask of a record or marker whether it is part of the current log.
+        """Return some replicas' logs together, as `Logs`.
+
+        They say whether a record or end marker is part of the current log.
 
         Args:
             of: the answers of these replicas.
@@ -383,7 +388,10 @@ class Answers:
         return leading.is_empty or leading.log_start_offset >= other.log_start_offset
 
     def leader_shows_value_of(self, broker: int) -> bool:
-        """Whether the leader shows its consumers the same value of the key as the replica on another broker."""
+        """Whether the leader shows its consumers the same value of the claim's key as the replica on another broker.
+
+        False where one of the two shows no value, or did not answer.
+        """
         leading, other = (self.replicas.get(b) for b in (self.leader, broker))
         if leading is None or other is None or leading.live is None or other.live is None:
             return False

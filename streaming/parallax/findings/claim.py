@@ -66,7 +66,8 @@ class Differed:
 class HadEnded:
     """One observation of one replica: all transactions that begin below some offset of its log had ended.
 
-    If every replica holds such a transaction open later, the observation proves that all of them are wrong.
+    If every replica holds such a transaction open later, the observation proves that all of them are wrong. Example:
+    when broker 3 was read to 40, every transaction that begins below 25 had ended.
 
     Attributes:
         start: the log start offset of that log.
@@ -107,11 +108,11 @@ class Recorded:
         outcomes: by broker, the outcome that its replica showed at the claim's offset: ``committed`` or ``aborted``.
         markers: by broker, the type of the transaction's end marker on its replica: ``commit`` or ``abort``.
         records: by broker, the content that its replica showed at the claim's offset (`RecordShown.fingerprint`).
-        epochs: by broker, the leader epoch in which its log was last read before the log was truncated.
+        epochs: by broker, the leader epoch in which its log was last read before that log was truncated.
         topics: by broker, the code of the topic's id as it was read there; only suspects of an earlier version have it,
             later ones have ``topic_id``.
         ends: by broker, the place of the end marker that ended the transaction there, as text ``offset:leader epoch``.
-        shown_to: by broker, the offset up to which it was read before its log was truncated.
+        shown_to: by broker, the offset up to which its log was read before that log was truncated.
         sides: for a difference without direction: the brokers on each side.
         pivot: for a difference without direction: the broker that is asked last. That accuses it of nothing.
         topic_id: the code of the topic's id when it was read (`parallax.compare.observations.topic_id_code`); empty

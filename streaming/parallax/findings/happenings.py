@@ -170,7 +170,7 @@ class AskedAgain:
 
 @dataclass(frozen=True, slots=True)
 class FindingsStatus:
-    """What metrics and the status page need to know of findings, as it is in the tables.
+    """What metrics and the status page show of findings: only what the tables already hold.
 
     Attributes:
         open: findings that are not over and that nobody has acknowledged.
@@ -178,13 +178,13 @@ class FindingsStatus:
         ended: the last events of the findings that ended last.
         confirmed_total: by `Label`, how often findings were confirmed, in the whole findings table.
         pending: by partition, how many suspects wait for a verdict.
-        undecided: by suspect id, why a suspect that is probed on its own is still pending; empty text before its first
+        undecided: by suspect id, why a suspect that has a task of its own is still pending; empty text before its first
             probe.
         judging_errors_total: how often judging a claim raised an error.
         unlisted_total: by topic, for how many claims a probe found that no coordinator lists their producer.
         probe_bytes: by broker id, how many bytes of records probes have read since the process started.
-        second_opinions: on how many claims the second opinion gave an answer since the process started. They are
-            counted by how the answer agrees with the probe's verdict (`parallax.findings.second_opinion.Agreement`).
+        second_opinions: by how the second opinion agrees with the probe's verdict
+            (`parallax.findings.second_opinion.Agreement`), on how many claims it does since the process started.
         last_probe_at: when the last probe finished, seconds since 1970 UTC; None before the first.
         asked_again: by finding id, the result of the last probe since the start that left the finding as it was. Only
             for findings that are not over. Incidents are left out, because they are asked about page by page.

@@ -182,7 +182,10 @@ class Case:
 
     @property
     def logs(self) -> Logs:
-        """The logs of all replicas that answered: is a record part of the current log?"""
+        """The logs of all replicas that answered, as `Logs`.
+
+        They say whether a record or end marker is part of the current log.
+        """
         return self.answers.logs((self.accused, *self.others), is_whole=not self.absent)
 
     @property
