@@ -346,7 +346,7 @@ class Claim:
 
     @property
     def pivot(self) -> int:
-        """The broker that a probe asks last: the accused, or a recorded one if nobody is accused."""
+        """The broker that a probe asks last: the accused, or without one the recorded ``pivot``."""
         return self.broker if self.broker != NOBODY else self.recorded.pivot
 
     @property
@@ -415,11 +415,11 @@ class Claim:
 
     @property
     def may_be_of_others(self) -> bool:
-        """Whether replicas other than the accused may be wrong in the same way. Then they are asked even if it is gone.
+        """Whether replicas other than the accused may be wrong in the same way.
 
-        True for a claim about all replicas, and for most findings that are open. False for findings about unlike
-        records at one offset, or about a truncated log: for these, the other replica's own answer proves what is wrong
-        with it.
+        Then a probe asks them even if the accused is gone. True for a claim about all replicas, and for most findings
+        that are not over. False for findings about unlike records at one offset, or about a truncated log: there only
+        its own answers prove a replica wrong.
         """
         is_finding = self.confirmed_at_ms > 0 and not self.ended
         return self.is_about_all or (is_finding and self.kind in _SPREADING)
@@ -434,7 +434,7 @@ class Claim:
         return replace(self, broker=broker)
 
     def of_another(self, broker: int, at_ms: int, *, has_healed: bool) -> Claim:
-        """Return a new suspect that accuses another replica of what this claim accuses its own replica of.
+        """Return a new suspect: the accusation of this claim, made against another replica.
 
         A finding leaves such suspects when it ends, e.g. because its accused has healed while a copy is still wrong.
 
@@ -472,7 +472,7 @@ class Claim:
         )
 
     def rule_of(self, kind: FindingKind) -> Rule:
-        """Return the rule that a finding of some kind breaks, if a probe of this claim has led to that kind.
+        """Return the rule that is broken if a probe of this claim proves a divergence of some kind.
 
         It is the claim's own rule if the kind is the claim's, else the kind's rule. There is one exception: if outcomes
         of a transaction differ without direction, it is `Rule.OUTCOME`.

@@ -80,7 +80,7 @@ class Shown:
     def showing(self) -> frozenset[int]:
         """The accused, and the brokers whose replicas answered the probe with the same as the accused.
 
-        An outcome that was only recorded does not count, because another log may have replaced that log.
+        An outcome that was only recorded does not count. The log that showed it may have been replaced.
         """
         said = outcomes_on(self.sides, self.finding.broker)
         others = (self.alike & self.answered) - {self.finding.broker}
@@ -260,7 +260,7 @@ Unproven = tuple[str, str]
 
 
 def unproven(shown: Shown) -> Mapping[Unproven, frozenset[int]]:
-    """Return why the brokers outside of the accused's side are not proven right: by reason, the brokers.
+    """Return by reason the brokers that are not proven right; the accused's side is left out.
 
     It is for a finding that accuses a broker and clears none. Each reason is the end of a sentence about these brokers,
     as in "did not answer".

@@ -45,7 +45,7 @@ class Explanation:
             decided.
         steps: what to do, in order.
         away: as JSON for kafka-reassign-partitions.sh, an assignment without the accused: the first step of a repair;
-            None where that repairs nothing.
+            None where such an assignment repairs nothing.
         back: as JSON, the assignment of all replicas with a right one first: the second step; None where none is known.
         runbook: where the runbook says more.
     """

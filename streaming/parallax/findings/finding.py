@@ -21,7 +21,9 @@ from parallax.sides import Shows, Side, are_outcomes, as_document, parsed, stand
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One event of the findings table. Its fields are the columns of `parallax.findings.table.SCHEMA`.
+    """One event of the findings table; the last event of an id is that finding's present state.
+
+    Its fields are the columns of `parallax.findings.table.SCHEMA`.
 
     Attributes:
         sequence: number of the event in the table, from 1; 0 until the event is appended.
@@ -357,7 +359,7 @@ def was_explained(finding: Finding) -> bool:
 
 
 def was_explained_in_part(finding: Finding) -> bool:
-    """Whether a finding was resolved because other findings explain it, although only a part of it."""
+    """Whether a finding was resolved because other findings explain a part of it, but not the whole."""
     return was_explained(finding) and evidence_of(finding).get("explained_in_part") is True
 
 

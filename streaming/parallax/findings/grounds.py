@@ -21,7 +21,7 @@ OPEN_KINDS = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_F
 
 
 class Leads(Enum):
-    """What a finding proves of the replica that leads."""
+    """What a finding proves of the leader: it is the accused, shows the same, is right, or nothing."""
 
     ACCUSED = auto()
     """The accused leads."""
@@ -122,7 +122,10 @@ class Grounds:
 
     @property
     def silent(self) -> frozenset[int]:
-        """The brokers that did not answer, or whose answers do not show what they make of the transaction."""
+        """The brokers whose answers do not show that they share what has spread.
+
+        Brokers that did not answer are among them.
+        """
         sharing = self.shown.answered
         if self.finding.kind in OUTCOME_KINDS:
             sharing = frozenset(broker for broker in sharing if outcomes_of(self.shown, broker))

@@ -23,7 +23,7 @@ _HANGING = TypeAdapter(tuple[Hanging, ...])
 def recorded(storage: str) -> tuple[Hanging, ...]:
     """Return the hanging transactions that the previous job wrote to the storage.
 
-    None if the file cannot be read; a line in the log says so.
+    Empty if the file cannot be read; a line in the log then says so.
 
     Args:
         storage: ``storage.path`` of the settings.

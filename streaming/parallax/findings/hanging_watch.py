@@ -62,7 +62,7 @@ class Standstill:
 
     @property
     def shown(self) -> Shown:
-        """The same as an observation, for `parallax.findings.hanging_life.after`."""
+        """This last stable offset as an observation for `parallax.findings.hanging_life.after`."""
         return Shown(self.offset, self.log_start, self.since is not None, self.seen_at)
 
 
@@ -123,10 +123,11 @@ class HangingWatch:
         return tuple(self._ended)
 
     def round(self, stands: Mapping[TopicPartition, Standstill]) -> tuple[Hanging, ...]:
-        """Look for hanging transactions once, and return those that are reported now, by partition.
+        """Look for hanging transactions once, and return those that are reported now.
 
-        ``stands`` is the last stable offset of each partition. Coordinators are asked only about partitions where it
-        has not moved for long. If they cannot be asked, what was reported stays reported.
+        They are in the order of their partitions. ``stands`` is the last stable offset of each partition. Coordinators
+        are asked only about partitions where it has not moved for long. If they cannot be asked, what was reported
+        stays reported.
         """
         now = self._clock()
         self._ended = []

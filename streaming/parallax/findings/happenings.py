@@ -61,7 +61,8 @@ class Answered:
     """An event for the lifecycle: probes have finished, with answers or with a failure.
 
     Attributes:
-        results: each probe with one value of answers for each of its claims, in their order; None if the probe failed.
+        results: each probe with its answers, one `Answers` for each of its claims and in their order; None if the probe
+            failed.
     """
 
     results: Sequence[tuple[Probe, Sequence[Answers] | None]]
@@ -118,9 +119,9 @@ class Probe:
 
     Attributes:
         claims: the claims to ask about.
-        tasks: for each claim the number of its task, under which its answer is found; empty where the claims are a
-            page.
-        page: the page of a group's members that the claims are; None where each claim is probed for itself.
+        tasks: for each claim the number of its task, under which its answer is found; empty where the claims are those
+            of a page.
+        page: the page whose members the claims are; None where each claim has a task of its own.
     """
 
     claims: tuple[Claim, ...]
@@ -170,7 +171,7 @@ class AskedAgain:
 
 @dataclass(frozen=True, slots=True)
 class FindingsStatus:
-    """What metrics and the status page show of findings: only what the tables already hold.
+    """What metrics and the status page show of findings; a finding counts once it is in the table.
 
     Attributes:
         open: findings that are not over and that nobody has acknowledged.
@@ -183,8 +184,8 @@ class FindingsStatus:
         judging_errors_total: how often judging a claim raised an error.
         unlisted_total: by topic, for how many claims a probe found that no coordinator lists their producer.
         probe_bytes: by broker id, how many bytes of records probes have read since the process started.
-        second_opinions: by how the second opinion agrees with the probe's verdict
-            (`parallax.findings.second_opinion.Agreement`), on how many claims it does since the process started.
+        second_opinions: by `parallax.findings.second_opinion.Agreement` of the second opinion with a probe's verdict,
+            the number of claims since the process started.
         last_probe_at: when the last probe finished, seconds since 1970 UTC; None before the first.
         asked_again: by finding id, the result of the last probe since the start that left the finding as it was. Only
             for findings that are not over. Incidents are left out, because they are asked about page by page.

@@ -121,6 +121,8 @@ class Left(NamedTuple):
 class Held:
     """The members of one group, and how far the present round of probes has come.
 
+    It is what `Waiting` and `Proven` have in common.
+
     Attributes:
         group: what all members have in common.
         members: the members, one row for each.
@@ -333,9 +335,9 @@ class Waiting(Held):
 
 @dataclass(slots=True)
 class Proven(Held):
-    """The proven members of one group, which an incident counts.
+    """The proven members of one group, and what is known of the incident that counts them.
 
-    The group is an incident once the findings table has an event of it.
+    There is an incident once the findings table has an event of it.
 
     Attributes:
         event: the incident's last event; None while the group is no incident.
@@ -380,7 +382,7 @@ class Proven(Held):
 
     @property
     def stands(self) -> bool:
-        """Whether the group is an incident, and the incident is not over."""
+        """Whether an incident counts the members, and that incident is not over."""
         return self.event is not None and self.event.stands
 
     @property
@@ -409,7 +411,7 @@ class Proven(Held):
         self._tally = None
 
     def not_seen_again(self, number: int) -> str | None:
-        """Return in words how many counted members no probe has proven again since the start, and why.
+        """Return a text on counted members that no probe has proven again since the job started, and why.
 
         None if there are none. Empty while a round is asking about them.
 
@@ -503,7 +505,9 @@ class Proven(Held):
         return self.due if self.event is not None and self.members.are(*_LOOKED_AT).any() else _NEVER
 
     def next_page(self, number: int, now: float, interval: Callable[[Finding], float]) -> Page | None:
-        """Return the next page: a part of the present round, or else a sample. None if no page is due.
+        """Return the next page, or None if no page is due.
+
+        It is a part of the present round. Between rounds it is a sample, which checks a few members again.
 
         Args:
             number: the number of the new page.

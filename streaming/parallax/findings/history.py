@@ -1,4 +1,4 @@
-"""Looks up in the view's tables at which offsets keys lie in the replicas' logs, so that probes read only there.
+"""Finds the offsets of keys in the replicas' logs from the views' tables, so that probes read only there.
 
 The tables say where to look, and never what is there now. They are read with delta-rs, which prunes by broker and file
 statistics. So a look-up does not wait for the micro-batches of the streaming queries.
@@ -153,9 +153,9 @@ class RecordedHistory:
         return [records_of(one, rows, left) for one in of]
 
     def was_recreated(self, question: Recreated) -> bool:
-        """Whether a replica's reader has noticed since a given time that the log was truncated or not there.
+        """Whether a replica's reader has noticed since a given time a truncation, or that the broker held no replica.
 
-        Then another log may have replaced it. False if the table cannot be read.
+        Then another log may have replaced the one that was read. False if the table cannot be read.
         """
         wanted = (
             (pc.field("topic") == question.topic)

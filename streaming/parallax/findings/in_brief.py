@@ -45,7 +45,11 @@ def seen_by_state(accused: int, *, has_spread: bool) -> Seen:
 
 
 def seen_counts(findings: Iterable[Finding]) -> dict[str, int]:
-    """Return how many findings consumers see, and how many they may see, each number under a label."""
+    """Return by label how many findings consumers see, and how many they may see.
+
+    Args:
+        findings: their last events.
+    """
     every = [seen(finding) for finding in findings]
     return {"seen by consumers": every.count(Seen.YES), "perhaps seen by consumers": every.count(Seen.PERHAPS)}
 

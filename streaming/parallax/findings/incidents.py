@@ -152,7 +152,7 @@ class Incidents:
     # What comes in.
 
     def hold(self, claims: Sequence[Claim], alone: Mapping[Group, int]) -> list[Claim]:
-        """Take the claims of large groups in, and return the other claims, which are to be probed one by one.
+        """Take in the claims of large groups, and return the other claims, which are probed one by one.
 
         Args:
             claims: claims of new suspects.

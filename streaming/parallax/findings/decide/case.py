@@ -14,7 +14,7 @@ from parallax.sides import Shows, Side, Sides, against, by_broker, in_order, sta
 
 
 class Verdict(StrEnum):
-    """Whether a claim is proven (confirmed), proven to be false or over (dismissed), or neither yet (pending)."""
+    """Whether a claim is confirmed (proven), dismissed (not true, or over), or pending (not decided)."""
 
     CONFIRMED = "confirmed"
     DISMISSED = "dismissed"
@@ -69,7 +69,7 @@ class Decision:
         verdict: confirmed, dismissed or pending.
         kind: the kind of the divergence. It may say more than the claim's: a ``marker_missing`` may have become a wrong
             outcome.
-        reason: the sentence for people that says why.
+        reason: why, in one line for people.
         lone_witness: whether the proof rests on a transactional record that only one replica shows. That replica may
             show a wrong outcome, and the comparison may be about to raise that. So the claim is confirmed only after a
             short wait.
@@ -103,16 +103,19 @@ class Decision:
 
     @property
     def witnesses(self) -> tuple[int, ...]:
-        """The brokers that show something else than the accused, or were recorded to, by id."""
+        """The brokers that show, or were recorded to show, something else than the accused.
+
+        They are in the order of their ids.
+        """
         return tuple(sorted(frozenset().union(*against(self.sides, self.accused))))
 
     def is_shared_by_leader(self, accused: int, answers: Answers) -> bool:
         """Whether the leader shows its consumers what the accused shows.
 
-        - If nobody is accused, it is True if the leader is on any side. It is on none while its last stable offset
-          hides the record.
-        - A deleted value: the leader shows that value as well.
-        - A truncated log or a lost log head: the leader lacks the same records.
+        - It does if it is on the accused's side; if nobody is accused, if it is on any side. It is on no side while its
+          last stable offset hides the record.
+        - A deleted value: it also does if it shows that value.
+        - A truncated log, or a lost log head: it also does if it lacks the same records.
 
         Args:
             accused: the broker; `NOBODY` without direction.
@@ -127,7 +130,7 @@ class Decision:
         return any(answers.leader in side and accused in (NOBODY, *side) for side in self.sides.values())
 
     def may_be_of(self, broker: int) -> bool:
-        """Whether a broker is accused or on a side.
+        """Whether a broker's replica is the accused or on a side.
 
         True for every broker while the claim is not confirmed.
         """
@@ -199,7 +202,7 @@ class Case:
         """Return the decision that the claim is proven.
 
         Args:
-            reason: the sentence for people that says why.
+            reason: why, in one line for people.
             kind: the kind of the divergence; the claim's own if not given.
             accused: the broker that is wrong; the claim's own if not given, `NOBODY` without direction.
             sides: the brokers on each side.
@@ -217,7 +220,7 @@ class Case:
 
         Args:
             sides: the brokers on each side.
-            reason: the sentence for people that says why; it names the sides if not given.
+            reason: why, in one line for people; it names the sides if not given.
             kind: the kind of the divergence; the claim's own if not given.
         """
         said = reason or "; ".join(f"{side.text}: {broker_list(on)}" for side, on in in_order(sides).items())
@@ -227,7 +230,7 @@ class Case:
         """Return the decision that the claim is not true, or that its proof is gone.
 
         Args:
-            reason: the sentence for people that says why.
+            reason: why, in one line for people.
             resolution: why the claim is over, if it had been proven.
         """
         return Decision(Verdict.DISMISSED, self.claim.kind, reason, resolution=resolution)
@@ -236,7 +239,7 @@ class Case:
         """Dismiss the claim because the accused no longer holds its record, and so shows no outcome of that record.
 
         Args:
-            reason: the sentence for people that says so.
+            reason: why, in one line for people.
             offset: the record's offset. If it lies below the accused's log start, the record was deleted; else it was
                 compacted.
         """
@@ -253,7 +256,7 @@ class Case:
         noticed. So the decision says what was shown, and nothing about the current log.
 
         Args:
-            reason: the sentence for people that says so.
+            reason: why, in one line for people.
             kind: the kind of the divergence.
             offset: offset of the record that the accused no longer holds.
             sides: the brokers on each side, as the views recorded them.
@@ -269,7 +272,7 @@ class Case:
         """Return the decision on a claim that no answer proves: pending while a replica is absent, else dismissed.
 
         Args:
-            reason: the sentence for people that says why.
+            reason: why, in one line for people.
             resolution: why the claim is over, if it had been proven.
         """
         if self.absent:
@@ -291,7 +294,7 @@ class Case:
 
         Args:
             offset: the offset at which no other replica shows anything.
-            reason: the sentence for people that says so.
+            reason: why, in one line for people.
             resolution: why the claim is over, if it had been proven.
             isolation: the isolation level at which a replica must show the offset.
         """
@@ -365,7 +368,7 @@ def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
 
 
 def names(answers: Sequence[ReplicaAnswer]) -> str:
-    """Return the brokers that gave some answers, as text for a sentence: ``broker 1``, ``brokers 1 and 3``."""
+    """Return the brokers of some answers as text for a sentence: ``broker 1``, ``brokers 1 and 3``."""
     return broker_list([a.broker for a in answers])
 
 

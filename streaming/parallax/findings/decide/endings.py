@@ -1,4 +1,4 @@
-"""Decides how the claim's transaction ended on each replica, by its answer or by the views."""
+"""Decides how a transaction ended on each replica, by its answer, or else by recorded evidence."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
     """Return whether a replica now shows the claim's record as ``committed`` or ``aborted``.
 
     If the record is gone, the replica's list of aborted transactions may name its transaction: then it is ``aborted``.
-    It is None if the record lies at or above the last stable offset, where the log may still be truncated. So it is if
-    another producer's record lies at the offset, or if nothing shows an outcome.
+    It is None if the record lies at or above the last stable offset, where the log may still be truncated. It is None
+    as well if another producer's record lies there, or nothing shows an outcome.
     """
     if answer.last_stable_offset <= claim.first_offset:
         return None

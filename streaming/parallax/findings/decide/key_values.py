@@ -23,7 +23,7 @@ class Differing(NamedTuple):
     """A value of the key that one replica shows, while another replica shows none.
 
     Attributes:
-        reason: the sentence for people that says who shows it.
+        reason: who shows it, in one line for people.
         offset: the value's offset.
         sides: the broker that shows a value, and the broker that shows none.
     """

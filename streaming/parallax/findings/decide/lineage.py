@@ -1,8 +1,8 @@
 """Decides whether the records and markers that prove a claim are part of the current log.
 
 An unclean election truncates logs. What was read before it says nothing about the log that took over. Leader epochs
-show this, and so do other records at the same offsets. No other module of `parallax.findings.decide` uses leader epochs
-for that.
+show whether a record was truncated, and so do other records at the same offsets. No other module of
+`parallax.findings.decide` uses leader epochs for that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from parallax.model import UNKNOWN
 
 
 def rests_on(case: Case) -> Belongs:
-    """Return whether everything recorded that proves the claim is part of the current log: yes, no or perhaps.
+    """Return whether all proofs of the claim (`Claim.proofs`) are part of the current log: yes, no or perhaps.
 
     It is *no* as well if a replica holds another record or marker at the offset of a proof. Leader epochs may not show
     that, since the new log's tail may be of an older epoch. It can be seen only until the cleaner removes what is
@@ -30,12 +30,15 @@ def rests_on(case: Case) -> Belongs:
 
 
 def is_proof_replaced(case: Case) -> bool:
-    """Whether a replica's log shows that some proof of the claim is not in the current log."""
+    """Whether some log shows that a proof of the claim is not part of the current log.
+
+    A proof is the place of a record or end marker (`Claim.proofs`).
+    """
     return any(case.logs.of(p, case.accused.broker, before=True) is Belongs.NO for p in case.claim.proofs)
 
 
 def is_proof_gone(case: Case) -> bool:
-    """Whether no answering replica's log holds some record or marker that proves the claim."""
+    """Whether a record or marker that proves the claim is in none of the logs that answered."""
     return any(case.logs.none_holds(proof) for proof in case.claim.proofs)
 
 

@@ -11,8 +11,8 @@ from parallax.findings.decide.case import Case, Decision, Resolution, names
 def head_missing(case: Case) -> Decision:
     """Return the decision on a claim that the accused's log begins above that of another replica.
 
-    An empty log of another replica does not count. While the logs differed so that the comparison raised the claim, the
-    topic's policy was only to compact. If the policy deletes records by now, or is unknown, nothing is confirmed, and
+    An empty log of another replica does not count. The comparison raised the claim because the logs differed while the
+    topic's policy did not delete. If the policy deletes records by now, or is unknown, nothing is confirmed, and
     nothing counts as lost on all replicas: retention and DeleteRecords move the log start of each replica at another
     time.
     """

@@ -34,7 +34,7 @@ def _says(claim: Claim, answer: ReplicaAnswer) -> bool:
 
 
 def differing_values(claim: Claim, answers: Answers) -> dict[Side, list[int]]:
-    """Return by side the brokers that show the same value of a finding's key, if the finding is over and values differ.
+    """Return by side the brokers that show the same value of a finding's key, after the finding has ended.
 
     Empty if all show the same. If values differ, there is another divergence, or a replica lacks a value because of
     what the finding proved wrong, although it no longer holds the record. Replicas whose last stable offset is too low
@@ -57,9 +57,10 @@ def _values_shown(read: Iterable[ReplicaAnswer], up_to: int) -> dict[Side, list[
 
 
 def showing_its_value(accused: int, answers: Answers) -> frozenset[int]:
-    """Return the brokers that show the same value of the key as the accused; no value if the accused shows none.
+    """Return the brokers other than the accused that show the same value of the key as it.
 
-    They may be copies of the accused from which the record has been cleaned. The accused itself is left out.
+    If the accused shows no value, they are those that show no value. They may be copies of the accused from which the
+    record has been cleaned.
     """
     read = {b: a for b, a in answers.replicas.items() if a.error is None and a.key is not None and a.key.complete}
     if accused not in read:

@@ -27,7 +27,7 @@ from parallax.sides import Shows, Side, Sides
 
 
 def contradiction(case: Case) -> Decision:
-    """Return the decision on a claim that a replica shows a record otherwise than the first end marker behind it says.
+    """Return the decision on a claim that a replica contradicts the end marker behind a record in its own log.
 
     A marker stays as long as a record of its transaction. So while the replica holds the record, no other end marker of
     the producer lay between the two. The replica's index of aborted transactions is wrong then. Once the record is

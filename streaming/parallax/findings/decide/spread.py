@@ -37,7 +37,7 @@ def open_everywhere(
         case: the claim with its answers.
         held: the transaction as the accused lists it.
         open_on: the brokers that list it as open.
-        past: those of these brokers whose log reaches beyond the transaction's end.
+        past: the brokers in ``open_on`` whose log reaches beyond the transaction's end.
         has_ended: whether a recorded end marker or the coordinator says that it has ended. If neither does, the
             transaction may just take long: then it must have been proven before, by a finding whose proof is in the
             current log.
@@ -46,9 +46,9 @@ def open_everywhere(
         - Spread if all replicas hold the transaction open.
         - Confirmed if some replica does not answer, unless the finding had spread before.
         - Not proven if the coordinator says that it is ongoing, unless the finding had spread before. Then the ended
-        transaction has become part of the ongoing one.
+          transaction has become part of the ongoing one.
         - None if another replica does not hold it open, if no other replica answers, or if nothing says that it has
-        ended.
+          ended.
     """
     # If it is the only one, the replicas that had ended the transaction were removed.
     if (not case.others and not case.is_only_one) or len(open_on) <= len(case.others):
@@ -100,7 +100,7 @@ def hanging(where: str) -> Decision:
 def agreed(case: Case, own: str) -> Decision:
     """Return the decision on a claim about a record's outcome, if all replicas that show an outcome show the same.
 
-    They may all be right (healed), all wrong (spread), or nobody knows (unsettled, or the outcome stays unproven).
+    The decision is healed if all are proven right, spread if all are proven wrong, else unsettled or unproven.
 
     Args:
         case: the claim with its answers.
@@ -286,8 +286,8 @@ def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
 def true_outcome(claim: Claim) -> str | None:
     """Return how the claim's transaction truly ended: ``committed`` or ``aborted``; None where that is not known.
 
-    If the claim's kind names a wrong outcome, the other outcome is true. Otherwise the end markers decide that the
-    views recorded of other replicas.
+    If the claim's kind names a wrong outcome, the other outcome is true. Otherwise it follows from the end markers that
+    the views recorded of other replicas.
     """
     if claim.kind in WRONG:
         return other_outcome(WRONG[claim.kind])

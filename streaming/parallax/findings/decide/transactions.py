@@ -122,7 +122,7 @@ def _of_a_truncated_log(case: Case) -> Decision:
 
 
 def named(claim: Claim, answers: Answers) -> Claim:
-    """Return the claim with the transaction filled in that keeps the accused's last stable offset from moving.
+    """Return the claim about the transaction that keeps the accused's last stable offset from moving.
 
     A suspect may have named another transaction, or none. A confirmed finding keeps the transaction that was proven. If
     another one holds the accused back later, that one gets a suspect of its own.

@@ -48,7 +48,7 @@ def differed(claim: Claim, answers: Answers) -> Differed | None:
 def differs_anew(before: Differed | None, answers: Answers) -> bool:
     """Whether some replica shows a record of the key that was written after the replicas last differed.
 
-    Then a difference that they still show is another one.
+    Then a difference that they still show is a new one.
 
     Args:
         before: what was known when they last differed.
