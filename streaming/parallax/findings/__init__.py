@@ -1,5 +1,4 @@
-"""Turns suspects into findings: asks the brokers, decides from their answers, and records each decision as an event.
+"""Turns suspects into findings: asks the brokers, decides from their answers, and records events.
 
-Its input is the table ``suspects``, its output the table ``findings``. A finding that is open is checked again, until
-it is over.
+Its input is the table ``suspects``, its output the table ``findings``. A finding is checked again until it is over.
 """

@@ -21,7 +21,7 @@ def record_offset(kind: FindingKind, broker: int, places: Sequence[int], evidenc
 
     - A replica missed a deletion. Then the finding's own offset is that of the tombstone, and its record is the old
       value that the replica still shows.
-    - The finding is over. Then it keeps the record that it named while it was open.
+    - The finding is over or unsettled. Then it keeps the record that it named before.
 
     Args:
         kind: the finding's kind.

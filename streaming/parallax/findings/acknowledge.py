@@ -55,7 +55,8 @@ def acknowledge_all(
         wanted: the id of each finding, or the beginning of its id if that is unique.
         reason: why no more alarms are wanted, in 1 to 500 characters; kept in the event's summary and evidence.
         by: who acknowledges them; the user of this process by default.
-        sleep: waits some seconds before a new attempt, if another process appended meanwhile; replaced in tests.
+        sleep: waits the given number of seconds before a new attempt, if another process appended meanwhile; replaced
+            in tests.
 
     Returns:
         The appended events, one for each finding, in the order of ``wanted``.

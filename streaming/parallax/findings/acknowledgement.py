@@ -57,8 +57,8 @@ class Extent:
         accused: the broker; `NOBODY` without direction.
         is_exposed: whether consumers meet the divergence, or may meet it.
         is_blocking: whether the accused's last stable offset holds back its read_committed consumers as well.
-        alike: the accused and the brokers that show the same outcome of the transaction; empty for kinds that are not
-            about a transaction.
+        alike: the accused and the brokers that show the same outcome of the transaction; empty where the accused shows
+            none.
         count: how many keys or transactions an incident counts; 1 for a single finding.
     """
 

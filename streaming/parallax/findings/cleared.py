@@ -1,6 +1,6 @@
 """Decides which replicas the proof of a finding shows to be right.
 
-A copy may be taken only from one of these replicas.
+Parallax advises a copy only from one of these replicas.
 
 Proof that one replica is wrong does not prove the others right: another may be wrong in another way. So only the proof
 that accuses one replica can clear others, and only replicas that answered the probe. Which replicas a proof clears

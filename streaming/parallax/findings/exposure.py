@@ -1,11 +1,11 @@
-"""Decides which consumer groups may have read what a finding says is wrong, from who led when and committed offsets.
+"""Decides which consumer groups may have read what a finding says is wrong, by their committed offsets.
 
 A committed offset says how far a group has read, not when, and not from which broker.
 
 - A group that has not come to the wrong offsets has not read them.
 - A group that has passed them may have read them from a wrong leader.
-- If a group's committed offset is higher than the log end when the wrong broker began to lead, the group has committed
-  since that time. No group can commit beyond the end of the log.
+- If a group's committed offset is above the high watermark when the wrong broker began to lead, the group has committed
+  since that time. Nobody can read beyond the high watermark.
 
 All functions are pure.
 """

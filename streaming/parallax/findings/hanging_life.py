@@ -1,8 +1,8 @@
 """Decides when a transaction that is reported as hanging is over, and what each observation changes in the report.
 
-It is over only in three cases: a replica has shown a last stable offset beyond it, its topic is gone, or the leader
-holds another transaction open in its place. Otherwise it stays reported as it was last seen. All functions are pure:
-they use no clock and ask no broker.
+It is over only in three cases: a replica has shown a last stable offset beyond it, its topic or partition is gone, or
+the leader holds another transaction open in its place. Otherwise it stays reported as it was last seen. All functions
+are pure: they use no clock and ask no broker.
 """
 
 from __future__ import annotations

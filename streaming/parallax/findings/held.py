@@ -163,7 +163,7 @@ class Held:
     def classes(self, at: Array) -> Array:
         """Return for each row the number of its class; rows of one class can go into one probe.
 
-        A class has one pivot, and either transactions or keys.
+        The rows of a class have one pivot. All of them are of transactions, or none is.
         """
         classes: Array = self.members.pivots[at].astype(np.int64) * 2 + (self.members.rows["producer_id"][at] >= 0)
         return classes

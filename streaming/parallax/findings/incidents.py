@@ -500,7 +500,9 @@ class Incidents:
         self._singles = {g: singles for g, singles in self._singles.items() if singles}
 
     def few(self, alone: Mapping[Group, int]) -> list[Claim]:
-        """Return the claims of groups that have turned out to be small, to be probed one by one; they leave the groups.
+        """Return the claims that leave their groups now, to be probed one by one.
+
+        Their groups have turned out to be small, or a probe has shown that they need a task of their own.
 
         Args:
             alone: by group, how many of its suspects are being probed one by one.

@@ -253,7 +253,8 @@ class Case:
         """Dismiss a claim that recorded answers prove, because the accused no longer holds the record.
 
         Compaction may have taken the record. Or a right log may have replaced the whole log faster than a reader
-        noticed. So the decision says what was shown, and nothing about the current log.
+        noticed. So the decision says what was shown, and nothing about the current log. Its finding is over when it is
+        first reported.
 
         Args:
             reason: why, in one line for people.

@@ -28,9 +28,10 @@ from parallax.sides import Shows, Side, Sides, by_broker
 
 
 def ended(case: Case) -> Decision:
-    """Return the decision on a claim that the accused shows a record's outcome wrongly.
+    """Return the decision on a claim about a transaction that has ended on the accused.
 
-    It compares the outcomes that the replicas show now. For a replica that shows none, the recorded outcome counts.
+    It compares the outcomes that the replicas show now for the claim's record. For a replica that shows none, the
+    recorded outcome counts.
     """
     claim, accused = case.claim, case.accused
     if accused.last_stable_offset <= claim.first_offset:

@@ -148,11 +148,12 @@ def _was_proven(case: Case) -> bool:
 
 
 def of_a_finding(case: Case, decision: Decision) -> Decision:
-    """Return the decision on an open finding that is about to end: it ends, or stays because all replicas are wrong.
+    """Return the decision on a finding that another decision would end: it ends, or stays open.
 
-    A finding that has spread ends only when no replica is wrong any more. What was written after the divergence may
-    achieve that: every replica holds a newer record of the key, or its log begins higher. A finding about a record that
-    should not be shown also ends when no replica shows that record.
+    It stays open if all replicas are wrong (spread), or may be (unsettled). A finding that has spread ends only when no
+    replica is wrong any more. What was written after the divergence may achieve that: every replica holds a newer
+    record of the key, or its log begins higher. A finding about a record that should not be shown also ends when no
+    replica shows that record.
 
     Args:
         case: the claim with its answers.
