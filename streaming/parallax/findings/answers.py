@@ -190,7 +190,7 @@ class ReplicaAnswer:
 
     @property
     def ended_below(self) -> int:
-        """The replica's log end offset, asked last.
+        """The replica's log end offset, by its latest answer in this probe.
 
         A transaction that the replica does not list as open has ended below this offset.
         """
@@ -198,9 +198,9 @@ class ReplicaAnswer:
 
     @property
     def cleaned_below(self) -> int:
-        """The replica's highest last stable offset of this probe.
+        """The replica's last stable offset, by its latest answer in this probe.
 
-        The cleaner does not reach beyond it: what it removed was superseded by a record below this offset.
+        If its cleaner has removed a record, a newer record below this offset has superseded it.
         """
         return max(self.stable_after, self.last_stable_offset)
 

@@ -26,7 +26,10 @@ MAX_BETWEEN = 64
 
 
 def is_direct_end(offset: int, marker: int) -> bool:
-    """Whether an end marker lies at the offset behind a record, without room for another marker."""
+    """Whether an end marker lies at the next offset after a record, e.g. at 8 after 7.
+
+    Then no other end marker can have lain between the two.
+    """
     return 0 <= offset == marker - 1
 
 

@@ -260,7 +260,8 @@ def beside(decision: Decision, before: Iterable[int], answers: Answers) -> froze
 
     Args:
         decision: names the accused and the sides.
-        before: the brokers that showed the same when they were last asked. Those that do not answer now are kept.
+        before: the brokers that showed the same when they were last asked. The brokers among them that do not answer
+            now are part of the result.
         answers: the replicas' answers.
     """
     if decision.kind in OUTCOME_KINDS and not are_outcomes(decision.sides.keys(), Shows.OPEN):

@@ -1,8 +1,8 @@
 """Looks for hanging transactions while the job runs, in partitions where no last stable offset moves.
 
-Its input is the last stable offset of each partition; it asks leaders and coordinators for the rest. Reported
-transactions are kept in the storage (`parallax.findings.hanging_record`), so a restart neither ends a report nor starts
-its time again. `parallax.findings.hanging_life` decides when one is over.
+Its input is the last stable offset of each partition. It asks leaders which transactions are open, and coordinators
+whether these will end. Reported transactions are kept in the storage (`parallax.findings.hanging_record`), so a restart
+neither ends a report nor starts its time again. `parallax.findings.hanging_life` decides when one is over.
 """
 
 from __future__ import annotations

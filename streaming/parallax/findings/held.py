@@ -121,7 +121,7 @@ class Left(NamedTuple):
 class Held:
     """The members of one group, and how far the present round of probes has come.
 
-    It is what `Waiting` and `Proven` have in common.
+    It is what `Waiting` and `Proven` have in common. A row is an index into ``members.rows``.
 
     Attributes:
         group: what all members have in common.
@@ -337,7 +337,9 @@ class Waiting(Held):
 class Proven(Held):
     """The proven members of one group, and what is known of the incident that counts them.
 
-    There is an incident once the findings table has an event of it.
+    There is an incident once the findings table has an event of it. After a restart only this event is known: it may
+    count 4,000 members, and names 16. The others become known as their suspects are probed again. Until then nobody
+    knows which suspects the event counts.
 
     Attributes:
         event: the incident's last event; None while the group is no incident.
@@ -352,8 +354,8 @@ class Proven(Held):
         restored_ms: the time of the event from which the incident was restored at the start of the job, milliseconds
             since 1970 UTC; -1 if it was not restored.
         is_restored: whether the group was restored from an event, and some member was not asked about since.
-        unnamed: how many of the members that the event counts are not known yet. The event names only some of them; the
-            others become known as their suspects are probed again.
+        unnamed: how many of the members that the event counts are not known yet. They become known as their suspects
+            are probed again.
         undecided: how many undecided suspects the event mentions.
         seen_below: what `parallax.findings.incident.seen_below` returns for the event.
     """
@@ -411,9 +413,10 @@ class Proven(Held):
         self._tally = None
 
     def not_seen_again(self, number: int) -> str | None:
-        """Return a text on counted members that no probe has proven again since the job started, and why.
+        """Return a text on counted members that no probe has proven again since the job started.
 
-        None if there are none. Empty while a round is asking about them.
+        Example: ``3,990 of the 4,000 keys that it counts are wrong, 10 were not asked about again``. None if there are
+        no such members. Empty while a round is asking about them.
 
         Args:
             number: how many of the members that the incident counts are known by name.
@@ -466,7 +469,7 @@ class Proven(Held):
 
     @property
     def unread(self) -> int:
-        """How many members were not asked about since the incident was restored after a restart.
+        """How many members were not asked about since the job started again (`State.UNREAD`).
 
         It is not known whether the incident's last event counts them.
         """
@@ -571,7 +574,7 @@ class Proven(Held):
 
     @property
     def has_unnamed(self) -> bool:
-        """Whether the incident, restored after a restart, may count more members than are known yet."""
+        """Whether the incident's event, read after a restart, may count members that are not known yet."""
         return bool(self.unnamed or self.undecided)
 
     def unnamed_as(self, claim: Claim) -> Claim:

@@ -71,8 +71,8 @@ class Decision:
             outcome.
         reason: why, in one line for people.
         lone_witness: whether the proof rests on a transactional record that only one replica shows. That replica may
-            show a wrong outcome, and the comparison may be about to raise that. So the claim is confirmed only after a
-            short wait.
+            show a wrong outcome, and the comparison may be about to raise a suspect about that. So the claim is
+            confirmed only after a short wait.
         resolution: for a dismissed claim that had been confirmed: why it is over.
         was_shown: for a dismissed claim: whether what the views recorded proves it, although no replica shows it any
             more. It is reported as a finding that is over, and accuses nobody of what is shown now.
@@ -138,7 +138,7 @@ class Decision:
         return broker in named or self.verdict is not Verdict.CONFIRMED
 
     def is_explained_by(self, brokers: Collection[int]) -> bool:
-        """Whether the difference is all due to the given brokers: the replicas on other brokers show the same.
+        """Whether the replicas on all other brokers agree, so that the given brokers cause the whole difference.
 
         True as well if the claim is not confirmed, or if it accuses one of these brokers.
         """
@@ -336,8 +336,8 @@ def values_shown(case: Case) -> dict[Side, list[int]]:
     """Return by side the brokers whose replicas show the same value of the claim's key.
 
     A replica is left out if its last stable offset is not past the claim's offset. It is also left out if it may show
-    an older value that the probe did not read. If only its newer records were read, and none has a value, it is on a
-    side of its own.
+    an older value that the probe did not read. If the probe read only a replica's newer records of the key, and none
+    shows a value, the replica is on a side of its own.
     """
     shown: dict[int, Side] = {}
     for answer in (case.accused, *case.others):

@@ -110,5 +110,5 @@ def kind_of(accused_outcome: str) -> FindingKind:
 
 
 def by_outcome(outcomes: Mapping[int, str]) -> dict[Side, list[int]]:
-    """Return by side (committed, aborted) the brokers that show this outcome, from the outcome of each broker."""
+    """Sort brokers by the outcome that each shows: return by side (committed or aborted) the brokers on it."""
     return by_broker({broker: Side.parse(outcome) for broker, outcome in outcomes.items()})

@@ -46,8 +46,8 @@ def latest_differs(
 ) -> Differing | None:
     """Return a value of the key that the accused shows its consumers and another replica does not, or the reverse.
 
-    A replica is left out while it has not decided the outcome of the claim's record, because it still shows something
-    older. A value does not count while its replica may still come to the record that deleted the value on the other
+    A replica is left out while it has not decided the outcome of the claim's record, because it still shows older
+    values. A value does not count while its replica may still come to the record that deleted the value on the other
     replica (`behind`).
 
     Args:

@@ -17,9 +17,9 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind
 def is_end_proven(case: Case) -> bool:
     """Whether the claim's end marker is proven to be the one that ended its transaction.
 
-    It is if all offsets below it were read before a lower marker could be cleaned there. It is as well if replicas hold
-    something else at each offset between the record and the marker, so that no lower marker can have been there. What a
-    finding has proven stays proven.
+    It is if all offsets between the record and the marker were read before a lower marker could be cleaned there. It is
+    as well if replicas hold a record, or another producer's marker, at each offset in between, so that no lower marker
+    can have been there. What a finding has proven stays proven.
     """
     claim = case.claim
     was_proven = claim.confirmed_at_ms and claim.kind in OUTCOME_KINDS and claim.broker != NOBODY
