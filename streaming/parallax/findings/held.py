@@ -718,8 +718,8 @@ def _is_other(claim: Claim, proof: Proof) -> bool:
 def remembering(claim: Claim, proof: Proof) -> Claim:
     """Return a proven member's claim, completed by what later probes of the member need.
 
-    A finding keeps the same in its evidence. For a transaction it is the end marker, and the record that is wrong. If
-    nobody is accused, it is which replica shows what.
+    For a transaction they need the end marker, and which record is wrong. If nobody is accused, they need to know which
+    replica shows what. A single finding keeps the same in its evidence.
 
     Args:
         claim: the claim of the member's suspect.

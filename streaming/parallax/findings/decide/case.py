@@ -36,8 +36,8 @@ class Resolution(StrEnum):
     it stays reported.
     """
     BY_WORD = "repaired_by_word"
-    """All replicas show the same again, after a replica was copied anew from one that a person says is right. Nothing
-    proved that it was.
+    """All replicas show the same again, after a replica was copied from one that a person says is right. Nothing proved
+    that one right.
     """
     DIFFERS = "differs_otherwise"
     """What the accused showed is superseded there, but the replicas still differ about the key: that is another
@@ -112,8 +112,8 @@ class Decision:
     def is_shared_by_leader(self, accused: int, answers: Answers) -> bool:
         """Whether the leader shows its consumers what the accused shows.
 
-        - It does if it is on the accused's side; if nobody is accused, if it is on any side. It is on no side while its
-          last stable offset hides the record.
+        - It does if its replica is on the accused's side, or on any side if nobody is accused. It is on no side while
+          its last stable offset hides the record.
         - A deleted value: it also does if it shows that value.
         - A truncated log, or a lost log head: it also does if it lacks the same records.
 
