@@ -109,7 +109,7 @@ def worsened(event: Finding, known: Finding) -> Finding | None:
     """Return the event that ends an acknowledgement because the finding got worse; None while it holds.
 
     Args:
-        event: the finding as it is now.
+        event: the finding's new event.
         known: the finding's event that acknowledged it.
     """
     said = acknowledgement_of(known)

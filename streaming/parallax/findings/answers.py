@@ -137,7 +137,7 @@ class ReplicaAnswer:
         key_error: why ``key`` is None or not complete; None where it is complete, or no key was asked for.
         epoch_ends: by leader epoch asked for, the offset where that epoch ends in the replica's log: batches below it
             are of that epoch or an older one; None where the log knows neither that epoch nor a newer one.
-        epochs_known: those of the leader epochs asked for in which the replica's log has held records.
+        epochs_known: the leader epochs, among those asked for, in which the replica's log has held records.
         epochs_at: by offset asked for, the leader epoch of the first batch that the replica's log holds at or above it.
     """
 

@@ -1,6 +1,6 @@
 """Asks transaction coordinators about producers, to learn whether transactions that leaders hold open will ever end.
 
-The requests are those of KIP-664.
+It uses the requests of KIP-664.
 """
 
 from __future__ import annotations

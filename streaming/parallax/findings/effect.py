@@ -59,7 +59,7 @@ def remembered(claim: Claim, answers: Answers) -> Shown:
 
 
 def about_the_rest(claims: Sequence[Claim], accused: Mapping[str, ReplicaAnswer]) -> dict[str, Transaction]:
-    """Return, by suspect id, the transactions of which a probe must read more than the claim's record.
+    """Return, by suspect id, the transactions whose records other than the claim's a probe must read.
 
     The accused's answer about the claim's own record is enough while the accused holds that record. It is also enough
     while the accused holds the transaction open, because all records of a transaction have one outcome. It is not

@@ -38,7 +38,7 @@ class Explanation:
         asked: when it was first suspected, and when the replicas gave the answers that the last event holds.
         now: what consumers see with the present leader.
         after: what consumers see once another replica is elected leader.
-        right: which replicas the evidence proves right, and of which it proves nothing.
+        right: which replicas the evidence proves right, and which it does not.
         may_lead: which replicas must not lead because of findings, and the command that shows all other reasons.
         look: the command that shows the finding's record on each broker.
         seen: the command that shows what consumers of each replica had seen at that record when the finding was last
@@ -70,7 +70,7 @@ def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANY
     Args:
         finding: the finding's last event.
         others: the last events of other findings. Those about the same partition that are not over may forbid a copy.
-        shell: the options by which printed commands name the cluster and the job.
+        shell: the options with which printed commands name the cluster and the job.
     """
     others = list(others)
     known = grounds_of(finding, others, shell)

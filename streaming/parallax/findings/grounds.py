@@ -48,7 +48,7 @@ class Grounds:
         candidates: for a transaction that the accused holds open, where no replica is proven right: the brokers that
             have ended it. Such a replica may be copied once a person finds it right.
         is_leader_accused: whether another finding of the partition accuses the leader, or accuses nobody.
-        shell: the options by which printed commands name the cluster and the job.
+        shell: the options with which printed commands name the cluster and the job.
     """
 
     shown: Shown
@@ -140,7 +140,7 @@ def grounds_of(finding: Finding, others: Iterable[Finding], shell: Shell) -> Gro
     Args:
         finding: the finding's last event.
         others: the last events of other findings; those about other partitions are ignored.
-        shell: the options by which printed commands name the cluster and the job.
+        shell: the options with which printed commands name the cluster and the job.
     """
     shown = Shown.of(finding)
     right = cleared(shown)

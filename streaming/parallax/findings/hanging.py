@@ -160,7 +160,7 @@ def abort_command(place: TopicPartition, start_offset: int, shell: Shell) -> str
     Args:
         place: the partition.
         start_offset: the transaction's first offset.
-        shell: the options by which the command names the cluster.
+        shell: the options with which the command names the cluster.
     """
     where = shlex.join(["--topic", place.topic, "--partition", str(place.partition)])
     return f"kafka-transactions.sh {shell.brokers()} abort {where} --start-offset {start_offset}"

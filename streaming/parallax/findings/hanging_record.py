@@ -41,7 +41,7 @@ def recorded(storage: str) -> tuple[Hanging, ...]:
 
 
 def record(storage: str, hanging: Sequence[Hanging]) -> None:
-    """Write the transactions that hang now to the storage, in place of those from before.
+    """Write the transactions that hang now to the storage, in place of what was written before.
 
     Args:
         storage: ``storage.path`` of the settings.

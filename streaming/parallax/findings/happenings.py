@@ -119,8 +119,8 @@ class Probe:
 
     Attributes:
         claims: the claims to ask about.
-        tasks: for each claim the number of its task, under which its answer is found; empty where the claims are those
-            of a page.
+        tasks: for each claim the number of its task, under which its answer is found; empty where the claims come from
+            a page.
         page: the page whose members the claims are; None where each claim has a task of its own.
     """
 

@@ -338,8 +338,8 @@ class Proven(Held):
     """The proven members of one group, and what is known of the incident that counts them.
 
     There is an incident once the findings table has an event of it. After a restart only this event is known: it may
-    count 4,000 members, and names 16. The others become known as their suspects are probed again. Until then nobody
-    knows which suspects the event counts.
+    count 4,000 members, and names 16. The other members become known as their suspects are probed again. Until then
+    nobody knows which suspects the event counts.
 
     Attributes:
         event: the incident's last event; None while the group is no incident.

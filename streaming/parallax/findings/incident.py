@@ -111,9 +111,9 @@ def incident_event(
     Args:
         finding_id: the incident's id (`incident_id`).
         group: what the incident's members have in common.
-        tally: how many members it counts, and what came of the others.
+        tally: how many members it counts, and what came of the other members.
         members: the group's members, of which some are named in the evidence.
-        proofs: proofs of single members, to be shown as examples; if empty, those of the last event are kept.
+        proofs: proofs of single members, to be shown as examples; if empty, the proofs of the last event are kept.
         known: the incident's last event; None for a new incident.
         at: when it was decided.
         singles: single findings that become part of the incident. If one of them is exposed, the incident is.
@@ -345,7 +345,7 @@ def _ended(tally: Tally) -> Mapping[str, int]:
 def counted(group: Group, members: Members) -> Tally:
     """Count the members of a group for its incident: how many are wrong, and at which offsets.
 
-    It also counts the members that were over when they were found, and those that findings explain in part.
+    It also counts members that were over when they were found, and members that findings explain in part.
     """
     shown = np.flatnonzero(members.are(State.SHOWN))
     over = Tally(in_part=count(group, members.rows[members.are(State.IN_PART)]))

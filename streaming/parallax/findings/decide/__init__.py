@@ -51,7 +51,7 @@ def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decisi
     """Return the decision on one claim that follows from the answers to a probe.
 
     Args:
-        claim: what is claimed of which replica.
+        claim: the claim.
         answers: the replicas' answers to the probe.
         live_only: whether only what the accused shows now counts, as for a finding that is checked again. If False,
             what was recorded of the accused may prove the claim as well.

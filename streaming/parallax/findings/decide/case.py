@@ -160,10 +160,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A claim with a probe's answers, sorted into those of the accused, of other replicas, and of absent ones.
+    """One claim with a probe's answers, sorted into the accused's, other replicas' and absent replicas' answers.
 
     Attributes:
-        claim: what is claimed of which replica.
+        claim: the claim.
         accused: the answer of the claim's accused. If the claim accuses nobody, it is that of the replica asked last.
         others: the answers of the other replicas.
         absent: the answers that hold only an error, of the replicas that did not answer.

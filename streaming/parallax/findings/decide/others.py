@@ -57,10 +57,10 @@ def _values_shown(read: Iterable[ReplicaAnswer], up_to: int) -> dict[Side, list[
 
 
 def showing_its_value(accused: int, answers: Answers) -> frozenset[int]:
-    """Return the brokers other than the accused that show the same value of the key as it.
+    """Return the brokers other than the accused that show the accused's value of the key.
 
-    If the accused shows no value, they are those that show no value. They may be copies of the accused from which the
-    record has been cleaned.
+    If the accused shows no value, they are the brokers that show no value. They may be copies of the accused from which
+    the record has been cleaned.
     """
     read = {b: a for b, a in answers.replicas.items() if a.error is None and a.key is not None and a.key.complete}
     if accused not in read:
@@ -80,7 +80,7 @@ def showing_the_same(claim: Claim, answers: Answers) -> tuple[int, ...]:
 
     Args:
         claim: what the finding claims.
-        answers: the answers by which the finding is over for its accused.
+        answers: the answers that ended the finding for its accused.
     """
     if claim.broker == NOBODY or claim.spread:
         return ()
