@@ -1,4 +1,7 @@
-"""Which record a finding is about: the one that its alert, its page and its commands name."""
+"""Names the one record that a finding is about.
+
+Its alert, its page and its commands all show this record's offset.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,11 @@ KEPT = "record_offset"
 def record_offset(kind: FindingKind, broker: int, places: Sequence[int], evidence: Mapping[str, Any]) -> int:
     """Return the offset of the record that a finding is about.
 
-    That is the first known of the finding's own offsets, with one exception. If a replica missed a deletion, the
-    finding's own offset is where the key was deleted; its record is the old value that the replica still shows. A
-    finding that is over keeps the record that its previous event named.
+    That is the first known offset of ``places``, with two exceptions:
+
+    - A replica missed a deletion. Then the finding's own offset is that of the tombstone, and its record is the old
+      value that the replica still shows.
+    - The finding is over or unsettled. Then it keeps the record that it named before.
 
     Args:
         kind: the finding's kind.

@@ -29,13 +29,13 @@ _REASON_CHARACTERS = 500
 
 
 class AcknowledgeError(Exception):
-    """A finding cannot be acknowledged; one line says why and what to do."""
+    """A finding cannot be acknowledged; the error's text is one line that says why and what to do."""
 
 
 def acknowledge(
     storage: str, wanted: str, reason: str, *, by: str | None = None, sleep: Callable[[float], None] = time.sleep
 ) -> Finding:
-    """Record that one finding is acknowledged; arguments, errors and the returned event are as in `acknowledge_all`."""
+    """Acknowledge one finding in the findings table, and return the appended event; see `acknowledge_all`."""
     (event,) = acknowledge_all(storage, [wanted], reason, by=by, sleep=sleep)
     return event
 
@@ -48,20 +48,21 @@ def acknowledge_all(
     by: str | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[Finding]:
-    """Record that findings are acknowledged, all of them or none.
+    """Acknowledge several findings in the findings table: all of them or none.
 
     Args:
         storage: ``storage.path`` of the job.
         wanted: the id of each finding, or the beginning of its id if that is unique.
-        reason: why; kept in the event's summary and evidence.
-        by: who; the user of this process by default.
-        sleep: waits some seconds before the event is appended again; for tests.
+        reason: why no more alarms are wanted, in 1 to 500 characters; kept in the event's summary and evidence.
+        by: who acknowledges them; the user of this process by default.
+        sleep: waits the given number of seconds before a new attempt, if another process appended meanwhile; replaced
+            in tests.
 
     Returns:
-        The events as they were appended, one for each finding, in the order of ``wanted``.
+        The appended events, one for each finding, in the order of ``wanted``.
 
     Raises:
-        AcknowledgeError: no reason, or a finding that is resolved or acknowledged already.
+        AcknowledgeError: the reason is empty or too long, or a finding is resolved or acknowledged already.
         FindingNotNamedError: an unknown or ambiguous id.
         FindingsTableError: there is no findings table at that path, it cannot be read or written, or it holds an event
             of a newer version.
@@ -85,7 +86,7 @@ def acknowledge_all(
 
 
 def acknowledged(finding: Finding, reason: str, by: str, at: datetime) -> Finding:
-    """Return the event that acknowledges a finding, for the findings table.
+    """Make the event that acknowledges a finding; the caller appends it to the findings table.
 
     Args:
         finding: the finding's last event.

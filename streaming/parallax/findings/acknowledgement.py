@@ -1,8 +1,7 @@
-"""What an acknowledgement says, and how long it holds.
+"""Decides when an acknowledged finding has become worse, so that it alarms again.
 
-An acknowledged finding is still true, but alarms nobody until it gets worse than it was when it was acknowledged.
-`Extent.worse_than` says what counts as worse, for a single finding and for an incident. No other change of the finding
-raises an alarm.
+`Extent.worse_than` says what counts as worse, for a single finding and for an incident. No other change of an
+acknowledged finding raises an alarm.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from parallax.sides import OUTCOMES
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """Who wants no more alarms about a finding, and why.
+    """One acknowledgement of a finding: who wants no more alarms about it, and why.
 
     Attributes:
-        by: who said so.
-        reason: in that person's words.
-        at: when; the time of the event if the acknowledgement does not say.
+        by: the person.
+        reason: why, in that person's words.
+        at: when; the time of the event if its evidence holds no time.
     """
 
     by: str
@@ -40,7 +39,7 @@ def in_words(by: str, reason: str) -> str:
 
 
 def acknowledgement_of(finding: Finding) -> Acknowledgement | None:
-    """Return the acknowledgement that holds for a finding; None where none does."""
+    """Return the acknowledgement in a finding's last event; None if the finding is not acknowledged."""
     if finding.status is not FindingStatus.ACKNOWLEDGED:
         return None
     said = evidence_of(finding).get("acknowledgement") or {}
@@ -50,15 +49,16 @@ def acknowledgement_of(finding: Finding) -> Acknowledgement | None:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How bad a divergence is, kept with an acknowledgement to notice later that it got worse.
+    """How bad one finding is at one moment; two extents are compared to see whether it got worse.
 
     Attributes:
         kind: what is shown wrongly.
-        status: confirmed, spread to all replicas, or unsettled.
+        status: confirmed, spread or unsettled.
         accused: the broker; `NOBODY` without direction.
-        is_exposed: consumers see it, or may see it.
-        is_blocking: read_committed consumers are held back as well.
-        alike: the brokers that show the same outcome of the transaction as the accused; empty for other kinds.
+        is_exposed: whether consumers meet the divergence, or may meet it.
+        is_blocking: whether the accused's last stable offset holds back its read_committed consumers as well.
+        alike: the accused and the brokers that show the same outcome of the transaction; empty where the accused shows
+            none.
         count: how many keys or transactions an incident counts; 1 for a single finding.
     """
 
@@ -72,7 +72,7 @@ class Extent:
 
     @classmethod
     def of(cls, finding: Finding) -> Extent:
-        """Return how bad a finding is, from its last event. The finding must not be over."""
+        """Return how bad a finding is, from its last event. The finding must be open."""
         return cls(
             kind=finding.kind,
             status=status_of(finding),
@@ -84,9 +84,9 @@ class Extent:
         )
 
     def worse_than(self, known: Extent) -> list[str]:
-        """Return in which respects this extent is worse than an earlier one, one phrase for each; empty if in none.
+        """Return how this extent is worse than an earlier one, e.g. ``["it counts 40, not 20"]``; empty if it is not.
 
-        Of an unsettled finding, where the replicas agree again, only a higher count is worse.
+        If this extent is unsettled (the replicas agree again), only a higher count is worse.
         """
         more = sorted(self.alike - known.alike) if known.alike else []
         has_spread = self.status is FindingStatus.SPREAD
@@ -109,8 +109,8 @@ def worsened(event: Finding, known: Finding) -> Finding | None:
     """Return the event that ends an acknowledgement because the finding got worse; None while it holds.
 
     Args:
-        event: the finding as it is now.
-        known: the event that acknowledged it.
+        event: the finding's new event.
+        known: the finding's event that acknowledged it.
     """
     said = acknowledgement_of(known)
     how = Extent.of(event).worse_than(Extent.of(known))
@@ -120,7 +120,7 @@ def worsened(event: Finding, known: Finding) -> Finding | None:
 
 
 def status_of(finding: Finding) -> FindingStatus:
-    """Return the status of a finding that is not over, as if nobody had acknowledged it."""
+    """Return the status that an open finding would have without an acknowledgement: confirmed, spread or unsettled."""
     if has_spread(finding):
         return FindingStatus.SPREAD
     return FindingStatus.UNSETTLED if is_unsettled(finding) else FindingStatus.CONFIRMED

@@ -1,4 +1,7 @@
-"""What each replica answered to a probe, as plain values; as JSON they are a finding's evidence."""
+"""What brokers answered to a probe, as plain values without IO.
+
+Written as JSON, they are a finding's evidence.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ class RecordShown:
     """One record as one replica shows it.
 
     Attributes:
-        outcome: ``none`` (not transactional), ``committed``, or ``aborted`` (hidden from a read_committed consumer).
+        outcome: ``none`` (the record is not transactional), ``committed``, or ``aborted`` (hidden from a read_committed
+            consumer).
         key_hash: 32 hexadecimal digits; empty where the key is null.
         content_hash: 16 hexadecimal digits over value and headers.
         value_size: bytes; -1 for a tombstone.
@@ -46,28 +50,31 @@ class RecordShown:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the record belongs to no transaction, so that it was visible as soon as it was written."""
+        """Whether the record belongs to no transaction, so that no end marker decides about it."""
         return self.outcome not in (COMMITTED, ABORTED)
 
     @property
     def fingerprint(self) -> str:
-        """The record's content as text. Replicas that hold a record at the same offset must have equal texts."""
+        """What two replicas must show alike of one record, as text.
+
+        Unequal texts at one offset are a divergence.
+        """
         fields = (self.producer_id, self.producer_epoch, self.key_hash, self.content_hash, self.timestamp)
         return ":".join(map(str, fields))
 
 
 def value_shown(live: RecordShown | None) -> Side:
-    """Return which side a replica is on, from the value that it shows for the key.
+    """Return a replica's side in a difference about a key: its value's offset, or "no value".
 
     Args:
-        live: the record with that value; None if the replica shows no value.
+        live: the record whose value the replica shows for the key; None if it shows no value.
     """
     return Side(Shows.NO_VALUE) if live is None else Side(Shows.VALUE, live.offset)
 
 
 @dataclass(frozen=True, slots=True)
 class MarkerShown:
-    """An end marker: ``type`` is ``commit`` or ``abort`` (the control record's key, KIP-98)."""
+    """One end marker as one replica shows it; ``type`` is ``commit`` or ``abort``."""
 
     offset: int
     producer_id: int
@@ -77,7 +84,7 @@ class MarkerShown:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction that DescribeProducers (KIP-664) of one replica lists as open."""
+    """One transaction that one replica lists as open in its answer to DescribeProducers (KIP-664)."""
 
     producer_id: int
     start_offset: int
@@ -88,12 +95,12 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class KeyShown:
-    """The records of one key on one replica, as a read_committed consumer of it sees them.
+    """The records of one key on one replica, as a read_committed consumer of that replica sees them.
 
     Attributes:
         visible: the newest record of the key that the replica does not show as aborted; None where there is none.
-        complete: whether it is certain that ``visible`` is the newest such record, or that there is none where it is
-            None.
+        complete: whether ``visible`` is certain. If it is False, the replica may hold a newer record of the key, or any
+            at all where ``visible`` is None.
         newest_offset: offset of the newest record of the key, aborted ones included; -1 where there is none.
         complete_from: all records of the key at or above this offset are known, even where ``complete`` is False.
     """
@@ -114,9 +121,9 @@ class ReplicaAnswer:
     """One replica's answers to one probe about one claim.
 
     Attributes:
-        error: why it did not answer; the other fields then mean nothing.
-        log_end_after: the log end offset, asked once more after the open transactions; -1 if not asked.
-        stable_after: the last stable offset, asked once more after the keys; -1 if not asked.
+        error: why the replica did not answer; None where it did. With an error the other fields mean nothing.
+        log_end_after: the log end offset, asked a second time, after the open transactions; -1 if not asked.
+        stable_after: the last stable offset, asked a second time, after the keys; -1 if not asked.
         committed: by offset, the records at the offsets asked for, as a read_committed consumer sees them.
         asked: the offsets for which ``committed`` was asked. Where ``committed`` has no record, the replica holds none.
         uncommitted: by offset, the records at the offsets asked for, as a read_uncommitted consumer sees them.
@@ -125,11 +132,12 @@ class ReplicaAnswer:
         aborted: (producer id, first offset) of the aborted transactions that Fetch lists from the offset asked for.
         open_transactions: the transactions that the replica lists as open; None where it could not say (see
             ``open_error``).
-        key: what it holds of the claim's key; None where no key was asked for, or its newest record cannot be named.
-        key_error: why ``key`` is None or not complete; None where nothing is missing.
-        epoch_ends: by leader epoch asked for, the offset up to which the replica's log is of that epoch or an older
-            one; None where the log knows neither that epoch nor a newer one.
-        epochs_known: those of the leader epochs asked for in which the replica's log has held records.
+        key: what the replica holds of the claim's key; None where no key was asked for, or its newest record cannot be
+            named.
+        key_error: why ``key`` is None or not complete; None where it is complete, or no key was asked for.
+        epoch_ends: by leader epoch asked for, the offset where that epoch ends in the replica's log: batches below it
+            are of that epoch or an older one; None where the log knows neither that epoch nor a newer one.
+        epochs_known: the leader epochs, among those asked for, in which the replica's log has held records.
         epochs_at: by offset asked for, the leader epoch of the first batch that the replica's log holds at or above it.
     """
 
@@ -157,7 +165,10 @@ class ReplicaAnswer:
 
     @property
     def log(self) -> Log:
-        """The replica's log in the form of `parallax.evidence`, from what the replica answered about leader epochs."""
+        """The replica's log as a `Log`, made from its answers about leader epochs.
+
+        A `Log` says whether a record or end marker is part of it.
+        """
         held = {Place(offset, epoch) for offset, epoch in self.epochs_at.items()}
         shown = None if self.key is None else self.key.visible
         return Log(
@@ -171,44 +182,47 @@ class ReplicaAnswer:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the replica's log holds nothing.
+        """Whether the replica's log holds no record and no end marker.
 
-        Where an empty log starts says nothing about what the log held before.
+        The start of an empty log says nothing about what the log held before.
         """
         return 0 <= self.log_end_offset <= self.log_start_offset
 
     @property
     def ended_below(self) -> int:
-        """The end of the replica's log.
+        """The replica's log end offset, by its latest answer in this probe.
 
-        All transactions below it have ended there, unless the replica lists them as open.
+        A transaction that the replica does not list as open has ended below this offset.
         """
         return max(self.log_end_after, self.log_end_offset)
 
     @property
     def cleaned_below(self) -> int:
-        """The replica's last stable offset.
+        """The replica's last stable offset, by its latest answer in this probe.
 
-        Its cleaner has removed records only because of newer records below this offset.
+        If its cleaner has removed a record, a newer record below this offset has superseded it.
         """
         return max(self.stable_after, self.last_stable_offset)
 
     @property
     def live(self) -> RecordShown | None:
-        """The record with the value that the replica shows for the key; None without a value or answer."""
+        """The record whose value the replica shows for the claim's key.
+
+        None if the replica shows no value, or was not asked for a key.
+        """
         return None if self.key is None else self.key.live
 
     def open_transaction(
         self, producer_id: int, start_offset: int, marker_offset: int = UNKNOWN
     ) -> OpenTransaction | None:
-        """Return the producer's transaction around ``start_offset`` if the replica lists it as open, else None.
+        """Return the transaction around ``start_offset`` as the replica lists it, if it lists it as open; else None.
 
         Replicas may list different starts of one transaction. Each lists the first batch that it copied, and the first
         records may have been cleaned before. So a listed transaction of the producer counts as the same if it starts at
         ``start_offset`` or below. It counts as well if it starts below the end marker.
 
         Args:
-            producer_id: whose transaction.
+            producer_id: the transaction's producer.
             start_offset: the first offset of the transaction on some replica.
             marker_offset: the offset of its end marker; -1 where unknown.
         """
@@ -222,7 +236,7 @@ class ReplicaAnswer:
         """Whether this open transaction is the one that keeps the replica's last stable offset from moving.
 
         The last stable offset is the first offset of the first open transaction. If the cleaner has removed the record
-        there, it is the next offset at which a record is left (UnifiedLog.maybeConvertToOffsetMetadata,
+        there, the last stable offset is that of the next record that is left (UnifiedLog.maybeConvertToOffsetMetadata,
         LogSegment.read).
         """
         if any(t.start_offset < transaction.start_offset for t in self.open_transactions or ()):
@@ -236,15 +250,15 @@ class ReplicaAnswer:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorAnswer:
-    """What the transaction coordinator answered about a producer id.
+    """What the transaction coordinators answered about one producer.
 
     The requests are ListTransactions and DescribeTransactions (KIP-664).
 
     Attributes:
         state: Kafka's name for the state of the producer's last transaction (``Ongoing``, ``PrepareCommit``,
-            ``CompleteAbort`` ...); ``unknown`` where the coordinator lists no transaction of the producer.
-        elsewhere: that transaction does not concern this partition: it has no record there, or its end marker has been
-            written there already.
+            ``CompleteAbort`` ...); ``unknown`` where no coordinator lists a transaction of the producer.
+        elsewhere: whether that transaction is of no concern to this partition: it has no record there, or its end
+            marker has been written there already.
     """
 
     producer_id: int
@@ -255,35 +269,34 @@ class CoordinatorAnswer:
 
     @classmethod
     def not_listed(cls, producer_id: int) -> CoordinatorAnswer:
-        """Return the answer for a producer that no coordinator lists, although all have answered.
+        """Make the answer for a producer that no coordinator lists, although all coordinators have answered.
 
-        Kafka omits, without an error, what the client may not describe (KafkaApis.handleListTransactionsRequest).
+        Kafka leaves out, without an error, transactions that the client may not describe
+        (KafkaApis.handleListTransactionsRequest).
         """
         return cls(producer_id, error=_NOT_LISTED)
 
     @property
     def is_not_listed(self) -> bool:
-        """Whether no coordinator lists the producer (`not_listed`)."""
+        """Whether all coordinators answered, and none lists a transaction of the producer."""
         return self.error == _NOT_LISTED
 
     @property
     def is_ending(self) -> bool:
-        """Whether the coordinator is writing the transaction's end markers, so that a probe has to ask again later."""
+        """Whether the coordinator is writing end markers of the producer's transaction; a probe asks again later."""
         return self.state in {"PrepareCommit", "PrepareAbort"} and not self.elsewhere
 
     @property
     def is_ongoing(self) -> bool:
-        """Whether the producer's last transaction is ongoing. All earlier ones have ended."""
+        """Whether the producer's last transaction is still open in this partition. All earlier ones have ended."""
         return self.state == "Ongoing" and not self.elsewhere
 
     @property
     def has_ended(self) -> bool:
-        """Whether the producer's last transaction has ended in this partition.
+        """Whether all transactions of the producer have ended in this partition, the last one included.
 
-        Then all earlier ones have ended as well.
-
-        A coordinator ends a transaction before it begins the next one, or gives the producer a new epoch
-        (``TransactionMetadata.prepareTransitionTo``).
+        A coordinator ends a transaction before it begins the next one. It also ends it before it gives the producer a
+        new epoch (``TransactionMetadata.prepareTransitionTo``).
         """
         return self.elsewhere or self.state in {"CompleteCommit", "CompleteAbort"}
 
@@ -293,23 +306,27 @@ class Answers:
     """All answers to one probe about one claim.
 
     Attributes:
-        replicas: by broker id, the answer of every replica of the partition; one that did not answer says why.
+        replicas: by broker id, the answer of every replica of the partition. If a replica did not answer, its ``error``
+            says why.
         leader: broker id of the partition's leader; -1 where there is none.
         leader_epoch: the leader's epoch; -1 where it is not known.
         isr: the brokers whose replicas are in sync according to the cluster's metadata; empty where that is not known.
         assigned: the replicas in the order of their assignment, the preferred leader first; empty where nobody asked.
-        gone: why the claim's replica does not exist any more (topic deleted, replica moved away); None where it does.
-            Other replicas may have been asked all the same, because they may be wrong in the same way (see ``pivot``).
+        gone: why the claim's replica does not exist any more (topic deleted, replica moved away); None where it exists.
+            Other replicas may have been asked even so, because they may be wrong in the same way (see ``pivot``).
         key: the key's bytes, where the payload setting lets them be read.
-        rest: answers about the other records of the transaction, each with its claim (`parallax.findings.effect`).
-        pivot: the broker that was asked last in place of the claim's pivot; `NOBODY` if nothing was replaced. The
-            claim's pivot is replaced in two cases. Its broker no longer holds a replica of the partition. Or the claim
-            accuses nobody, and another replica that shows the same as the pivot has come further.
-        recreated: whether the accused's readers have noticed a new log since the finding was confirmed.
+        rest: answers about the transaction's records other than the claim's own, each with a claim of its own
+            (`parallax.findings.effect`).
+        pivot: the broker that was asked last in place of the claim's pivot; `NOBODY` if it was the claim's own pivot.
+            The claim's pivot is replaced in two cases. Its broker no longer holds a replica of the partition. Or the
+            claim accuses nobody, and another replica that shows the same as the pivot has come further.
+        recreated: whether readers of the accused have noticed, since the finding was confirmed, that another log has
+            replaced its log.
         cleanup_policy: the topic's ``cleanup.policy``, asked for after the replicas had answered; None where nobody
             asked for it, or it is not known.
         rest_unknown: what is not known of the transaction's other records; None where all were asked about.
-        rest_left_out: how many of those records were not asked about, because they are too many for one probe.
+        rest_left_out: how many of the transaction's other records were not asked about, because they are too many for
+            one probe.
     """
 
     replicas: Mapping[int, ReplicaAnswer]
@@ -329,11 +346,13 @@ class Answers:
     leader_epoch: int = UNKNOWN
 
     def logs(self, of: Iterable[ReplicaAnswer], *, is_whole: bool) -> Logs:
-        """Return replicas' logs, to ask them whether a record or marker is part of the current log.
+        """Return some replicas' logs together, as `Logs`.
+
+        They say whether a record or end marker is part of the current log.
 
         Args:
-            of: the replicas' answers.
-            is_whole: whether every replica of the partition is among them.
+            of: the answers of these replicas.
+            is_whole: whether these are all replicas of the partition.
         """
         return Logs({answer.broker: answer.log for answer in of}, self.leader, frozenset(self.isr), is_whole)
 
@@ -346,7 +365,7 @@ class Answers:
         first records of the epoch had been cleaned.
 
         Args:
-            truncated: broker whose log was truncated.
+            truncated: the broker whose log was truncated.
             epoch: leader epoch of the lost records.
         """
         answered = [answer for answer in self.replicas.values() if answer.error is None]
@@ -369,14 +388,17 @@ class Answers:
         return leading.is_empty or leading.log_start_offset >= other.log_start_offset
 
     def leader_shows_value_of(self, broker: int) -> bool:
-        """Whether the leader shows its consumers the same value of the key as the replica on another broker."""
+        """Whether the leader shows its consumers the same value of the claim's key as the replica on another broker.
+
+        False where one of the two shows no value, or did not answer.
+        """
         leading, other = (self.replicas.get(b) for b in (self.leader, broker))
         if leading is None or other is None or leading.live is None or other.live is None:
             return False
         return leading.live.offset == other.live.offset
 
     def evidence(self) -> dict[str, Any]:
-        """Return the answers as JSON-able values for an event's ``evidence``, just as the replicas gave them."""
+        """Return the answers as values for JSON, unchanged; they become the ``evidence`` of the finding's event."""
         policy = {} if self.cleanup_policy is None else {"cleanup_policy": self.cleanup_policy}
         return policy | {
             "asked_at_ms": self.asked_at_ms,

@@ -1,7 +1,8 @@
-"""What a suspect or a finding says of a replica (`Claim`), for the probe that checks it.
+"""A claim: what a suspect or a finding says of a replica, in the form in which a probe checks it.
 
-A claim is made from a row of the ``suspects`` table. When a finding is checked again, it is made from the finding's
-last event. It holds what the views have recorded of each replica (`Recorded`).
+Example: "broker 2 shows an old value of key K at offset 4; a tombstone at offset 7 deleted it". A claim is made from a
+row of the ``suspects`` table. When a finding is checked again, it is made from the finding's last event. It holds what
+the views have recorded of each replica (`Recorded`).
 """
 
 from __future__ import annotations
@@ -25,20 +26,24 @@ MAX_BETWEEN = 64
 
 
 def is_direct_end(offset: int, marker: int) -> bool:
-    """Whether an end marker lies directly behind a record, so that no other marker lay between."""
+    """Whether an end marker lies at the next offset after a record, e.g. at 8 after 7.
+
+    Then no other end marker can have lain between the two.
+    """
     return 0 <= offset == marker - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Differed:
-    """What was known when replicas last differed.
+    """What was known about a key or an offset when the replicas last differed there.
 
-    It is kept because what is written later may show that all of them are right.
+    A finding keeps it after the replicas agree again. If all of them later show something newer, the difference is
+    superseded, and the finding is over.
 
     Attributes:
-        newest: the highest offset at which a replica held a record of the key; at least that of the claim's record.
-        below: the highest last stable offset that a replica had. What lies there or above was written, or decided,
-            after the difference.
+        newest: the highest offset at which a replica held a record of the key, and no lower than the claim's record.
+        below: the highest last stable offset of any replica. Records at or above it were written, or decided, after the
+            difference.
         epoch: where replicas held unlike records at one offset: the leader epoch of the record that replaced the
             others; -1 where leader epochs do not show it.
         one_key: whether those unlike records all had one key.
@@ -51,7 +56,7 @@ class Differed:
 
     @classmethod
     def parse(cls, part: Any) -> Differed | None:
-        """Return the value that `Recorded.as_json` has written; None for anything else."""
+        """Return the value from the JSON that `Recorded.as_json` has written; None for any other JSON."""
         if not isinstance(part, dict):
             return None
         newest, below, epoch = (part.get(name) for name in ("newest", "below", "epoch"))
@@ -62,10 +67,13 @@ class Differed:
 
 @dataclass(frozen=True, slots=True)
 class HadEnded:
-    """An observation: when a replica was read, all transactions below some offset of its log had ended.
+    """One observation of one replica: all transactions that begin below some offset of its log had ended.
+
+    If every replica holds such a transaction open later, the observation proves that all of them are wrong. Example:
+    when broker 3 was read to 40, every transaction that begins below 25 had ended.
 
     Attributes:
-        start: where that log began.
+        start: the log start offset of that log.
         to: every transaction that begins below this offset had ended.
         below: the end markers of all those transactions lie below this offset.
         epoch: leader epoch of the last batch below ``below``, as that log held it.
@@ -80,38 +88,40 @@ class HadEnded:
 
     @classmethod
     def parse(cls, part: Any) -> HadEnded | None:
-        """Return the value that a suspect's ``observations`` or `Recorded.as_json` hold; None for anything else."""
+        """Return the observation from JSON that `Recorded.as_json` or a suspect's ``observations`` holds; else None."""
         numbers = [part.get(f.name) for f in fields(cls)] if isinstance(part, dict) else [None]
         return cls(*numbers) if all(isinstance(n, int) for n in numbers) else None
 
     @property
     def last(self) -> int:
-        """The offset at which to ask for the log's leader epoch.
+        """The last offset below ``below``. A probe asks for the leader epoch there.
 
-        If that is not ``epoch`` any more, another log has replaced the one that was read.
+        If that epoch is no longer ``epoch``, another log has replaced the one that was read.
         """
         return self.below - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What the views recorded about a claim; kept because the cleaner may remove the records afterwards.
+    """What the views recorded about one claim.
+
+    It is kept because a cleaner may remove the records before a probe asks.
 
     Attributes:
-        outcomes: by broker, the outcome that it showed of the record at the claim's offset: ``committed`` or
-            ``aborted``.
-        markers: by broker, the type of the end marker that it showed for the transaction: ``commit`` or ``abort``.
-        records: by broker, the content that it showed at the claim's offset (`RecordShown.fingerprint`).
-        epochs: by broker, the leader epoch in which its log was last read before the log was truncated.
-        topics: by broker, its ``topic_id``; only suspects of an earlier version have it.
-        ends: by broker, the end marker that ended the transaction there, as ``offset:leader epoch``.
-        shown_to: by broker, the offset up to which it was read before its log was truncated.
+        outcomes: by broker, the outcome that its replica showed at the claim's offset: ``committed`` or ``aborted``.
+        markers: by broker, the type of the transaction's end marker on its replica: ``commit`` or ``abort``.
+        records: by broker, the content that its replica showed at the claim's offset (`RecordShown.fingerprint`).
+        epochs: by broker, the leader epoch in which its log was last read before that log was truncated.
+        topics: by broker, the code of the topic's id as it was read there; only suspects of an earlier version have it,
+            later ones have ``topic_id``.
+        ends: by broker, the place of the end marker that ended the transaction there, as text ``offset:leader epoch``.
+        shown_to: by broker, the offset up to which its log was read before that log was truncated.
         sides: for a difference without direction: the brokers on each side.
         pivot: for a difference without direction: the broker that is asked last. That accuses it of nothing.
         topic_id: the code of the topic's id when it was read (`parallax.compare.observations.topic_id_code`); empty
             where it was not known.
-        leader_epoch: leader epoch of what proves the claim: the end marker at the claim's ``marker_offset``, or the
-            record at its ``offset``; -1 where it is not known.
+        leader_epoch: leader epoch of the record or marker that proves the claim: the end marker at the claim's
+            ``marker_offset``, or the record at its ``offset``; -1 where it is not known.
         end_epoch: for a claim about a record that is proof only together with its end marker: leader epoch of that
             marker; else -1.
         compared_from: below this offset nothing was compared, because retention had deleted it on some replica; 0 where
@@ -121,14 +131,15 @@ class Recorded:
         end_unproven: whether a lower end marker may have been cleaned everywhere before any replica was read. The
             transaction then ended at the claim's marker or below, and the marker may be of a later transaction.
         differed: for a finding about a key or an offset: what was known when the replicas last differed.
-        had_ended: for a transaction that every replica holds open: what was read of one of them when it had ended
-            there; None if nothing was.
-        keys: for a transaction: further keys that it has written, in the form of `Claim.key_text`; some of them if they
-            are many.
-        lacks: for a finding on an outcome: offset of the value that the accused was proven to lack because of it; -1 if
-            none.
+        had_ended: for a transaction that every replica holds open: an observation that it had ended on one of them;
+            None if there is none.
+        keys: for a transaction: further keys that the transaction has written, in the form of `Claim.key_text`; only
+            some if they are many.
+        lacks: for a finding on an outcome: offset of the value that the accused lacks because of the wrong outcome, as
+            was proven; -1 if none.
         ``beside``: for a finding: the other brokers that showed the same as the accused when they were last asked.
-        was_accused: brokers that an earlier finding accused of the same, and that were not proven to have healed.
+        was_accused: brokers that an earlier finding accused of the same, and whose replicas were not proven to have
+            healed.
         shown_from: the earliest time at which a replica may have shown what was recorded, in milliseconds since 1970
             UTC. It is 1 for what was read from the tables, which may be of any time, and -1 if it is the time when the
             suspect was raised.
@@ -159,9 +170,10 @@ class Recorded:
 
     @classmethod
     def parse(cls, text: str) -> Recorded:
-        """Return recorded evidence from JSON: a suspect's ``observations``, or ``recorded`` in a finding's evidence.
+        """Return recorded evidence from JSON text.
 
-        Parts that cannot be read are left out, because they are no evidence.
+        The text is a suspect's ``observations``, or ``recorded`` in a finding's evidence. Parts that cannot be read are
+        left out, because they are no evidence.
         """
         try:
             document = json.loads(text) if text else {}
@@ -196,7 +208,7 @@ class Recorded:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the recorded evidence as JSON-able values; broker ids that are keys become text."""
+        """Return the recorded evidence as values for JSON, which `parse` reads; broker ids that are keys are text."""
         found: dict[str, Any] = {name: {str(b): v for b, v in getattr(self, name).items()} for name in _BY_BROKER}
         if self.sides:
             found |= {"sides": as_document(self.sides), "pivot": self.pivot}
@@ -263,24 +275,24 @@ class Claim:
     """What one suspect, or one finding that is checked again, says of a replica.
 
     Attributes:
-        offset: of the record that the claim is about; -1 where the claim is about a transaction only.
+        offset: offset of the record that the claim is about; -1 where the claim is about a transaction only.
         transaction_start_offset: first offset of the transaction on the accused; -1 where there is none.
         broker: the accused; `NOBODY` for a difference without direction.
         marker_offset: offset of the end marker that the accused lacks; -1 where unknown. For a transactional tombstone
             it is the COMMIT directly behind it: without that, the tombstone was not surely committed.
         key_hash_hi: high half of the key's hash; both halves are 0 where there is no key.
-        raised_at_ms: when the comparison raised it, milliseconds since 1970 UTC.
-        spread: whether the claim is of a finding that has spread, so that no right replica is left.
-        all_compared: False for a finding that accuses a replica while nobody knew what another shows, or another was on
-            a third side. Then nothing proves that the others are right.
+        raised_at_ms: when the comparison raised the suspect, milliseconds since 1970 UTC.
+        spread: whether the claim is made by a finding that has spread, so that no right replica is left.
+        all_compared: False for a finding that accused a replica while another replica's answer was not known, or was on
+            a third side. Then nothing proves that the other replicas are right.
         confirmed_at_ms: for a finding: when its last event was decided, milliseconds since 1970 UTC; 0 for a suspect.
-        renamed: whether the claim was about another transaction at first. It is now about the one that keeps the
-            accused's last stable offset from moving.
+        renamed: whether the suspect named another transaction of the accused. The claim is now about the one that keeps
+            the accused's last stable offset from moving.
         deleted_at: the offset at which the key was deleted, if a finding about another replica has proven that; values
             below it prove nothing. -1 where there is no such finding.
         ended: whether the finding that makes this claim is resolved.
-        freed: for a suspect: whether a finding that was its cause, or said the same, has ended. It is proven only by
-            what the replicas show now.
+        freed: for a suspect: whether another finding had explained it, or had said the same, and has ended. Then only
+            what the replicas show now proves the suspect.
         left: whether the suspect was made because a finding about another replica ended, and not by the comparison.
     """
 
@@ -309,7 +321,7 @@ class Claim:
 
     @property
     def cause(self) -> str:
-        """A text that identifies the divergence, such as its transaction, key or offset; the same in every run.
+        """A text that names the divergence by its transaction, key or offset, e.g. ``txn:9:120``; equal in every run.
 
         A divergence that is seen again has the same cause, and so the same finding, whatever its kind.
         """
@@ -337,47 +349,53 @@ class Claim:
 
     @property
     def pivot(self) -> int:
-        """The replica that a probe asks last: the accused, where there is one."""
+        """The broker that a probe asks last: the accused, or without one the recorded ``pivot``."""
         return self.broker if self.broker != NOBODY else self.recorded.pivot
 
     @property
     def is_surely_committed(self) -> bool:
-        """Whether the record at the claim's offset was committed, whatever end markers replicas have lost.
+        """Whether the record at the claim's offset is proven to be committed, even if replicas have lost end markers.
 
-        It was if it belongs to no transaction, or if its COMMIT lies directly behind it.
+        It is if it belongs to no transaction, or if its COMMIT lies directly behind it.
         """
         return self.producer_id < 0 or is_direct_end(self.offset, self.marker_offset)
 
     @property
     def before_end(self) -> range | None:
-        """The offsets between the claim's record and its end marker; None if unknown, or more than `MAX_BETWEEN`."""
+        """The offsets between the claim's record and its end marker, both excluded.
+
+        None if the marker's offset is unknown, or if there are more than `MAX_BETWEEN` offsets.
+        """
         between = range(self.first_offset + 1, self.marker_offset)
         return between if self.first_offset < self.marker_offset and len(between) <= MAX_BETWEEN else None
 
     @property
     def key(self) -> tuple[int, int] | None:
-        """The two halves of the key's hash; None where the record has no key."""
+        """The two halves of the hash of the claim's key; None where the claim's record has no key."""
         return None if self.key_hash_hi == 0 == self.key_hash_lo else (self.key_hash_hi, self.key_hash_lo)
 
     @property
     def accused_key(self) -> tuple[int, int] | None:
-        """The key whose value the claim says the accused shows wrongly; None for other claims."""
+        """The hash of the key whose value the accused shows wrongly, as the claim says.
+
+        It has the form of `key`. None for any other claim.
+        """
         return self.key if self.kind in KEY_KINDS and self.broker != NOBODY else None
 
     @property
     def key_text(self) -> str:
-        """The key's hash as text, in the form of ``RecordShown.key_hash``; empty where the record has no key."""
+        """The hash of the claim's key as text, like ``RecordShown.key_hash``; empty without a key."""
         return "" if self.key is None else hash_text(*self.key)
 
     @property
     def lost_epoch(self) -> int:
-        """The leader epoch in which the accused was last read before its log was truncated; -1 if unknown."""
+        """The leader epoch in which the accused's log was last read before it was truncated; -1 if unknown."""
         text = self.recorded.epochs.get(self.broker, "")
         return int(text) if self.kind is FindingKind.LOG_TRUNCATED and text.isdigit() else -1
 
     @property
     def lost_to(self) -> int:
-        """The offset up to which the accused's log was read before the log was truncated.
+        """The offset up to which the accused's log was read before that log was truncated.
 
         If nobody recorded it, it is one above the claim's offset, because the log was read at least that far.
         """
@@ -385,9 +403,9 @@ class Claim:
         return max(self.offset + 1, int(text) if text.isdigit() else 0)
 
     def is_of(self, topic_id: str) -> bool:
-        """Whether the claim can be about the topic with this id.
+        """Whether the claim can be about the topic with this id: True if the ids are equal, or one is unknown.
 
-        A topic that is created again under its name has another id.
+        A topic that is deleted and created again under its name has another id.
         """
         read = self.recorded.topic_id or self.recorded.topics.get(self.broker, "0")
         now = topic_id_code(topic_id)
@@ -400,33 +418,33 @@ class Claim:
 
     @property
     def may_be_of_others(self) -> bool:
-        """Whether other replicas may be wrong in the same way, so that they are asked even if the accused is gone.
+        """Whether replicas other than the accused may be wrong in the same way.
 
-        They may for a claim about all replicas, and for a finding that is not over. There are two exceptions: findings
-        about unlike records at one offset, and about a truncated log. There another replica's answer alone proves what
-        is wrong with it.
+        Then a probe asks them even if the accused is gone. True for a claim about all replicas, and for most findings
+        that are not over. False for findings about unlike records at one offset, or about a truncated log: there only
+        its own answers prove a replica wrong.
         """
         is_finding = self.confirmed_at_ms > 0 and not self.ended
         return self.is_about_all or (is_finding and self.kind in _SPREADING)
 
     def asked_last(self, broker: int) -> Claim:
-        """Return the same claim with another replica as its pivot: the one that a probe asks last.
+        """Return the same claim with the replica on another broker as its pivot: the one that a probe asks last.
 
-        Only for a claim about all replicas (`is_about_all`), or one that may be of others (`may_be_of_others`).
+        Call it only for a claim for which `is_about_all` or `may_be_of_others` is True.
         """
         if self.broker == NOBODY:
             return replace(self, recorded=replace(self.recorded, pivot=broker))
         return replace(self, broker=broker)
 
     def of_another(self, broker: int, at_ms: int, *, has_healed: bool) -> Claim:
-        """Return a new suspect: it accuses another replica of what this claim accuses its replica of.
+        """Return a new suspect: the accusation of this claim, made against another replica.
 
-        A finding makes it when the finding is over for its own accused.
+        A finding leaves such suspects when it ends, e.g. because its accused has healed while a copy is still wrong.
 
         Args:
-            broker: the other replica.
-            at_ms: when that replica was seen to show it, milliseconds since 1970 UTC.
-            has_healed: whether the finding's own accused has been proven right.
+            broker: the other replica's broker.
+            at_ms: when that replica was seen to show the same, milliseconds since 1970 UTC.
+            has_healed: whether the accused of this claim has been proven right.
         """
         accused = {*self.recorded.was_accused, *(() if has_healed else (self.broker,))} - {broker}
         outcomes, markers, ends = (
@@ -457,10 +475,10 @@ class Claim:
         )
 
     def rule_of(self, kind: FindingKind) -> Rule:
-        """Return the rule that is broken by a finding of the given kind that this claim has led to.
+        """Return the rule that is broken if a probe of this claim proves a divergence of some kind.
 
-        It is this claim's rule if the kind is this claim's, else the kind's own rule. There is one exception: if
-        outcomes of a transaction differ without direction, it is `Rule.OUTCOME`.
+        It is the claim's own rule if the kind is the claim's, else the kind's rule. There is one exception: if outcomes
+        of a transaction differ without direction, it is `Rule.OUTCOME`.
         """
         if kind is self.kind:
             return self.rule
@@ -469,7 +487,7 @@ class Claim:
 
     @property
     def proofs(self) -> tuple[Place, ...]:
-        """The places of everything that together proves the claim, as far as they are known.
+        """The places (offset, leader epoch) of the records and markers that together prove the claim, as far as known.
 
         The claim is proven only if all of them are part of the current log. A claim about a transaction is proven by
         the end marker that the accused lacks. A claim about a key is proven by the claim's record. If that is a
@@ -500,9 +518,9 @@ class Claim:
         return self.first_offset if self.transaction_start_offset == UNKNOWN else self.transaction_start_offset
 
     def finding_id(self, cluster_id: str) -> str:
-        """Return the id of the claim's finding, 32 hexadecimal digits.
+        """Return the id of the finding that the claim makes if it is confirmed, 32 hexadecimal digits.
 
-        One cause on one replica has one id, whatever the kind.
+        The id is made from the partition, the accused and the cause. So it stays the same if the kind changes.
         """
         return id_of(cluster_id, self.topic, self.partition, self.broker, self.cause)
 
@@ -511,27 +529,32 @@ _SPREADING = TRANSACTION_KINDS | KEY_KINDS | {FindingKind.LOG_HEAD_MISSING}
 
 
 def is_of_another_topic(one: Claim, other: Claim) -> bool:
-    """Whether two claims about one partition are about different topics: the topic was created again under its name."""
+    """Whether two claims are about different topics of one name.
+
+    The topic was deleted and created again in between.
+    """
     ids = one.recorded.topic_id, other.recorded.topic_id
     return all(ids) and ids[0] != ids[1]
 
 
 def explains(transaction: Claim, claim: Claim, *, by_value: bool | None = None) -> bool:
-    """Whether a wrongly ended transaction, which one claim is about, is the cause of what another claim says.
+    """Whether a wrongly ended transaction, which the first claim is about, is the cause of what the second claim says.
 
-    It is the cause in two cases. The other claim is about a record of the same producer, on any replica: if one replica
-    shows that record wrongly, it seems to be missing on the others. Or the other claim is about the value of a key that
-    the transaction has written, on the same replica. If that claim accuses nobody, the transaction's replica must be on
-    one of its sides.
+    It is the cause in two cases:
+
+    - The second claim is about a record of the same producer, on any replica. If one replica shows that record wrongly,
+      it seems to be missing on the others.
+    - The second claim is about the value of a key that the transaction has written, on the same replica. If that claim
+      accuses nobody, the transaction's replica must be on one of its sides.
 
     In both cases the record must lie before the missed end marker, because what was written later has another cause. If
     that marker is not known, the claims must be about the same replica: a later record may be of another transaction.
 
     Args:
-        transaction: the claim on an outcome, or on a transaction that is open.
-        claim: the other claim: on a key's value, or on an outcome without direction.
-        by_value: whether the key's values were found to differ; None takes it from the claim's rule. Without such a
-            difference, having written the same key explains nothing.
+        transaction: the first claim: on an outcome, or on a transaction that is open.
+        claim: the second claim: on a key's value, or on an outcome without direction.
+        by_value: whether the key's values were found to differ; None takes it from the second claim's rule. Where they
+            do not differ, the second case does not apply.
     """
     if transaction.place != claim.place or transaction.kind not in TRANSACTION_KINDS:
         return False
@@ -547,11 +570,11 @@ def explains(transaction: Claim, claim: Claim, *, by_value: bool | None = None) 
 
 
 def claim_from_row(row: Mapping[str, Any]) -> Claim:
-    """Return the claim that a suspect makes.
+    """Return the claim of one row of the table ``suspects``.
 
     Args:
-        row: the values of a row of the table ``suspects`` (docs/reference/tables.md), each under its column's name;
-            ``raised_at`` is a datetime with a zone, or milliseconds since 1970 UTC.
+        row: the row's values, each under its column's name (docs/reference/tables.md); ``raised_at`` is a datetime with
+            a zone, or milliseconds since 1970 UTC.
 
     Raises:
         ValueError: this version does not know the row's ``kind`` or ``rule``.

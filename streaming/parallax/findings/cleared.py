@@ -1,7 +1,10 @@
-"""Which replicas a finding's evidence proves right; that depends on its kind (`parallax.kinds.KINDS`).
+"""Decides which replicas the proof of a finding shows to be right.
 
-Proof that one replica is wrong does not prove the others right. Another may be wrong as well, in another way. So only
-the very proof that accuses one replica can clear others, and only those that answered.
+Parallax advises a copy only from one of these replicas.
+
+Proof that one replica is wrong does not prove the others right: another may be wrong in another way. So only the proof
+that accuses one replica can clear others, and only replicas that answered the probe. Which replicas a proof clears
+depends on the finding's kind (`parallax.kinds.KINDS`).
 """
 
 from __future__ import annotations
@@ -24,17 +27,17 @@ _RIGHT = {FindingKind.ABORTED_RECORD_COMMITTED: ABORTED, FindingKind.COMMITTED_R
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The evidence of a finding, read to see which replicas show what.
+    """The evidence of one finding's last event, as JSON values by broker; all functions of this module read it.
 
     Attributes:
         finding: the finding's last event, which holds the evidence.
-        leader: broker id of the leader when the replicas were asked; `NOBODY` where it is not known.
+        leader: the leader's broker id when the replicas were asked; `NOBODY` where it is not known.
         sides: the brokers on each side of the difference.
         assigned: the replicas in the order of their assignment, the preferred leader first; by broker id where the
             order is not known.
-        replicas: by broker, what it answered, as JSON.
-        markers: by broker, the type of the end marker that it was recorded to show: ``commit`` or ``abort``.
-        outcomes: by broker, the outcome that it was recorded to show: ``committed`` or ``aborted``.
+        replicas: by broker, its answer to the probe, as JSON values.
+        markers: by broker, the type of the end marker that the views recorded of it: ``commit`` or ``abort``.
+        outcomes: by broker, the outcome that the views recorded of it: ``committed`` or ``aborted``.
         was_accused: the brokers that an earlier finding accused of the same, and that may still be wrong.
     """
 
@@ -49,7 +52,7 @@ class Shown:
 
     @classmethod
     def of(cls, finding: Finding) -> Shown:
-        """Return the evidence of a finding's last event."""
+        """Parse the evidence of a finding's last event."""
         evidence = evidence_of(finding)
         recorded, replicas = evidence.get("recorded") or {}, _by_broker(evidence.get("replicas"))
         return cls(
@@ -65,7 +68,7 @@ class Shown:
 
     @property
     def alike(self) -> frozenset[int]:
-        """The accused, and the brokers on its side that the finding's proof shows to be wrong as well."""
+        """The accused, and the brokers that the finding's proof shows to be wrong in the same way."""
         finding, accused = self.finding, self.finding.broker
         is_of_the_index = finding.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER
         if is_of_the_index and not is_direct_end(finding.offset, finding.marker_offset):
@@ -75,9 +78,9 @@ class Shown:
 
     @property
     def showing(self) -> frozenset[int]:
-        """The accused, and the brokers whose latest answers show the same as the accused.
+        """The accused, and the brokers whose replicas answered the probe with the same as the accused.
 
-        A recorded outcome does not count, because the log that it was read from may have been replaced since.
+        An outcome that was only recorded does not count. The log that showed it may have been replaced.
         """
         said = outcomes_on(self.sides, self.finding.broker)
         others = (self.alike & self.answered) - {self.finding.broker}
@@ -86,7 +89,7 @@ class Shown:
 
     @property
     def against(self) -> list[frozenset[int]]:
-        """One set of brokers for each side that shows something else than the accused."""
+        """The brokers that show something else than the accused: one set for each side other than the accused's."""
         return against(self.sides, self.finding.broker)
 
     @property
@@ -106,9 +109,9 @@ def _in_order(assigned: Iterable[int], replicas: Iterable[int]) -> tuple[int, ..
 
 
 def cleared(shown: Shown) -> list[int]:
-    """Return the brokers whose replicas the proof of a finding shows to be right, in order of their ids.
+    """Return the brokers whose replicas the finding's proof shows to be right, in order of their ids.
 
-    It shows nobody to be right if the finding accuses nobody, has spread, or is unsettled.
+    The list is empty if the finding accuses nobody, has spread, or is unsettled.
     """
     finding = shown.finding
     if finding.broker == NOBODY or has_spread(finding) or is_unsettled(finding):
@@ -257,9 +260,10 @@ Unproven = tuple[str, str]
 
 
 def unproven(shown: Shown) -> Mapping[Unproven, frozenset[int]]:
-    """Return why each replica that shows something other than the accused is not proven right.
+    """Return by reason the brokers that are not proven right; the accused's side is left out.
 
-    For a finding that accuses a broker and clears none.
+    It is for a finding that accuses a broker and clears none. Each reason is the end of a sentence about these brokers,
+    as in "did not answer".
     """
     found: dict[Unproven, frozenset[int]] = {}
     for broker in sorted(shown.replicas.keys() - shown.alike):
@@ -332,7 +336,7 @@ def _endings(shown: Shown, broker: int) -> frozenset[str]:
 
 
 def holds_open(shown: Shown, broker: int) -> bool:
-    """Whether a replica lists the finding's transaction as open. A later one of its producer does not count."""
+    """Whether a replica lists the finding's transaction as open. A later transaction of its producer does not count."""
     finding = shown.finding
     listed = shown.replicas.get(broker, {}).get("open_transactions") or ()
     end = max(finding.transaction_start_offset + 1, finding.marker_offset)
@@ -342,7 +346,8 @@ def holds_open(shown: Shown, broker: int) -> bool:
 def outcomes_of(shown: Shown, broker: int) -> frozenset[str]:
     """Return which outcomes a replica gives the finding's transaction: ``committed``, ``aborted``, both or none.
 
-    Its records and its list of aborted transactions say it. If they say nothing, the recorded outcome counts.
+    They follow from the replica's records and its list of aborted transactions. If these say nothing, the outcome that
+    the views recorded counts.
     """
     found = outcomes_on(shown.sides, broker) | _live_outcomes(shown, broker)
     return _OUTCOMES & found or _OUTCOMES & {shown.outcomes.get(broker, "")}

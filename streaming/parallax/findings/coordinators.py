@@ -1,4 +1,7 @@
-"""Asks transaction coordinators what they know of producers and their transactions (KIP-664)."""
+"""Asks transaction coordinators about producers, to learn whether transactions that leaders hold open will ever end.
+
+It uses the requests of KIP-664.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ _UNDER_WAY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
 
 
 def ask(client: ReplicaClient, producer_ids: Sequence[int], timeout_ms: int) -> Told:
-    """Ask every transaction coordinator about producers; the result names those that did not answer, and why.
+    """Ask every transaction coordinator for the transactions of some producers.
+
+    The result names the coordinators that did not answer, and why.
 
     Args:
         client: asks the brokers.
@@ -53,7 +58,7 @@ def _described(
 
 
 def verdicts(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> dict[Open, Verdict]:
-    """Return what will become of transactions that leaders hold open.
+    """Return for transactions that leaders hold open whether a coordinator will ever end them.
 
     The coordinators are asked first. Then the leaders are asked again, because a coordinator may have ended a
     transaction in between.
@@ -64,7 +69,7 @@ def verdicts(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> d
         timeout_ms: deadline of each request.
 
     Returns:
-        By transaction, the verdict; those that are no longer open are left out.
+        The verdict by transaction; a transaction that is no longer open has none.
     """
     if not found:
         return {}

@@ -1,10 +1,9 @@
-"""How far a wrong transaction reaches: which of its records a finding must also look at, and which replicas are wrong.
+"""Decides on all records of a wrongly ended transaction: a finding ends only when none of them is shown wrongly.
 
 One lost end marker changes the outcome of each record of its transaction. A finding names one of these records. That
-one may be overwritten and compacted away while another still misleads consumers.
+record may be overwritten and compacted away while another still misleads consumers.
 
 - If the accused no longer holds the named record, the prober asks about the transaction's other recorded records.
-- The finding ends only when none of these records is shown wrongly.
 - A finding about a wrong index stays open while the accused lacks a value that its cleaner may have removed.
 
 These are pure functions; `parallax.findings.probe` does the asking.
@@ -34,7 +33,7 @@ COVERED_TOGETHER = 1024
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The decision on one record of a transaction, with the claim and answers that are about this record."""
+    """One record of a transaction: the claim about this record, its answers, and the decision on it."""
 
     claim: Claim
     decision: Decision
@@ -42,11 +41,11 @@ class Judged:
 
 
 def remembered(claim: Claim, answers: Answers) -> Shown:
-    """Return what a claim has recorded of the replicas, completed by the end markers that other replicas show now.
+    """Return what a claim has recorded of the replicas, with the end markers added that other replicas show now.
 
     The markers are kept because the cleaner may remove them. A marker of another leader epoch is left out: it belongs
-    to a log that has replaced the one the claim is about. If the accused contradicts its own end marker, the marker's
-    leader epoch is kept. It shows later whether the marker was truncated.
+    to a log that has replaced the one that was read. If the accused contradicts its own end marker, the marker's leader
+    epoch is kept, to find out later whether the marker was truncated.
 
     Args:
         claim: the claim, with what was recorded.
@@ -60,7 +59,7 @@ def remembered(claim: Claim, answers: Answers) -> Shown:
 
 
 def about_the_rest(claims: Sequence[Claim], accused: Mapping[str, ReplicaAnswer]) -> dict[str, Transaction]:
-    """Return, by suspect id, the claims' transactions of which a probe must read other records as well.
+    """Return, by suspect id, the transactions whose records other than the claim's a probe must read.
 
     The accused's answer about the claim's own record is enough while the accused holds that record. It is also enough
     while the accused holds the transaction open, because all records of a transaction have one outcome. It is not
@@ -95,10 +94,10 @@ def _needs_the_rest(claim: Claim, accused: ReplicaAnswer) -> bool:
 
 
 def covered(claim: Claim, recorded: TransactionRecords) -> list[Claim]:
-    """Return claims on the other records of a claim's transaction, one for each, with suspect ids of their own.
+    """Return a claim for each record of a claim's transaction other than the claim's own.
 
-    The claim's own record is among them if it is of a finding that names no key, because the record's key has yet to be
-    read.
+    Their suspect ids are ``<suspect id>:<offset>``. The claim's own record is included if the claim is of a finding
+    that names no key, because the record's key has yet to be read.
 
     Args:
         claim: the claim on one record of the transaction.
@@ -119,7 +118,7 @@ def covered(claim: Claim, recorded: TransactionRecords) -> list[Claim]:
 
 
 def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
-    """Judge a claim on a transaction together with all other records of that transaction.
+    """Return the gravest decision on any record of a claim's transaction.
 
     Args:
         claim: says that a replica shows a record of the transaction wrongly, or holds the transaction open.
@@ -127,9 +126,9 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
         live_only: whether only what the accused shows now counts; see `parallax.findings.decide.decide`.
 
     Returns:
-        The gravest decision, with the claim on its record and the answers about it. The gravest is that a record is
-        still wrong. Then follow: all replicas are wrong; a record cannot be judged yet; the finding on a record is
-        over. The answers about the other records are kept in ``rest``.
+        The gravest decision, with the claim about its record and the answers. From the gravest on: a record is still
+        wrong; all replicas are wrong; a record cannot be judged yet; the finding on a record is over. The answers about
+        the other records are kept in ``rest``.
     """
     first = Judged(claim, decide(claim, answers, live_only=live_only), answers)
     is_gone = first.decision.resolution is Resolution.GONE
@@ -211,7 +210,7 @@ def _rank(decision: Decision) -> int:
 
 
 def unknown_rest(recorded: TransactionRecords) -> str | None:
-    """Return in a phrase what is not known of a transaction's other records; None if all are known."""
+    """Return a clause on the transaction's records that were not asked about; None if all were."""
     if recorded.error is not None:
         return f"the other records of the transaction are not known: {recorded.error}"
     left = recorded.left_out

@@ -1,8 +1,8 @@
-"""The JSON form of an event's evidence, checked once when events are read from the table.
+"""The JSON form of the evidence in an event of the findings table, checked once when events are read.
 
-`parallax.findings.answers` and `parallax.findings.finding` write this form. What earlier versions did not write has a
-default here. What is present must have the right type, so that no reader has to check again. Parts that nothing reads
-may have any form.
+`parallax.findings.answers` and `parallax.findings.finding` write this form. A field that earlier versions did not write
+has a default here. A field that is present must have the right type, so that no reader has to check again. Fields that
+no code reads may have any form.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class _Evidence(_Part):
 
 
 def check_form(evidence: Mapping[str, Any]) -> None:
-    """Check that an event's evidence has the form that the code that reads it expects.
+    """Check that an event's evidence has the form that the code that uses it expects.
 
     Raises:
         ValueError: the evidence has another form.

@@ -31,20 +31,21 @@ from parallax.shell import ANYWHERE, Shell
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The explanation of a finding; each part is a sentence or two, or empty.
+    """The explanation of a finding; texts are a sentence or two, or empty.
 
     Attributes:
         happened: what the replicas show, or showed.
-        asked: when it was first suspected, and when the replicas were asked, as the evidence on record says.
+        asked: when it was first suspected, and when the replicas gave the answers that the last event holds.
         now: what consumers see with the present leader.
-        after: what they see once another replica is elected leader.
-        right: which replicas the evidence proves right, and of which it proves nothing.
+        after: what consumers see once another replica is elected leader.
+        right: which replicas the evidence proves right, and which it does not.
         may_lead: which replicas must not lead because of findings, and the command that shows all other reasons.
-        look: the command that shows what each broker holds of what the finding is about.
-        seen: the command that shows what consumers of each replica had seen there when it was decided last.
+        look: the command that shows the finding's record on each broker.
+        seen: the command that shows what consumers of each replica had seen at that record when the finding was last
+            decided.
         steps: what to do, in order.
         away: as JSON for kafka-reassign-partitions.sh, an assignment without the accused: the first step of a repair;
-            None where that repairs nothing.
+            None where such an assignment repairs nothing.
         back: as JSON, the assignment of all replicas with a right one first: the second step; None where none is known.
         runbook: where the runbook says more.
     """
@@ -67,9 +68,9 @@ def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANY
     """Explain a finding in plain words, from its last event.
 
     Args:
-        finding: its last event.
+        finding: the finding's last event.
         others: the last events of other findings. Those about the same partition that are not over may forbid a copy.
-        shell: the options by which printed commands name the cluster and the job.
+        shell: the options with which printed commands name the cluster and the job.
     """
     others = list(others)
     known = grounds_of(finding, others, shell)
@@ -204,7 +205,7 @@ def _right(known: Grounds) -> str:
 
 
 def runbook_of(finding: Finding, runbook: str = RUNBOOK) -> str:
-    """Return where the runbook says what to do about a finding, as an address or a path with the section's anchor.
+    """Return the link to the runbook's section about a finding, e.g. ``docs/runbook.md#without-direction``.
 
     Args:
         finding: the finding's last event.

@@ -1,11 +1,13 @@
-"""When a wrong replica led a partition, and which consumer groups have read past what is wrong there. Pure.
+"""Decides which consumer groups may have read what a finding says is wrong, by their committed offsets.
 
-A committed offset says how far a group has come, not when, and not from which broker it read.
+A committed offset says how far a group has read, not when, and not from which broker.
 
-- If the group has not come to the wrong offsets, it has not read them.
-- If it has passed them, it may have read them from a wrong leader.
-- If it has come further than the log's end when the wrong broker began to lead, it has committed since that time. No
-  group can commit beyond the end of the log.
+- A group that has not come to the wrong offsets has not read them.
+- A group that has passed them may have read them from a wrong leader.
+- If a group's committed offset is above the high watermark when the wrong broker began to lead, the group has committed
+  since that time. Nobody can read beyond the high watermark.
+
+All functions are pure.
 """
 
 from __future__ import annotations
@@ -26,13 +28,13 @@ from parallax.moments import utc_text
 
 @dataclass(frozen=True, slots=True)
 class Reign:
-    """A time for which one broker led a partition, by the recorded progress.
+    """A period in which one broker led a partition without a break, as progress rows show it.
 
     Attributes:
-        since: when it was first seen to lead.
+        since: when the broker was first seen to lead.
         until: when it was last seen to lead.
-        epochs: its leader epochs, the first and the last.
-        began_at: the leader's high watermark when it was first seen; -1 where that is not known.
+        epochs: its first and its last leader epoch in this period.
+        began_at: the broker's own high watermark when it was first seen to lead; -1 where that is not known.
     """
 
     broker: int
@@ -43,7 +45,7 @@ class Reign:
 
 
 def reigns(rows: Iterable[Mapping[str, Any]]) -> list[Reign]:
-    """Return who led a partition when, in the order of time.
+    """Return the periods in which brokers led a partition, in the order of time.
 
     Consecutive leader epochs of one broker are joined into one `Reign`.
 
@@ -67,7 +69,7 @@ def reigns(rows: Iterable[Mapping[str, Any]]) -> list[Reign]:
 def wrong_brokers(finding: Finding) -> frozenset[int]:
     """The brokers from which consumers may have read what a finding says is wrong.
 
-    They are the accused, and those that show the same. If the finding accuses nobody, they are the brokers on all
+    They are the accused, and the brokers that show the same. If the finding accuses nobody, they are the brokers on all
     sides. If it has spread or is unsettled, they are all replicas.
     """
     shown = Shown.of(finding)
@@ -80,11 +82,11 @@ def wrong_brokers(finding: Finding) -> frozenset[int]:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The offsets that consumers of a wrong replica could read wrongly, or not at all.
+    """The range of offsets that consumers of a wrong replica could read wrongly, or could not get to.
 
     Attributes:
-        first: the lowest.
-        last: the highest; None where that is not known, or there is no end.
+        first: the lowest offset.
+        last: the highest offset; None where it is not known, or the range has no end.
     """
 
     first: int
@@ -92,14 +94,14 @@ class Span:
 
     @property
     def in_words(self) -> str:
-        """The offsets in words."""
+        """The range for a sentence: ``at offset 7``, ``at offsets 7 to 9`` or ``from offset 7 on``."""
         if self.last is None:
             return f"from offset {self.first} on"
         return f"at offset {self.first}" if self.first == self.last else f"at offsets {self.first} to {self.last}"
 
 
 def affected(finding: Finding) -> Span:
-    """The offsets that a finding is about."""
+    """The range of offsets that a finding says are wrong, e.g. all from a truncation on."""
     if finding.is_incident:
         tally = tally_of(finding)
         return Span(max(tally.lowest, 0), max(tally.highest, tally.lowest, 0))
@@ -115,7 +117,7 @@ def affected(finding: Finding) -> Span:
 
 
 class Came(StrEnum):
-    """How far a consumer group has come, by its committed offset."""
+    """How far a consumer group has read, compared with the offsets that a finding says are wrong."""
 
     NOT_YET = "not_yet"
     """It has not come to what is wrong."""
@@ -128,12 +130,12 @@ class Came(StrEnum):
 
 
 def came(committed: int, span: Span, wrong: Collection[Reign]) -> Came:
-    """Say how far a consumer group has read, compared with the offsets that are wrong.
+    """Return how far a consumer group has read, compared with the offsets that are wrong.
 
     Args:
-        committed: the offset of the next record that it will read.
+        committed: the group's committed offset: that of the next record that it will read.
         span: the offsets that are wrong.
-        wrong: when wrong replicas led.
+        wrong: the periods in which wrong replicas led.
     """
     if committed <= span.first:
         return Came.NOT_YET
@@ -143,13 +145,13 @@ def came(committed: int, span: Span, wrong: Collection[Reign]) -> Came:
 
 
 def led_in_words(finding: Finding, found: Collection[Reign]) -> list[str]:
-    """Sentences that say when wrong replicas of a finding led, and which offsets consumers got from them.
+    """Return sentences that say when wrong replicas of a finding led, and which offsets consumers got from them.
 
-    It is empty if nothing on record says who led.
+    Empty if no period of a leader is known.
 
     Args:
-        finding: its last event.
-        found: which broker led when, by the recorded progress around the time of the finding.
+        finding: the finding's last event.
+        found: the periods in which brokers led the partition around the time of the finding.
     """
     if not found:
         return []

@@ -1,4 +1,4 @@
-"""An event in the life of a finding, and what can be read from it."""
+"""One event in the life of a finding, and what can be read from its evidence."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ from parallax.sides import Shows, Side, are_outcomes, as_document, parsed, stand
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One event of the findings table. Its fields are the columns of `parallax.findings.table.SCHEMA`.
+    """One event of the findings table; the last event of an id is that finding's present state.
+
+    Its fields are the columns of `parallax.findings.table.SCHEMA`.
 
     Attributes:
         sequence: number of the event in the table, from 1; 0 until the event is appended.
-        evidence: as JSON, what each broker answered to the probe, and what the views had recorded of it.
+        evidence: as JSON, what each broker answered to the probe, and what the views had recorded of each replica.
         broker: the accused; `NOBODY` for a difference without direction.
         suspect_id: id of the suspect that led to the finding; empty for an incident.
-        exposed: whether consumers see the divergence. They do if the accused leads, or a replica that shows the same.
-            Without direction they do if one of the sides leads. They do if the finding has spread.
+        exposed: whether consumers of the leader meet the divergence: the accused leads, or a replica that shows the
+            same. Without direction it is whether a replica of any side leads. It is True if the finding has spread.
     """
 
     finding_id: str
@@ -68,7 +70,10 @@ class Finding:
 
     @property
     def accused_key(self) -> tuple[int, int] | None:
-        """The key whose value the finding says the accused shows wrongly; None for other findings."""
+        """The hash of the key whose value the accused shows wrongly, as the finding says.
+
+        It is in two halves. None for any other finding.
+        """
         is_accusing = self.kind in KEY_KINDS and self.broker != NOBODY
         return (self.key_hash_hi, self.key_hash_lo) if is_accusing else None
 
@@ -79,12 +84,12 @@ class Finding:
 
     @property
     def is_open(self) -> bool:
-        """Whether a person has to act: the finding is neither over nor acknowledged."""
+        """Whether the finding is neither over nor acknowledged, so that it alarms and a person has to act."""
         return self.status in (FindingStatus.CONFIRMED, FindingStatus.SPREAD, FindingStatus.UNSETTLED)
 
     @property
     def stands(self) -> bool:
-        """Whether the finding is not over; it may be acknowledged."""
+        """Whether the divergence is not over. The finding may be acknowledged."""
         return self.is_open or self.status is FindingStatus.ACKNOWLEDGED
 
     @classmethod
@@ -115,20 +120,20 @@ def made(
     left: Mapping[str, Any] | None = None,
     repaired: str = "",
 ) -> Finding:
-    """Return a new event of a single finding, for the findings table.
+    """Make a new event of a single finding (no incident), for the findings table.
 
     Args:
         finding_id: the finding's id. If a suspect is dismissed because a finding reports it already, it is the
             suspect's id, so that the event does not end that finding.
-        status: what the event says.
-        claim: what was judged.
-        decision: the verdict.
-        answers: the answers by which it was judged; they become the evidence.
-        known: the finding's last event, if there is one.
+        status: what the event says, e.g. confirmed or resolved.
+        claim: the claim that was judged.
+        decision: the decision on the claim.
+        answers: the answers that the decision follows from; they become the evidence.
+        known: the finding's last event; None for a new finding.
         at: when it was decided.
         leans_on: ids of the findings that explain the suspect, if it is dismissed for that.
-        left: what is still to be judged of other replicas after a finding has ended (`parallax.findings.left`).
-        repaired: of a finding that has ended: the record of its repair (`parallax.findings.summary.resolved`).
+        left: for a finding that has ended: what is still to be judged about other replicas (`parallax.findings.left`).
+        repaired: for a finding that has ended: the sentence about its repair (`parallax.findings.summary.resolved`).
     """
     claim = _of_the_cut(_of_the_tombstone(claim, decision, answers), answers)
     suspected = from_milliseconds(claim.raised_at_ms)
@@ -255,8 +260,8 @@ def beside(decision: Decision, before: Iterable[int], answers: Answers) -> froze
 
     Args:
         decision: names the accused and the sides.
-        before: those that showed the same when they were last asked. Of these, replicas that do not answer now count as
-            well.
+        before: the brokers that showed the same when they were last asked. The brokers among them that do not answer
+            now are part of the result.
         answers: the replicas' answers.
     """
     if decision.kind in OUTCOME_KINDS and not are_outcomes(decision.sides.keys(), Shows.OPEN):
@@ -275,9 +280,12 @@ def _is_exposed(status: FindingStatus, accused: int, decision: Decision, answers
 
 
 def is_exposed(accused: int, decision: Decision, answers: Answers) -> bool:
-    """Whether consumers get what the accused shows, because the leader shows it.
+    """Whether consumers of the leader get what the accused shows. Without direction: whether a side's replica leads.
 
-    If ``accused`` is `NOBODY`, it is whether the leader is on one of the sides.
+    Args:
+        accused: the broker; `NOBODY` without direction.
+        decision: the decision on the claim, with its sides.
+        answers: the replicas' answers, which name the leader.
     """
     return answers.leader == accused != NOBODY or decision.is_shared_by_leader(accused, answers)
 
@@ -289,31 +297,32 @@ def evidence_of(finding: Finding) -> dict[str, Any]:
 
 
 def has_spread(finding: Finding) -> bool:
-    """Whether every replica was wrong in the same way when they were last asked."""
+    """Whether the finding has spread: at the last probe every replica was wrong in the same way."""
     if finding.status is FindingStatus.ACKNOWLEDGED:
         return bool(evidence_of(finding).get("resolution") == Resolution.SPREAD)
     return finding.status is FindingStatus.SPREAD
 
 
 def is_unsettled(finding: Finding) -> bool:
-    """Whether the replicas agreed when they were last asked, and nothing proved that they agree on the truth."""
+    """Whether the finding is unsettled: the replicas agreed at the last probe, and nothing proves them right."""
     if finding.status is FindingStatus.ACKNOWLEDGED:
         return bool(evidence_of(finding).get("resolution") == Resolution.AGREED)
     return finding.status is FindingStatus.UNSETTLED
 
 
 def has_proven_direction(finding: Finding) -> bool:
-    """Whether a finding accuses a replica by proof, and its evidence says which replica shows what.
+    """Whether a finding accuses a replica by proof, and its evidence names the brokers on each side.
 
-    False for events of old versions, which accused by majority: their evidence does not say that.
+    False for events of old versions, which accused by majority and recorded no sides.
     """
     return finding.broker != NOBODY and "sides" in evidence_of(finding)
 
 
 def has_compared_all(finding: Finding) -> bool:
-    """Whether a probe of a finding has found every replica on one of two sides, the accused's or the other.
+    """Whether a probe of a finding found every replica on one of two sides: the accused's or the other one.
 
-    If not, another replica was unknown or on a third side. Then the proof against the accused clears no other.
+    If not, some replica's answer was unknown or put it on a third side. Then the proof against the accused clears no
+    other replica.
     """
     return _has_compared_all(evidence_of(finding))
 
@@ -325,17 +334,17 @@ def _has_compared_all(evidence: Mapping[str, Any]) -> bool:
 
 
 def is_blocking(finding: Finding) -> bool:
-    """Whether a finding on an outcome also says that the accused holds back its read_committed consumers."""
+    """Whether the evidence says that the accused's last stable offset also holds back its read_committed consumers."""
     return evidence_of(finding).get("blocked_at") is not None
 
 
 def sides_of(finding: Finding) -> dict[Side, tuple[int, ...]]:
-    """Return the brokers on each side when an event was decided; empty where unknown."""
+    """Return by side the brokers that showed the same when the event was decided; empty where unknown."""
     return parsed(evidence_of(finding).get("sides"))
 
 
 def was_only_shown(finding: Finding) -> bool:
-    """Whether a finding was over when it was first reported: only recorded answers prove it."""
+    """Whether a finding was over when it was first reported, because only recorded answers prove it."""
     return finding.status is FindingStatus.RESOLVED and bool(evidence_of(finding).get("was_shown"))
 
 
@@ -345,18 +354,18 @@ def is_gone(finding: Finding) -> bool:
 
 
 def was_explained(finding: Finding) -> bool:
-    """Whether a finding was resolved because another finding reports the same divergence."""
+    """Whether a finding was resolved because another finding is its cause and reports the same divergence."""
     resolution = evidence_of(finding).get("resolution")
     return finding.status is FindingStatus.RESOLVED and bool(resolution == Resolution.EXPLAINED)
 
 
 def was_explained_in_part(finding: Finding) -> bool:
-    """Whether a finding was resolved because other findings explain a part of it, but not all."""
+    """Whether a finding was resolved because other findings explain a part of it, but not the whole."""
     return was_explained(finding) and evidence_of(finding).get("explained_in_part") is True
 
 
 def claim_of(finding: Finding) -> Claim:
-    """Return the claim that a finding makes, so that a probe can check the finding again."""
+    """Return a finding's claim, made from its last event, for a probe that checks the finding again."""
     evidence = evidence_of(finding)
     recorded = evidence.get("recorded", {})
     if finding.broker == NOBODY and not recorded.get("sides"):
@@ -385,19 +394,16 @@ def claim_of(finding: Finding) -> Claim:
 
 
 def asked_at(finding: Finding) -> datetime:
-    """Return when the replicas were asked for the answers behind an event.
-
-    If that is unknown, it is when the event was decided.
-    """
+    """Return when the replicas gave the answers that an event holds; if unknown, when the event was decided."""
     asked: int = evidence_of(finding).get("asked_at_ms") or 0
     return from_milliseconds(asked) if asked > 0 else finding.decided_at
 
 
 def asked_ms(finding: Finding) -> int:
-    """Return when the replicas were asked for the answers by which a finding ended, milliseconds since 1970 UTC.
+    """Return when the replicas gave the answers that ended a finding, milliseconds since 1970 UTC.
 
-    It is when the event was decided if the finding is not over. So it is if the finding became part of an incident,
-    because no probe was needed for that.
+    If the finding is not over, it is the time of the event. It is that as well if the finding became part of an
+    incident, because no probe was needed.
     """
     decided = int(finding.decided_at.timestamp() * 1000)
     if finding.stands:
@@ -408,7 +414,7 @@ def asked_ms(finding: Finding) -> int:
 
 
 def leans_on(finding: Finding) -> tuple[str, ...]:
-    """Return the ids of the findings that explain a dismissed suspect; empty if there are none."""
+    """Return the ids of the findings that explain a dismissed suspect; empty for any other event."""
     if finding.status is not FindingStatus.DISMISSED:
         return ()
     found = evidence_of(finding).get("leans_on")
@@ -417,10 +423,13 @@ def leans_on(finding: Finding) -> tuple[str, ...]:
 
 
 def current(events: Iterable[Finding]) -> dict[str, Finding]:
-    """Return the last event of each finding under its id, in the order in which the ids first appear.
+    """Return the last event of each finding by id, in the order in which the ids first appear.
 
-    If something was confirmed under an id, a later dismissal under it is passed over. Dismissing a suspect takes no
-    finding back.
+    If something was confirmed under an id, a later dismissal under the same id is left out, because dismissing a
+    suspect does not end a finding.
+
+    Args:
+        events: events of the findings table, in the table's order.
     """
     standing: dict[str, Finding] = {}
     for event in events:

@@ -1,4 +1,7 @@
-"""What the explanation of a finding rests on: which replicas are right, may be copied, or lead."""
+"""Collects what the explanation of a finding needs to know of the replicas.
+
+Which of them are proven right, which may be copied, and what is proven of the leader?
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ OPEN_KINDS = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_F
 
 
 class Leads(Enum):
-    """What a finding proves of the replica that leads."""
+    """What a finding proves of the leader: it is the accused, shows the same, is right, or nothing."""
 
     ACCUSED = auto()
     """The accused leads."""
@@ -32,20 +35,20 @@ class Leads(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Grounds:
-    """What the explanation of a finding rests on.
+    """What is known of the replicas when one finding is explained; made by `grounds_of`.
 
     Attributes:
         shown: the evidence of the finding.
         leads: what the finding proves of the replica that leads.
         right: the brokers whose replicas the finding proves right.
-        sources: those of ``right`` that may be copied. A copy makes the accused what its source is. So every other
-            finding of the partition that is not over must prove the source right too, unless it accuses the same broker
-            or has spread.
+        sources: the brokers in ``right`` that may be copied. A copy makes the accused what its source is. So every
+            other finding of the partition that is not over must prove the source right too, unless it accuses the same
+            broker or has spread.
         ``beside``: the other findings that keep a replica in ``right`` from being copied.
         candidates: for a transaction that the accused holds open, where no replica is proven right: the brokers that
             have ended it. Such a replica may be copied once a person finds it right.
         is_leader_accused: whether another finding of the partition accuses the leader, or accuses nobody.
-        shell: the options by which printed commands name the cluster and the job.
+        shell: the options with which printed commands name the cluster and the job.
     """
 
     shown: Shown
@@ -59,12 +62,15 @@ class Grounds:
 
     @property
     def repair(self) -> Repair | None:
-        """How to give the accused a copy of a right replica; None while no replica may be copied."""
+        """How to give the accused a copy of a right replica.
+
+        None if no replica may be copied, or if the finding is over.
+        """
         return Repair.of(self.shown, self.sources) if self.finding.stands and self.sources else None
 
     @property
     def if_right(self) -> Repair | None:
-        """How to give the accused a copy of a candidate, if a person finds that one right.
+        """How to give the accused a copy of a replica in ``candidates``, if a person finds it right.
 
         None without candidates. The leader is preferred among them, because then nobody has to be elected.
         """
@@ -89,9 +95,9 @@ class Grounds:
 
     @property
     def consumers(self) -> str:
-        """What happens to consumers of the accused, as the rest of a sentence that begins with "consumers".
+        """What happens to consumers of the accused, as the end of a sentence that begins with "consumers".
 
-        Of a freeze it names the offset at which they stop.
+        For a freeze it names the offset at which they stop.
         """
         consumers = KINDS[self.finding.kind].consumers
         if self.finding.kind is not FindingKind.READ_COMMITTED_FROZEN:
@@ -105,7 +111,7 @@ class Grounds:
 
     @property
     def is_of_the_index(self) -> bool:
-        """Whether only the accused's index of aborted transactions is wrong. A broker can rebuild it from its log.
+        """Whether only the accused's index of aborted transactions is wrong, which a broker can rebuild from its log.
 
         For an incident it is assumed, because its evidence does not show it for every transaction.
         """
@@ -116,7 +122,10 @@ class Grounds:
 
     @property
     def silent(self) -> frozenset[int]:
-        """The brokers that did not answer, or whose answers do not show the finding's transaction as wrong."""
+        """The brokers whose answers do not show that they share what has spread.
+
+        Brokers that did not answer are among them.
+        """
         sharing = self.shown.answered
         if self.finding.kind in OUTCOME_KINDS:
             sharing = frozenset(broker for broker in sharing if outcomes_of(self.shown, broker))
@@ -126,12 +135,12 @@ class Grounds:
 
 
 def grounds_of(finding: Finding, others: Iterable[Finding], shell: Shell) -> Grounds:
-    """Return what the explanation of a finding rests on.
+    """Collect what is known of the replicas, to explain a finding.
 
     Args:
         finding: the finding's last event.
         others: the last events of other findings; those about other partitions are ignored.
-        shell: the options by which printed commands name the cluster and the job.
+        shell: the options with which printed commands name the cluster and the job.
     """
     shown = Shown.of(finding)
     right = cleared(shown)

@@ -1,6 +1,7 @@
-"""Transactions that are open on a leader, and which of them hang: no coordinator will ever end those.
+"""Decides which open transactions hang: no transaction coordinator will ever end them.
 
-It answers what ``kafka-transactions.sh find-hanging`` answers (KIP-664).
+Its input is what a partition's leader lists as open, and what the coordinators answered. It answers what
+``kafka-transactions.sh find-hanging`` answers (KIP-664).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from parallax.shell import Shell
 
 
 class Standing(StrEnum):
-    """What will become of an open transaction, from what the transaction coordinators answered."""
+    """Whether an open transaction will end, as far as the transaction coordinators' answers say."""
 
     GOES_ON = "goes on"
     """Its coordinator will end it."""
@@ -33,7 +34,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A transaction that the leader of a partition holds open, as DescribeProducers lists it."""
+    """One transaction that the leader of a partition holds open, as DescribeProducers lists it."""
 
     place: TopicPartition
     leader: int
@@ -44,17 +45,20 @@ class Open:
 
     @property
     def identity(self) -> tuple[TopicPartition, int, int]:
-        """The transaction's partition, producer id and first offset: equal where two looks saw the same transaction."""
+        """The transaction's partition, producer id and first offset.
+
+        Two answers that are equal in these list the same transaction.
+        """
         return self.place, self.producer_id, self.start_offset
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What will become of an open transaction, and why.
+    """Whether one open transaction will end, and why.
 
     Attributes:
-        standing: what will become of the transaction.
-        why: the reason, in a phrase.
+        standing: whether it will end.
+        why: the reason, as a clause.
         started: when the transaction began according to its coordinator, seconds since 1970 UTC; None where no
             coordinator lists it for this partition.
     """
@@ -69,8 +73,8 @@ class Told:
     """What all transaction coordinators together answered about some producers.
 
     Attributes:
-        transactions: what coordinators list of the producers asked about. An ongoing transaction is listed a second
-            time further on, with its partitions, if its coordinator has described it.
+        transactions: the producers' transactions, as coordinators list them. If its coordinator has described an
+            ongoing one, it comes a second time, with its partitions, behind all others.
         unanswered: by broker that did not answer, the reason. Under -1 it says why no coordinator could be asked.
     """
 
@@ -107,10 +111,11 @@ def opened(place: TopicPartition, leader: int, states: object) -> list[Open]:
 
 
 def judge(one: Open, told: Told, *, may_describe: bool | None) -> Verdict:
-    """Return what will become of an open transaction, from what the coordinators answered. A pure function.
+    """Return whether an open transaction will end, from what the coordinators answered.
 
-    ``one`` is the transaction, and ``told`` is what the coordinators answered after it was seen open. ``may_describe``
-    says whether Parallax has the right DESCRIBE on all transactional ids; None where that is not known.
+    It is a pure function. ``one`` is the transaction, and ``told`` is what the coordinators answered after it was seen
+    open. ``may_describe`` says whether Parallax has the right DESCRIBE on all transactional ids; None where that is not
+    known.
     """
     mine = [listing for listing in told.transactions if listing.producer_id == one.producer_id]
     if not mine:
@@ -132,7 +137,7 @@ def judge(one: Open, told: Told, *, may_describe: bool | None) -> Verdict:
 
 
 def held_back(one: Open) -> str:
-    """Return a sentence on which offsets and consumers an open transaction holds back."""
+    """Return a sentence that says from which offset on consumers get nothing because of an open transaction."""
     return (
         f"read_committed consumers of {one.place.name} get nothing from offset "
         f"{one.start_offset} on, and compaction cannot pass it."
@@ -140,7 +145,7 @@ def held_back(one: Open) -> str:
 
 
 def described(one: Open) -> str:
-    """Return a phrase on an open transaction: its producer, its first offset, and its last batch's timestamp."""
+    """Return a clause about an open transaction: its producer, first offset, and last batch's timestamp."""
     at = (
         "" if one.last_timestamp_ms <= 0 else f", whose last batch has the timestamp {time_text(one.last_timestamp_ms)}"
     )
@@ -150,12 +155,12 @@ def described(one: Open) -> str:
 def abort_command(place: TopicPartition, start_offset: int, shell: Shell) -> str:
     """Return the command of Kafka's tools that aborts a transaction which the leader holds open.
 
-    Running it hides the transaction's records from read_committed consumers.
+    Running this command hides the transaction's records from read_committed consumers.
 
     Args:
         place: the partition.
         start_offset: the transaction's first offset.
-        shell: the options by which the command names the cluster.
+        shell: the options with which the command names the cluster.
     """
     where = shlex.join(["--topic", place.topic, "--partition", str(place.partition)])
     return f"kafka-transactions.sh {shell.brokers()} abort {where} --start-offset {start_offset}"

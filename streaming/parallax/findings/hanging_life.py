@@ -1,8 +1,8 @@
-"""The life of a transaction that is reported as hanging: how each observation changes it.
+"""Decides when a transaction that is reported as hanging is over, and what each observation changes in the report.
 
-It is over only in three cases: a replica has shown a last stable offset beyond it, its topic is gone, or the leader
-holds another transaction open in its place. Otherwise it stays reported as it was last seen. All functions are pure:
-they use no clock and ask no broker.
+It is over only in three cases: a replica has shown a last stable offset beyond it, its topic or partition is gone, or
+the leader holds another transaction open in its place. Otherwise it stays reported as it was last seen. All functions
+are pure: they use no clock and ask no broker.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ every five minutes.
 
 @dataclass(frozen=True, slots=True)
 class Hanging:
-    """A transaction that is reported as hanging, or as open for too long.
+    """One report: a transaction that hangs, or is open for too long.
 
     Attributes:
-        one: the transaction, as the leader holds it.
+        one: the transaction, as the leader lists it.
         at: the partition's last stable offset, which the transaction keeps from moving.
-        why: why it is reported, in a phrase.
-        hangs: whether no coordinator will end it. If False, a coordinator lists it, and it is open for too long.
-        stands_since: since when Parallax has seen the last stable offset not move, seconds since 1970 UTC.
+        why: why it is reported, as a clause.
+        hangs: whether no coordinator will end it. If False, a coordinator may still end it, but it is open for too
+            long.
+        stands_since: since when Parallax has seen that the last stable offset does not move, seconds since 1970 UTC.
         started: when it began according to its coordinator, seconds since 1970 UTC; None where no coordinator says.
         seen_at: when a replica last showed that the transaction is open, seconds since 1970 UTC.
         topic_id: the topic's id; empty where it is not known.
@@ -55,21 +56,25 @@ class Hanging:
 
     @property
     def last_seen(self) -> float:
-        """When the transaction was last known to be open, seconds since 1970 UTC."""
+        """When a replica last showed that the transaction is open, seconds since 1970 UTC."""
         return max(self.seen_at, self.stands_since)
 
     def is_unseen(self, now: float) -> bool:
-        """Whether nobody has seen the transaction open for longer than `UNSEEN_S`, so that it may be over."""
+        """Whether no replica has shown the transaction as open for longer than `UNSEEN_S`, so that it may be over.
+
+        Args:
+            now: seconds since 1970 UTC.
+        """
         return now - self.last_seen > UNSEEN_S
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An observation: the highest last stable offset that replicas of the partition report.
+    """An observation for `after`: the partition's last stable offset, as replicas report it.
 
     Attributes:
-        stable: that last stable offset.
-        log_start: where the log of the replica that reports it begins.
+        stable: the highest last stable offset that replicas report.
+        log_start: the log start of the replica that reports it.
         is_held: whether that last stable offset lies below the high watermark.
         at: when it was reported, seconds since 1970 UTC.
     """
@@ -82,11 +87,11 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An observation: the leader holds a transaction open, and the coordinators answered about it.
+    """An observation for `after`: the leader holds a transaction open, and coordinators answered about it.
 
     Attributes:
         one: the transaction, which keeps the leader's last stable offset from moving.
-        verdict: what will become of it, from the coordinators' answers.
+        verdict: whether it will end, from the coordinators' answers.
     """
 
     one: Open
@@ -95,10 +100,10 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """An observation: the topic is gone.
+    """An observation for `after`: the transaction's topic or partition is gone.
 
     Attributes:
-        how: how that is known, in a phrase.
+        how: how it went, as a clause, e.g. "its topic was deleted".
     """
 
     how: str
@@ -106,10 +111,10 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """The result of an observation: the hanging transaction is over.
+    """A result of `after`: the reported transaction is over, so that the report ends.
 
     Attributes:
-        why: the reason, in a phrase.
+        why: the reason, as a clause.
     """
 
     why: str
@@ -121,10 +126,14 @@ REPLACED = Over("its leader holds another transaction open in its place")
 
 
 def after(hanging: Hanging, event: Event) -> Hanging | Over:
-    """Return what a hanging transaction is after an observation: changed, as it was, or over.
+    """Return a reported transaction after an observation: changed, as it was, or over.
 
-    It is over once a replica shows a last stable offset beyond it. One that lies where the log begins does not count:
-    retention or DeleteRecords has moved it, and has ended no transaction.
+    It is over once a replica shows a last stable offset beyond it. A last stable offset at the log start does not
+    count: retention or DeleteRecords has moved it, and has ended no transaction.
+
+    Args:
+        hanging: the report before the observation.
+        event: the observation.
     """
     match event:
         case Gone(how):
@@ -146,12 +155,12 @@ def after(hanging: Hanging, event: Event) -> Hanging | Over:
 
 
 def headline(hanging: Hanging) -> str:
-    """Return a few words on whether the transaction hangs, or is only open for too long."""
+    """Return the report's title: that the transaction hangs, or that it is open for too long."""
     return "a transaction hangs" if hanging.hangs else "a transaction is open for longer than its timeout may be"
 
 
 def words(hanging: Hanging, kafka: Mapping[str, str], runbook: str = RUNBOOK) -> str:
-    """Return sentences on a hanging transaction: what it is, since when, what consumers see, and what to do.
+    """Return the report's text: which transaction it is, since when, what consumers see, and what to do.
 
     Args:
         hanging: the transaction.

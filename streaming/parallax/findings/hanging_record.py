@@ -1,4 +1,7 @@
-"""The record of hanging transactions, in a file with the tables. A job that starts continues from it."""
+"""Keeps the reported hanging transactions in a file of the storage.
+
+A job that starts reports them again.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ _HANGING = TypeAdapter(tuple[Hanging, ...])
 
 
 def recorded(storage: str) -> tuple[Hanging, ...]:
-    """Return the hanging transactions that the previous job put on record; none if the record cannot be read.
+    """Return the hanging transactions that the previous job wrote to the storage.
 
-    If it cannot be read, a line in the log says so.
+    Empty if the file cannot be read; a line in the log then says so.
 
     Args:
         storage: ``storage.path`` of the settings.
@@ -38,14 +41,14 @@ def recorded(storage: str) -> tuple[Hanging, ...]:
 
 
 def record(storage: str, hanging: Sequence[Hanging]) -> None:
-    """Put the transactions that hang now on record, in place of those that were.
+    """Write the transactions that hang now to the storage, in place of what was written before.
 
     Args:
         storage: ``storage.path`` of the settings.
         hanging: the transactions.
 
     Raises:
-        OSError, deltalake.exceptions.DeltaError: the record cannot be written.
+        OSError, deltalake.exceptions.DeltaError: the file cannot be written.
     """
     write_document(storage, _FILE, _HANGING.dump_python(tuple(hanging), mode="json"))
 

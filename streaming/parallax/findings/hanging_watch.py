@@ -1,7 +1,8 @@
 """Looks for hanging transactions while the job runs, in partitions where no last stable offset moves.
 
-Reported transactions are on record (`parallax.findings.hanging_record`), and a job that starts continues from there. So
-a restart neither ends a report nor starts its time again. `parallax.findings.hanging_life` decides when one is over.
+Its input is the last stable offset of each partition. It asks leaders which transactions are open, and coordinators
+whether these will end. Reported transactions are kept in the storage (`parallax.findings.hanging_record`), so a restart
+neither ends a report nor starts its time again. `parallax.findings.hanging_life` decides when one is over.
 """
 
 from __future__ import annotations
@@ -42,14 +43,16 @@ _SETTING_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Standstill:
-    """The last stable offset of a partition, on the replicas that are as far as the leader.
+    """The last stable offset of one partition, and since when it has not moved.
+
+    It is that of the replicas that have come as far as the leader.
 
     Attributes:
         offset: the last stable offset.
-        since: since when it has lain below the high watermark without moving, seconds since 1970 UTC. Replicas may
-            report unlike times; the latest counts. None if no replica reports one.
+        since: since when it has lain below the high watermark without moving, seconds since 1970 UTC. If replicas
+            report unlike times, the latest counts. None if no replica reports one.
         seen_at: when one of these replicas last reported, seconds since 1970 UTC.
-        log_start: where their logs begin.
+        log_start: the log start of these replicas.
     """
 
     offset: int
@@ -59,29 +62,29 @@ class Standstill:
 
     @property
     def shown(self) -> Shown:
-        """The last stable offset as an observation for `parallax.findings.hanging_life.after`."""
+        """This last stable offset as an observation for `parallax.findings.hanging_life.after`."""
         return Shown(self.offset, self.log_start, self.since is not None, self.seen_at)
 
 
 def is_overdue(stands_s: float, max_timeout_ms: int) -> bool:
-    """Whether a transaction has been open for longer than brokers let any transaction be.
+    """Whether a transaction has been open for longer than the brokers allow any transaction to be open.
 
     Args:
-        stands_s: for how many seconds it has been seen open.
+        stands_s: for how many seconds Parallax has seen it open.
         max_timeout_ms: the brokers' ``transaction.max.timeout.ms``.
     """
     return stands_s > max_timeout_ms / 1000 + _LATE_S
 
 
 class HangingWatch:
-    """Looks for hanging transactions in rounds; not thread-safe.
+    """Looks for hanging transactions in rounds, and remembers which are reported; not thread-safe.
 
     Args:
         client: asks the brokers.
         after_s: for how many seconds a last stable offset must not have moved before coordinators are asked.
         timeout_ms: deadline of each request to a broker.
-        known: the transactions that the previous job put on record.
-        clock: gives seconds since 1970 UTC; for tests.
+        known: the transactions that the previous job reported last.
+        clock: gives seconds since 1970 UTC; replaced in tests.
     """
 
     def __init__(
@@ -106,7 +109,7 @@ class HangingWatch:
         self._setting: tuple[float, int] = (-_SETTING_S, _MAX_TIMEOUT_MS)
 
     def now(self) -> float:
-        """Return the time on this watch's clock, in seconds since 1970 UTC."""
+        """Return the time of the clock that this watch uses, in seconds since 1970 UTC."""
         return self._clock()
 
     @property
@@ -116,14 +119,15 @@ class HangingWatch:
 
     @property
     def ended(self) -> tuple[tuple[Hanging, Over], ...]:
-        """The transactions that the last round found to be over, and why."""
+        """The reported transactions that the last round found to be over, each with the reason."""
         return tuple(self._ended)
 
     def round(self, stands: Mapping[TopicPartition, Standstill]) -> tuple[Hanging, ...]:
-        """Look for hanging transactions once, and return those that are reported now, in the order of their partitions.
+        """Look for hanging transactions once, and return those that are reported now.
 
-        ``stands`` is the last stable offset of each partition. Coordinators are asked only about partitions where it
-        has not moved for long. If they cannot be asked, what was reported stays reported.
+        They are in the order of their partitions. ``stands`` is the last stable offset of each partition. Coordinators
+        are asked only about partitions where it has not moved for long. If they cannot be asked, what was reported
+        stays reported.
         """
         now = self._clock()
         self._ended = []
@@ -255,13 +259,16 @@ class HangingWatch:
 
 
 class HangingThread:
-    """Looks for hanging transactions in a thread until it is stopped; after a failure it tries again.
+    """Looks for hanging transactions every ten seconds in a thread, and logs what has changed.
+
+    After a failure it tries again in the next round.
 
     Args:
         watch: does the looking.
         ``stands``: called for the last stable offset of each partition.
         on_round: called with the reported transactions, at the start and after each round.
-        on_change: called with the reported transactions after each round that changed them; puts them on record.
+        on_change: called with the reported transactions after each round that changed them; it writes them to the
+            storage.
         kafka: the settings' section ``kafka``, for commands in log lines.
         runbook: address or path of the runbook, for log lines.
     """
@@ -288,12 +295,12 @@ class HangingThread:
         self._thread = threading.Thread(target=self._run, name="hanging transactions", daemon=True)
 
     def start(self) -> None:
-        """Start the thread, and report the transactions on record as hanging."""
+        """Report the transactions that the previous job reported, and start the thread."""
         self._on_round(self._recorded)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread; returns when it has ended, or after 10 seconds."""
+        """Stop the thread; return when it has ended, at the latest after 10 seconds."""
         self._stop.set()
         self._thread.join(10)
 

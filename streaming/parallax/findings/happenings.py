@@ -1,4 +1,7 @@
-"""The events that are handed to `parallax.findings.lifecycle`, and the actions that it returns."""
+"""What goes into the lifecycle of findings (events), and what it wants to be done (actions).
+
+`parallax.findings.lifecycle` takes one event after the other and returns actions. It does no IO itself.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from parallax.moments import utc_text
 
 
 class Moment(NamedTuple):
-    """The present moment by two clocks.
+    """The present moment, by a clock for waiting and by a clock for writing down.
 
     Attributes:
         monotonic: seconds of the monotonic clock, for waiting.
@@ -33,7 +36,7 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """An event for the lifecycle: the findings table was read. It comes once, before all others.
+    """An event for the lifecycle: the findings table was read at the start. It comes first, and only once.
 
     Attributes:
         events: all events of the table, the oldest first.
@@ -44,7 +47,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Suspected:
-    """An event for the lifecycle: suspects were written to their table.
+    """An event for the lifecycle: the comparison has written suspects to their table.
 
     Attributes:
         claims: one claim for each suspect. Suspects that the lifecycle knows already are ignored.
@@ -55,10 +58,11 @@ class Suspected:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An event for the lifecycle: probes have finished.
+    """An event for the lifecycle: probes have finished, with answers or with a failure.
 
     Attributes:
-        results: each probe with its answers, one for each of its claims and in their order; None if the probe failed.
+        results: each probe with its answers, one `Answers` for each of its claims and in their order; None if the probe
+            failed.
     """
 
     results: Sequence[tuple[Probe, Sequence[Answers] | None]]
@@ -66,10 +70,10 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """An event for the lifecycle: the events of the last `Append` are in the findings table.
+    """An event for the lifecycle: the events of its last `Append` are in the findings table.
 
     Attributes:
-        events: those events, with the numbers that they got there.
+        events: these events, with the sequence numbers that they got in the table.
     """
 
     events: Sequence[Finding]
@@ -77,10 +81,10 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class NotCommitted:
-    """An event for the lifecycle: the last `Append` failed, or nobody can read whether it did.
+    """An event for the lifecycle: its last `Append` failed, or it is not known whether it failed.
 
     Attributes:
-        error: why, in one line for people; None where another process has appended first, which is no fault.
+        error: why, in one line for people; None if another process has appended first, which is no fault.
     """
 
     error: str | None
@@ -88,7 +92,7 @@ class NotCommitted:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """An event for the lifecycle: the findings table holds events that this process does not know.
+    """An event for the lifecycle: the findings table holds events that this process has not seen before.
 
     Attributes:
         events: acknowledgements that commands have appended, and events of this process whose commit seemed to have
@@ -100,7 +104,7 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """An event for the lifecycle: time has passed, so that something may be due."""
+    """An event for the lifecycle: time has passed, so that a probe or an `Append` may be due."""
 
 
 Event = Loaded | Suspected | Answered | Committed | NotCommitted | News | Tick
@@ -111,13 +115,13 @@ Event = Loaded | Suspected | Answered | Committed | NotCommitted | News | Tick
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """An action: ask the brokers about claims on one replica of one partition.
+    """An action of the lifecycle: ask the brokers about claims on one replica of one partition.
 
     Attributes:
-        claims: what to ask about.
-        tasks: for each claim the number of its task, under which its answer is found; empty where the claims are a
-            page.
-        page: the page of a group's members that the claims are; None where each claim is probed for itself.
+        claims: the claims to ask about.
+        tasks: for each claim the number of its task, under which its answer is found; empty where the claims come from
+            a page.
+        page: the page whose members the claims are; None where each claim has a task of its own.
     """
 
     claims: tuple[Claim, ...]
@@ -127,16 +131,16 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """An action: append events to the findings table, all in one commit."""
+    """An action of the lifecycle: append events to the findings table, all in one commit."""
 
     events: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """An action: report that judging a claim raised an error.
+    """An action of the lifecycle: report an error that was raised while a claim was judged.
 
-    The claim is judged again later. Other claims do not wait for that.
+    The claim is judged again later. Other claims do not wait for it.
     """
 
     claim: Claim
@@ -148,11 +152,11 @@ Action = Probe | Append | Broken
 
 @dataclass(frozen=True, slots=True)
 class AskedAgain:
-    """The result of the last probe of a finding, if the probe left the finding as it was.
+    """The result of a finding's last probe, if that probe left the finding as it was.
 
     Attributes:
-        at: when they were asked.
-        unknown: why nobody can tell whether the finding is still true; empty where it is.
+        at: when the replicas were asked.
+        unknown: why nobody can tell whether the finding is still true; empty if it is still true.
     """
 
     at: datetime
@@ -160,14 +164,14 @@ class AskedAgain:
 
     @property
     def in_words(self) -> str:
-        """Return when the replicas were asked, and what came of it: ``asked again 2026-01-02 14:03:10Z: it stands``."""
+        """The result in words, e.g. ``asked again 2026-01-02 14:03:10Z: it stands``."""
         answer = f"nobody can tell whether it stands ({self.unknown})" if self.unknown else "it stands"
         return f"asked again {utc_text(self.at)}: {answer}"
 
 
 @dataclass(frozen=True, slots=True)
 class FindingsStatus:
-    """What metrics and the status page need to know of findings, as it is in the tables.
+    """What metrics and the status page show of findings; a finding counts once it is in the table.
 
     Attributes:
         open: findings that are not over and that nobody has acknowledged.
@@ -175,13 +179,13 @@ class FindingsStatus:
         ended: the last events of the findings that ended last.
         confirmed_total: by `Label`, how often findings were confirmed, in the whole findings table.
         pending: by partition, how many suspects wait for a verdict.
-        undecided: by suspect id, why a suspect that is probed on its own is still pending; empty text before its first
+        undecided: by suspect id, why a suspect that has a task of its own is still pending; empty text before its first
             probe.
         judging_errors_total: how often judging a claim raised an error.
         unlisted_total: by topic, for how many claims a probe found that no coordinator lists their producer.
         probe_bytes: by broker id, how many bytes of records probes have read since the process started.
-        second_opinions: on how many claims the second opinion gave an answer since the process started. They are
-            counted by how the answer agrees with the probe's verdict (`parallax.findings.second_opinion.Agreement`).
+        second_opinions: by `parallax.findings.second_opinion.Agreement` of the second opinion with a probe's verdict,
+            the number of claims since the process started.
         last_probe_at: when the last probe finished, seconds since 1970 UTC; None before the first.
         asked_again: by finding id, the result of the last probe since the start that left the finding as it was. Only
             for findings that are not over. Incidents are left out, because they are asked about page by page.

@@ -1,8 +1,8 @@
-"""The members of one group, and which of them the next probe asks about: suspects that wait, and proven members.
+"""Holds the members of one group, and chooses which of them the next probe asks about.
 
-Members are asked about in rounds, and a round goes page by page. In each round, each member is asked about once: its
-row has the number of the last round that asked about it. Members that are added during a round are asked about in that
-round.
+A group's members are suspects that wait for a verdict (`Waiting`), or members that were proven (`Proven`). They are
+asked about in rounds, and a round goes page by page. Each round asks about each member once: a member's row has the
+number of the last round that asked about it. Members that are added during a round are asked about in that round.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NOT_PROBED = "it has not been probed yet"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page: the members of one group that one probe asks about together.
+    """Some members of one group, at most `PAGE`, that one probe asks about together.
 
     Attributes:
         number: the page's number, unique in this process.
@@ -75,18 +75,19 @@ class Outcome:
     """What a probe has shown of one member of a page.
 
     Attributes:
-        state: the member's new state. If it is EXPLAINED, a finding explains the member, and it is asked about again
-            when that finding ends.
+        state: the member's new state. `State.EXPLAINED` means that a finding explains the member, which is asked about
+            again when that finding ends.
         group: the group in which the member counts, if it is proven.
         proof: the answers that prove the member; None where it is not proven.
-        may_be: for an undecided member: the state that it has if an incident counted it before a restart; else None.
+        may_be: for an undecided member: the state that it gets if it turns out that an incident counted it before a
+            restart; else None.
         resolution: why the member is not wrong any more.
         reason: why the member is undecided.
         gone: as in `Page`, with this probe counted.
         lone: as in `Page`, with this probe counted.
         left: if the member is over: suspects about other replicas that may be wrong in the same way.
         rest: how many other records of the member's transaction were asked about.
-        left_out: how many other records of it were not asked about.
+        left_out: how many other records of that transaction were not asked about.
     """
 
     state: State
@@ -103,7 +104,7 @@ class Outcome:
 
 
 class Left(NamedTuple):
-    """What is to be done after a page of an incident's members was probed.
+    """What the caller has to do after a page of an incident's members was probed.
 
     Attributes:
         explained: members that a finding on a transaction explains; they become suspects that wait for its end.
@@ -118,7 +119,9 @@ class Left(NamedTuple):
 
 @dataclass(slots=True)
 class Held:
-    """The members of one group, and how far the present round of questions about them has come.
+    """The members of one group, and how far the present round of probes has come.
+
+    It is what `Waiting` and `Proven` have in common. A row is an index into ``members.rows``.
 
     Attributes:
         group: what all members have in common.
@@ -126,7 +129,7 @@ class Held:
         round: number of the present round; each row has the number of the last round in which it was asked about.
         due: when the next round, or the next sample, may begin; seconds of the monotonic clock.
         busy: whether a probe is asking about a page of this group.
-        most: how many transactions a page may hold; so few that one probe can ask about all their records.
+        most: how many transactions a page may hold: few enough for one probe to ask about all their records.
     """
 
     group: Group
@@ -137,15 +140,20 @@ class Held:
     most: int = _DEAR_PAGE
 
     def behind(self, states: Iterable[State]) -> Array:
-        """Return the rows of the members in the given states that this round has not asked about yet."""
+        """Return the rows of members in the given states that the present round has not asked about yet."""
         return np.flatnonzero(self.members.are(*states) & (self.members.rows["round"] < self.round))
 
     def located(self, page: Page) -> Array:
-        """Return for each member of a page its row; -1 if the member is no longer here."""
+        """Return for each member of a page its row here; -1 if the member was dropped since."""
         return self.members.locate(np.array([c.suspect_id for c in page.originals], "S32"))
 
     def alike(self, at: Array, most: int = PAGE) -> Array:
-        """Return the rows of one page: the first given row, and others that can go into its probe."""
+        """Return which of the given rows make the next page: the first one, and others of its class.
+
+        Args:
+            at: the rows to choose from.
+            most: how many rows the page may have.
+        """
         if not len(at):
             return at
         classes = self.classes(at)
@@ -153,12 +161,15 @@ class Held:
         return together[: min(most, self.most) if self.members.rows["producer_id"][at[0]] >= 0 else most]
 
     def classes(self, at: Array) -> Array:
-        """Return a number for each row; rows with the same number can go into one probe."""
+        """Return for each row the number of its class; rows of one class can go into one probe.
+
+        The rows of a class have one pivot. All of them are of transactions, or none is.
+        """
         classes: Array = self.members.pivots[at].astype(np.int64) * 2 + (self.members.rows["producer_id"][at] >= 0)
         return classes
 
     def may_explain(self, claim: Claim, *states: State) -> list[Claim]:
-        """Return the members in the given states whose transaction explains a claim on a key's value.
+        """Return the members in the given states whose wrongly ended transaction explains a claim on a key's value.
 
         Only the claims are compared (`parallax.findings.claim.explains`); no replica is asked.
         """
@@ -213,27 +224,31 @@ class Waiting(Held):
     """The suspects of one group that wait for a verdict.
 
     Attributes:
-        attempts: after how many rounds in a row some suspect was still undecided.
-        reason: why one of the suspects could not be decided.
+        attempts: how many rounds in a row have left a suspect undecided.
+        reason: why the suspect that was undecided last could not be decided.
     """
 
     attempts: int = 0
     reason: str = NOT_PROBED
 
     def when(self, now: float) -> float:
-        """Return when the next page is due, in seconds of the monotonic clock; infinite if none will be."""
+        """Return when the next page is due, in seconds of the monotonic clock; infinite if no page will be.
+
+        Args:
+            now: seconds of the monotonic clock.
+        """
         if len(self.behind(WAITING)):
             return now
         return self.due if self.members.are(State.UNDECIDED).any() else _NEVER
 
     def raised_by(self, at_ms: int) -> int:
-        """Return how many suspects that wait were raised at or before a time, in milliseconds since 1970 UTC."""
+        """Return how many waiting suspects were raised at or before a time, in milliseconds since 1970 UTC."""
         return int((self.members.are(*WAITING) & (self.members.rows["raised_at_ms"] <= at_ms)).sum())
 
     def accusing(self, claim: Claim) -> list[Claim]:
-        """Return the waiting suspects about the key of a claim that accuses nobody; each accuses a replica.
+        """Return the waiting suspects that accuse a replica about the key of a claim that accuses nobody.
 
-        There are none if the claim accuses somebody, or if it has no key.
+        Empty if the claim accuses a replica, or if it has no key.
         """
         group = self.group
         accuses = group.broker != NOBODY and not group.is_of_transactions
@@ -242,7 +257,7 @@ class Waiting(Held):
         return [self.claim(at) for at in self.members.of_key(claim.key, *WAITING).tolist()]
 
     def next_page(self, number: int, now: float, _: Callable[[Finding], float]) -> Page | None:
-        """Return the next page, or None if none is due; begins a new round if it is time for it.
+        """Return the next page, or None if none is due; begin a new round if it is time for it.
 
         Args:
             number: the number of the new page.
@@ -259,7 +274,12 @@ class Waiting(Held):
         return self._page(number, at, claims, claims)
 
     def failed(self, page: Page, reason: str) -> None:
-        """Mark the members of a page as undecided, because its probe failed."""
+        """Mark the members of a page as undecided, because the page's probe failed.
+
+        Args:
+            page: the page.
+            reason: why the probe failed.
+        """
         at = self.located(page)
         self.members.rows["state"][at[at >= 0]] = State.UNDECIDED
         self.reason = reason
@@ -267,7 +287,11 @@ class Waiting(Held):
     def judged(self, page: Page, outcomes: Sequence[Outcome]) -> None:
         """Record what a probe has shown of a page's members.
 
-        Members that are proven, cleared, or to be probed by themselves are dropped: they wait no longer.
+        Members that are proven, dismissed, or to be probed by themselves are dropped, because they wait no longer.
+
+        Args:
+            page: the page that was asked about.
+            outcomes: for each member of the page what the probe has shown.
         """
         rows, at = self.members.rows, self.located(page).tolist()
         self._note_gone(at, outcomes)
@@ -279,7 +303,7 @@ class Waiting(Held):
         self.members.drop(np.flatnonzero(self.members.are(*OPEN, State.OVER, State.SHOWN, State.ALONE)))
 
     def end_round(self, now: float, retry_s: float, draw: Random) -> None:
-        """Set when the next round may begin, if this one is over.
+        """If the present round has asked about all suspects, set when the next round may begin.
 
         The wait grows with the number of rounds in a row that left suspects undecided.
 
@@ -299,8 +323,8 @@ class Waiting(Held):
         may still be true by itself.
 
         Args:
-            over: claims that do not hold any more. Only suspects that one of them may have explained are probed again.
-                None: all explained suspects of the group are.
+            over: claims that are not true any more. Only suspects that one of these claims may have explained are
+                probed again. None frees all explained suspects of the group.
         """
         rows, freed = self.members.rows, self.members.are(State.EXPLAINED)
         if over is not None:
@@ -311,24 +335,29 @@ class Waiting(Held):
 
 @dataclass(slots=True)
 class Proven(Held):
-    """The proven members of one group. The group is an incident once the findings table has an event of it.
+    """The proven members of one group, and what is known of the incident that counts them.
+
+    There is an incident once the findings table has an event of it. After a restart only this event is known: it may
+    count 4,000 members, and names 16. The other members become known as their suspects are probed again. Until then
+    nobody knows which suspects the event counts.
 
     Attributes:
         event: the incident's last event; None while the group is no incident.
         writing: whether an event of the incident is being written.
         retry_at: after a failed write, no event is made before this time; seconds of the monotonic clock.
         reported_at: when the last event was written, seconds of the monotonic clock.
-        proofs: the proofs of a few members, kept as examples. The last one knows who leads the partition.
+        proofs: the proofs of a few members, kept as examples. The last proof was made last, so it names the present
+            leader.
         ended: how many members are not wrong any more, by `Resolution`.
         sampled: by class (see `classes`), how many members samples have asked about.
         ``beside``: the brokers other than the accused that have shown the same as the accused for some member.
         restored_ms: the time of the event from which the incident was restored at the start of the job, milliseconds
             since 1970 UTC; -1 if it was not restored.
-        is_restored: whether the group was restored from this event, and some member was not asked about since.
-        unnamed: how many of the members that this event counts are not known yet. It names only some of them; the
-            others become known as their suspects are probed again.
-        undecided: how many undecided suspects this event mentions.
-        seen_below: what `parallax.findings.incident.seen_below` returns for this event.
+        is_restored: whether the group was restored from an event, and some member was not asked about since.
+        unnamed: how many of the members that the event counts are not known yet. They become known as their suspects
+            are probed again.
+        undecided: how many undecided suspects the event mentions.
+        seen_below: what `parallax.findings.incident.seen_below` returns for the event.
     """
 
     event: Finding | None = None
@@ -348,24 +377,24 @@ class Proven(Held):
 
     @property
     def tally(self) -> Tally:
-        """How many members are proven and still wrong, at which offsets, and what came of the others."""
+        """How many members are proven and still wrong, at which offsets, and what came of the other members."""
         if self._tally is None:
             self._tally = counted(self.group, self.members)
         return self._tally
 
     @property
     def stands(self) -> bool:
-        """Whether the group is an incident, and the incident is not over."""
+        """Whether an incident counts the members, and that incident is not over."""
         return self.event is not None and self.event.stands
 
     @property
     def reported(self) -> int:
-        """How many members are counted as wrong in the incident's last event on record."""
+        """How many members the incident's last event counts as wrong; 0 without an event."""
         return 0 if self.event is None else tally_of(self.event).count
 
     @property
     def leads(self) -> bool:
-        """Whether the leader shows its consumers any member wrongly, as far as the kept proofs say."""
+        """Whether the leader shows its consumers some member wrongly, as far as the kept proofs say."""
         if (status := self.tally.status) is not FindingStatus.CONFIRMED:
             return status is FindingStatus.SPREAD
         if not self.proofs:
@@ -373,23 +402,24 @@ class Proven(Held):
         return any_exposed(self.group.broker, self.proofs)
 
     def add(self, claims: Sequence[Claim], state: State, *, again: bool = False) -> None:
-        """Add members that are proven.
+        """Add proven members; a member that is known already is replaced.
 
         Args:
-            claims: what their suspects claim.
-            state: the state of all of them.
+            claims: the claims of their suspects.
+            state: the state of all of these members.
             again: whether a probe of this process has proven them.
         """
         self.members.add(claims, state, self.round, again=again)
         self._tally = None
 
     def not_seen_again(self, number: int) -> str | None:
-        """Return how many counted members no probe of this process has proven again yet, and why, in words.
+        """Return a text on counted members that no probe has proven again since the job started.
 
-        None if there are none. Empty while they are being asked about.
+        Example: ``3,990 of the 4,000 keys that it counts are wrong, 10 were not asked about again``. None if there are
+        no such members. Empty while a round is asking about them.
 
         Args:
-            number: how many members the incident counts that are known by name.
+            number: how many of the members that the incident counts are known by name.
         """
         if self.busy or self.is_unread():
             return ""
@@ -409,7 +439,7 @@ class Proven(Held):
         return ", ".join(said)
 
     def end(self) -> None:
-        """Mark all members as over, because the incident is over."""
+        """Mark all members as over, and drop what was kept for events, because the incident is over."""
         self.members.rows["state"][self.members.are(*OPEN, State.UNREAD)] = State.OVER
         self.ended.clear()
         self.unnamed = self.undecided = 0
@@ -418,13 +448,13 @@ class Proven(Held):
     def doubt(self) -> None:
         """Mark all members as perhaps not counted by the incident's last event (`State.UNREAD`).
 
-        Another process may have written the incident's last event, so that it may count others.
+        It is for an event that another process may have written, because that event may count other members.
         """
         self.members.rows["state"][self.members.are(*OPEN, State.OVER)] = State.UNREAD
         self._tally = None
 
     def restore(self, named: Sequence[Claim], state: State) -> None:
-        """Add the members that the incident's last event names.
+        """Add the members that the incident's last event names, and begin a round about all members.
 
         Args:
             named: their claims.
@@ -439,14 +469,14 @@ class Proven(Held):
 
     @property
     def unread(self) -> int:
-        """How many members of a restored incident were not asked about since.
+        """How many members were not asked about since the job started again (`State.UNREAD`).
 
-        Its last event may count them or not.
+        It is not known whether the incident's last event counts them.
         """
         return int(np.count_nonzero(self.members.rows["state"] == State.UNREAD))
 
     def unread_about(self, claim: Claim) -> list[Claim]:
-        """Return those of the members in `unread` that may explain a claim on a key's value.
+        """Return the members in `State.UNREAD` that may explain a claim on a key's value.
 
         They are wrongly ended transactions, and accusations about the claim's key.
         """
@@ -457,24 +487,30 @@ class Proven(Held):
         return found
 
     def forget(self) -> None:
-        """Drop the members that are over. Those that the incident counts, or may count again, stay."""
+        """Drop the members that are over; the members that the incident counts, or may count again, stay."""
         self.members.drop(np.flatnonzero(self.members.are(State.OVER, State.SHOWN)))
         self._tally = None
         if not self.members.are(*OPEN, State.IN_PART).any():
             self.event = None
 
     def is_unread(self) -> bool:
-        """Whether a round is under way that asks about every proven member."""
+        """Whether the present round has not asked about every proven member yet."""
         return bool(len(self.behind(_LOOKED_AT)))
 
     def when(self, now: float) -> float:
-        """Return when the next page is due, in seconds of the monotonic clock; infinite if none will be."""
+        """Return when the next page is due, in seconds of the monotonic clock; infinite if no page will be.
+
+        Args:
+            now: seconds of the monotonic clock.
+        """
         if self.is_unread():
             return now
         return self.due if self.event is not None and self.members.are(*_LOOKED_AT).any() else _NEVER
 
     def next_page(self, number: int, now: float, interval: Callable[[Finding], float]) -> Page | None:
-        """Return the next page, or None if none is due. It is part of a round, or else a sample.
+        """Return the next page, or None if no page is due.
+
+        It is a part of the present round. Between rounds it is a sample, which checks a few members again.
 
         Args:
             number: the number of the new page.
@@ -508,11 +544,11 @@ class Proven(Held):
         return taken
 
     def claim(self, at: int) -> Claim:
-        """Return the claim of the member in a row, as `as_finding` makes it."""
+        """Return the claim of the member in a row, in the form that `as_finding` gives it."""
         return self.as_finding(self.members.claim(at), self.members.rows["state"][at])
 
     def as_finding(self, claim: Claim, state: int) -> Claim:
-        """Return a member's claim as if a finding about this member alone made it.
+        """Return a member's claim as a finding about this member alone would make it.
 
         It has the incident's accused, kind and rule, and the time of the incident's last event. A probe checks it as it
         checks a finding again.
@@ -538,14 +574,17 @@ class Proven(Held):
 
     @property
     def has_unnamed(self) -> bool:
-        """Whether the incident was restored from an event that may count more members than are known yet."""
+        """Whether the incident's event, read after a restart, may count members that are not known yet."""
         return bool(self.unnamed or self.undecided)
 
     def unnamed_as(self, claim: Claim) -> Claim:
-        """Return a suspect's claim as `as_finding` makes it, on the assumption that the incident counts the suspect.
+        """Return a suspect's claim in the form that `as_finding` gives it, as if the incident counted the suspect.
 
         It is for a suspect that the incident may have counted before a restart, and that its event does not name. If
         the incident accuses nobody, the claim also says below which offset the replicas had differed.
+
+        Args:
+            claim: the claim of the suspect.
         """
         recorded = claim.recorded
         if self.group.broker == NOBODY and recorded.differed is None and self.seen_below != UNKNOWN:
@@ -568,12 +607,12 @@ class Proven(Held):
         """Record what a probe has shown of a page's members.
 
         Args:
-            page: what was asked about.
+            page: the page that was asked about.
             outcomes: for each member of the page what the probe has shown.
-            waiting: how many suspects without a verdict the last event may count too.
+            waiting: how many suspects without a verdict the incident's last event may count as well.
 
         Returns:
-            What to do about members that the incident no longer counts.
+            What the caller has to do about members that the incident no longer counts.
         """
         rows, located = self.members.rows, self.located(page).tolist()
         left, anew = Left([], [], []), []
@@ -637,10 +676,10 @@ class Proven(Held):
         return [(remembering(original, proof), state)] if _is_other(original, proof) else []
 
     def show(self, proofs: Sequence[Proof], *, afresh: bool = False) -> None:
-        """Keep a few proofs as examples, and remember which other brokers show the same as the accused.
+        """Keep a few proofs as examples for events, and which other brokers they prove to show the same.
 
         Args:
-            proofs: the newest ones; the last of them is kept in any case.
+            proofs: the newest proofs; the last of them is kept in any case.
             afresh: whether to drop the examples that were kept until now.
         """
         if proofs:
@@ -677,10 +716,10 @@ def _is_other(claim: Claim, proof: Proof) -> bool:
 
 
 def remembering(claim: Claim, proof: Proof) -> Claim:
-    """Return a member's claim with what must be remembered until the member is asked about again.
+    """Return a proven member's claim, completed by what later probes of the member need.
 
-    A finding remembers the same in its evidence. For a transaction it is the end marker, and the record that is wrong.
-    If nobody is accused, it is which replica shows what.
+    For a transaction they need the end marker, and which record is wrong. If nobody is accused, they need to know which
+    replica shows what. A single finding keeps the same in its evidence.
 
     Args:
         claim: the claim of the member's suspect.

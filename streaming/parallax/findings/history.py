@@ -1,4 +1,4 @@
-"""Looks up in the recorded tables at which offsets keys lie in the logs of replicas, so that probes read only there.
+"""Finds the offsets of keys in the replicas' logs from the views' tables, so that probes read only there.
 
 The tables say where to look, and never what is there now. They are read with delta-rs, which prunes by broker and file
 statistics. So a look-up does not wait for the micro-batches of the streaming queries.
@@ -46,7 +46,7 @@ _RESTARTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
-    """The offsets of a replica's log that a view has read without a gap.
+    """The range of offsets of one replica's log that a view has read without a gap.
 
     Attributes:
         start: the first offset.
@@ -62,16 +62,16 @@ class KeyHistory:
     """At which offsets keys lie on the replicas of one partition, as far as a view has read.
 
     Attributes:
-        logs: by broker id, the range of its log that was read.
-        offsets: by broker id and key, the offsets of the key's records that read_committed showed, newest first;
-            aborted ones are included.
+        logs: by broker id, the range of its replica's log that was read.
+        offsets: by broker id and key, the offsets of the key's records that the read_committed view has, newest first;
+            records of aborted transactions are included.
     """
 
     logs: Mapping[int, ReadLog] = field(default_factory=dict)
     offsets: Mapping[tuple[int, Key], Sequence[int]] = field(default_factory=dict)
 
     def of(self, broker: int, key: Key) -> Known:
-        """Return at which offsets a key lies in a replica's log, and which offsets were read."""
+        """Return the offsets of a key's records in one replica's log, and the range that was read."""
         log = self.logs.get(broker)
         if log is None:
             return Known()
@@ -85,7 +85,9 @@ HistoryLookup = Callable[[str, int, Sequence[Key]], KeyHistory]
 
 
 class RecordedHistory:
-    """Looks keys and transactions up in the recorded tables. One query answers for all keys of a probe.
+    """Looks keys and transactions up in the tables of the views.
+
+    One query answers for all keys of a probe.
 
     Args:
         storage: ``storage.path`` of the settings.
@@ -118,10 +120,10 @@ class RecordedHistory:
         return KeyHistory(read_logs(_in_order(positions)), _by_replica_and_key(found, set(keys)))
 
     def transactions(self, question: Transactions) -> list[TransactionRecords]:
-        """Return for each transaction asked about the last record of each key that some replica was recorded to show.
+        """Return for each transaction asked about its newest record of each key, as the views recorded it.
 
         Without a table, there are no records. If the table cannot be read, each result says why, because its records
-        are then unknown. If retention has dropped something that was read of a transaction, its result says that.
+        are then unknown. If retention has dropped some recorded rows of a transaction, its result says that.
         """
         of = question.of
         place = (pc.field("topic") == question.topic) & (pc.field("partition") == question.partition)
@@ -151,9 +153,9 @@ class RecordedHistory:
         return [records_of(one, rows, left) for one in of]
 
     def was_recreated(self, question: Recreated) -> bool:
-        """Whether a replica's reader has noticed since a given time that the log fell back or was gone.
+        """Whether a replica's reader has noticed since a given time a truncation, or that the broker held no replica.
 
-        False if the table does not say.
+        Then another log may have replaced the one that was read. False if the table cannot be read.
         """
         wanted = (
             (pc.field("topic") == question.topic)
@@ -182,10 +184,10 @@ def _in_order(positions: Any) -> Iterable[tuple[int, int, str]]:
 
 
 def read_logs(positions: Iterable[tuple[int, int, str]]) -> dict[int, ReadLog]:
-    """Return by broker id which offsets of its replica's log a view has read without a gap.
+    """Return by broker id the range of its replica's log that a view has read without a gap.
 
-    The range begins at the first position row that is left: retention drops whole dates, rows and positions together.
-    It begins again after an event that restarts the reading.
+    The range begins at the first position row that is in the table: retention drops whole dates, rows and positions
+    together. It begins again after an event that restarts the reading.
 
     Args:
         positions: broker id, offset and event of each position row, in the order of time.

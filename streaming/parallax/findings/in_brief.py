@@ -1,4 +1,7 @@
-"""What lists, page and report say of a finding in a few words."""
+"""Short texts about a finding for lists, the status page and the report.
+
+Do consumers see it? Since when is it suspected, or was a replica frozen?
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from parallax.model import NOBODY, FindingStatus
 
 
 class Seen(StrEnum):
-    """What is known of whether consumers see a finding."""
+    """Whether consumers of the leader see a finding: no, perhaps, or yes."""
 
     NO = ""
     """No replica that shows it leads, or it is over."""
@@ -23,45 +26,51 @@ class Seen(StrEnum):
 
 
 def seen(finding: Finding) -> Seen:
-    """Return whether consumers see a finding; its text says so in a few words."""
+    """Return whether consumers of the leader see a finding: no, perhaps, or yes."""
     if not (finding.exposed and finding.stands):
         return Seen.NO
     return seen_by_state(finding.broker, has_spread=has_spread(finding))
 
 
 def seen_by_state(accused: int, *, has_spread: bool) -> Seen:
-    """Return whether consumers see a finding while a replica leads that shows it: yes, or perhaps without direction.
+    """Return whether consumers see a finding if a replica leads that shows it: yes or perhaps.
+
+    It is perhaps if the finding has no direction, because nobody knows which side is right.
 
     Args:
         accused: the broker; `NOBODY` without direction.
-        has_spread: whether all replicas show it; then the answer is yes.
+        has_spread: whether all replicas show it; then the result is yes.
     """
     return Seen.PERHAPS if accused == NOBODY and not has_spread else Seen.YES
 
 
 def seen_counts(findings: Iterable[Finding]) -> dict[str, int]:
-    """Return how many findings consumers see, and how many they may see. Each number is under the words for it."""
+    """Return by label how many findings consumers see, and how many they may see.
+
+    Args:
+        findings: their last events.
+    """
     every = [seen(finding) for finding in findings]
     return {"seen by consumers": every.count(Seen.YES), "perhaps seen by consumers": every.count(Seen.PERHAPS)}
 
 
 def seen_counted(findings: Iterable[Finding]) -> str:
-    """Return in words how many findings consumers see, or may see; empty where they see none."""
+    """Return in words how many findings consumers see or may see, e.g. ``2 seen by consumers``; empty if none."""
     return ", ".join(f"{count:,} {words}" for words, count in seen_counts(findings).items() if count)
 
 
 def suspected_in_words(at: datetime) -> str:
-    """Return when a finding was first suspected, in a few words."""
+    """Return the phrase ``first suspected 2026-01-02 14:03:10 UTC`` for the time of the first suspicion."""
     return f"first suspected {at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """When a replica held back read_committed consumers, by a finding.
+    """A period in which one replica held back its read_committed consumers, as a finding says.
 
     Attributes:
-        since: when it was first suspected.
-        until: when the probe that ended it was made. None if it is not over.
+        since: when the freeze was first suspected.
+        until: when the replicas were asked that showed its end; None if it is not over.
     """
 
     since: datetime
@@ -69,13 +78,13 @@ class Freeze:
 
     @property
     def in_words(self) -> str:
-        """That the replica is frozen or was, and since when, as the finding says it."""
+        """The phrase that says whether the replica is frozen or was, and since when."""
         how = "frozen" if self.until is None else f"was frozen until {self.until:%Y-%m-%d %H:%M:%S} UTC"
         return f"{how}, {suspected_in_words(self.since)}"
 
 
 def freezes(findings: Iterable[Finding]) -> dict[int, list[Freeze]]:
-    """Return by broker when its replica was frozen, by open findings and by those that are over."""
+    """Return by broker the periods in which its replica was frozen, by findings that are over or not."""
     found: dict[int, list[Freeze]] = {}
     for finding in findings:
         is_it = finding.stands or finding.status is FindingStatus.RESOLVED
@@ -86,7 +95,11 @@ def freezes(findings: Iterable[Finding]) -> dict[int, list[Freeze]]:
 
 
 def standing_freeze(known: Iterable[Freeze]) -> Freeze | None:
-    """Return the first of a replica's freezes that is not over; None if all are."""
+    """Return the earliest of a replica's freezes that is not over; None if all are over.
+
+    Args:
+        known: the replica's freezes, the earliest first.
+    """
     return next((one for one in known if one.until is None), None)
 
 

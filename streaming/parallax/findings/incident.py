@@ -1,7 +1,8 @@
-"""The event of an incident: many keys or transactions that one replica shows wrongly in one way.
+"""Makes and reads the events of incidents: many keys or transactions that one replica shows wrongly in one way.
 
-It is a finding with an id of its own. Its evidence says how many members it counts and at what offsets. It names some
-of them, and holds what the replicas answered about a few. The other members are derived from the suspects table.
+An incident is a finding with an id of its own. Its evidence says how many members it counts and at what offsets. It
+names some of them, and holds what the replicas answered about a few. The other members become known from the table
+``suspects``.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ PROOFS = 4
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The proof of one member: its claim, the decision of a probe, and the answers behind that."""
+    """The proof of one member: its claim, the decision of a probe, and the answers that prove it."""
 
     claim: Claim
     decision: Decision
     answers: Answers
 
     def as_json(self) -> dict[str, Any]:
-        """Return the proof as JSON-able values, in the form that a finding's evidence has."""
+        """Return the proof as values for JSON, in the form that an incident's evidence holds."""
         claim = self.claim
         named = {"offset": claim.offset, "key_hash": claim.key_text, "key": key_as_text(self.answers.key)}
         if claim.rule is Rule.OUTCOME:
@@ -60,20 +61,19 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What an incident says of its members in numbers.
+    """How many members an incident counts, at which offsets, and what came of the other members.
 
     Attributes:
         count: how many keys, records without a key, or transactions are proven and still wrong.
         waiting: how many suspects of the same group have no verdict yet.
-        ended: by `Resolution`, how many members are not wrong any more.
+        ended: by `Resolution`, how many members are over.
         lowest: the lowest offset at which a member is wrong; -1 where none is.
-        highest: the highest such offset; -1 where none is.
+        highest: the highest offset at which a member is wrong; -1 where none is.
         status: spread if all counted members have spread; unsettled if the replicas agree again about all of them,
             without proof of what is right; else confirmed.
-        shown: how many members were over already when they were found, and are proven only by recorded answers.
-        shown_as: a hash over those members, which changes when they do; empty where there are none.
-        in_part: how many members are partly explained by findings. They are not counted until those findings have
-            ended.
+        shown: how many members were over already when they were found: only recorded answers prove them.
+        shown_as: a hash over the members in ``shown``, which changes when they do; empty where there are none.
+        in_part: how many members findings explain in part. They are not counted until those findings have ended.
         ``beside``: the brokers other than the accused that have shown the same as the accused for some member.
     """
 
@@ -90,7 +90,7 @@ class Tally:
 
 
 def incident_id(cluster_id: str, group: Group) -> str:
-    """Return the id of a group's incident, the same after each restart; 32 hexadecimal digits."""
+    """Return the id of a group's incident, 32 hexadecimal digits; it is the same after each restart."""
     place = group.place
     what = f"incident:{group.kind}" if group.rule is KINDS[group.kind].rule else f"incident:{group.kind}:{group.rule}"
     return id_of(cluster_id, place.topic, place.partition, group.broker, what)
@@ -106,15 +106,15 @@ def incident_event(
     at: datetime,
     singles: Sequence[Finding] = (),
 ) -> Finding:
-    """Return a new event of an incident, for the findings table.
+    """Make a new event of an incident, for the findings table.
 
     Args:
         finding_id: the incident's id (`incident_id`).
-        group: what its members have in common.
-        tally: what it says of them in numbers.
+        group: what the incident's members have in common.
+        tally: how many members it counts, and what came of the other members.
         members: the group's members, of which some are named in the evidence.
-        proofs: proofs of single members, to be shown as examples; empty keeps those of the last event.
-        known: the incident's last event, if there is one.
+        proofs: proofs of single members, to be shown as examples; if empty, the proofs of the last event are kept.
+        known: the incident's last event; None for a new incident.
         at: when it was decided.
         singles: single findings that become part of the incident. If one of them is exposed, the incident is.
     """
@@ -172,26 +172,26 @@ def incident_event(
 
 
 def any_exposed(accused: int, proofs: Sequence[Proof]) -> bool:
-    """Whether the leader shows its consumers any of the proven members wrongly.
+    """Whether the leader shows its consumers some proven member wrongly.
 
-    Only proofs that were made under the same leader as the last one count. A key of another proof may be right on this
-    leader.
+    Only proofs that were made under the same leader as the last one count. The key of an older proof may be right on
+    the present leader.
 
     Args:
         accused: the group's accused; `NOBODY` for differences without direction.
-        proofs: of some members; the last one was made last, so it knows the leader.
+        proofs: proofs of some members, the newest last.
     """
     led = [proof for proof in proofs if proof.answers.leader == proofs[-1].answers.leader]
     return any(is_exposed(accused, proof.decision, proof.answers) for proof in led)
 
 
 def group_of(finding: Finding) -> Group:
-    """Return the group that a finding belongs to: that of its partition, accused, kind and rule."""
+    """Return the group of a finding, made of its partition, accused, kind and rule."""
     return Group(finding.place, finding.broker, finding.kind, finding.rule)
 
 
 def tally_of(event: Finding) -> Tally:
-    """Return the numbers that the event of an incident says of its members."""
+    """Return the numbers about its members that an incident's event holds."""
     said = evidence_of(event).get("incident", {})
     return Tally(
         count=int(said.get("count", 0)),
@@ -207,7 +207,7 @@ def tally_of(event: Finding) -> Tally:
 
 
 def examples(event: Finding) -> list[tuple[int, str | None]]:
-    """Return some offsets at which an incident's members are wrong, each with its key if that was read.
+    """Return some offsets at which an incident's members are wrong, each with its key, or None if that was not read.
 
     The result is empty for a single finding.
     """
@@ -220,10 +220,10 @@ def examples(event: Finding) -> list[tuple[int, str | None]]:
 
 
 def incident_named(event: Finding) -> str:
-    """Return the id of the incident of which a finding has become part; empty if the event says no such thing.
+    """Return the id of the incident that a finding has become part of; empty if it is part of none.
 
     Raises:
-        ValueError: the event says it, and names no incident.
+        ValueError: the event says that it is part of an incident, and names none.
     """
     if not is_part_of_incident(event):
         return ""
@@ -234,7 +234,7 @@ def incident_named(event: Finding) -> str:
 
 
 def seen_below(event: Finding) -> int:
-    """Return the offset below which all differences of an incident lay that were known at its event.
+    """Return an offset below which all differences lay that an incident knew when its event was made.
 
     It is -1 if unknown.
     """
@@ -247,10 +247,13 @@ def seen_below(event: Finding) -> int:
 
 
 def decided(events: Iterable[Finding]) -> dict[str, int]:
-    """Return by suspect id when the replicas were asked for its last verdict, in milliseconds since 1970 UTC.
+    """Return by suspect id when the replicas gave the answers for its last verdict, ms since 1970 UTC.
 
     A job that starts does not ask about these suspects again. A suspect that became part of an incident is left out,
     because no event says what became of it afterwards.
+
+    Args:
+        events: events of the findings table, the oldest first.
     """
     found: dict[str, int] = {}
     for event in events:
@@ -261,7 +264,7 @@ def decided(events: Iterable[Finding]) -> dict[str, int]:
 
 
 def check_evidence(event: Finding) -> None:
-    """Check that an event's evidence can be read by all code that ever reads it.
+    """Check that all code that reads an event's evidence can read it.
 
     Raises:
         ValueError: the evidence has another form.
@@ -276,7 +279,10 @@ def check_evidence(event: Finding) -> None:
 
 
 def sampled(event: Finding) -> list[Claim]:
-    """Return the members that an incident's event names, as the claims of their suspects."""
+    """Return the members that an incident's event names, as the claims of their suspects.
+
+    The event names only some of the members that it counts.
+    """
     found = []
     for sample in evidence_of(event).get("incident", {}).get("samples", []):
         high, low = hash_halves(sample["key_hash"])
@@ -302,12 +308,12 @@ def sampled(event: Finding) -> list[Claim]:
 
 
 def part_of_incident(finding: Finding, incident_id: str, at: datetime) -> Finding:
-    """Return the event by which a finding becomes part of an incident, so that only the incident reports it.
+    """Make the event that resolves a finding because an incident counts it and reports it from now on.
 
     Args:
         finding: the finding's last event.
         incident_id: the incident's id.
-        at: when it becomes part.
+        at: when the finding becomes part of the incident.
     """
     evidence = evidence_of(finding) | {
         "resolution": str(Resolution.PART),
@@ -326,7 +332,7 @@ def part_of_incident(finding: Finding, incident_id: str, at: datetime) -> Findin
 
 
 def is_part_of_incident(event: Finding) -> bool:
-    """Whether a finding became part of an incident by this event."""
+    """Whether an event resolves a finding because the finding has become part of an incident."""
     return event.status is FindingStatus.RESOLVED and evidence_of(event).get("resolution") == Resolution.PART
 
 
@@ -337,9 +343,9 @@ def _ended(tally: Tally) -> Mapping[str, int]:
 
 
 def counted(group: Group, members: Members) -> Tally:
-    """Count the members of a group, as its incident reports them: how many, at which offsets, how ended.
+    """Count the members of a group for its incident: how many are wrong, and at which offsets.
 
-    It counts those that are wrong. It also says how many were over when they were found, or are partly explained.
+    It also counts members that were over when they were found, and members that findings explain in part.
     """
     shown = np.flatnonzero(members.are(State.SHOWN))
     over = Tally(in_part=count(group, members.rows[members.are(State.IN_PART)]))

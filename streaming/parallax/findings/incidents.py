@@ -1,14 +1,14 @@
-"""Many suspects of one kind about one replica: kept as columns, probed in pages, and reported as one finding.
+"""Groups many suspects of one kind about one replica: probes them in pages, and reports them as one incident.
 
 Suspects of one kind about one replica form a `Group`. While a group has few suspects, each is probed and becomes a
-finding by itself. If it has more, they are held back here, and one probe asks about a page of them. Each is proven by
-the same questions and the same decision as a single one. If more than a few are proven, the group becomes one incident,
-and single findings of the group become part of it. Otherwise its suspects are handed back to be probed one by one.
+finding by itself. If it has more than `ALONE`, they are held here as columns, and one probe asks about a page of them.
+Each is proven by the same questions and the same decision as a single one. If more than `ALONE` are proven, the group
+becomes one incident, and single findings of the group become part of it. Otherwise its suspects are handed back to be
+probed one by one.
 
-Members get no events of their own. After a restart, everything that no event names is suspected again. Columns keep the
-memory small.
+Members get no events of their own. After a restart, the comparison's suspects that no event names are probed again.
 
-Of transactions, only those that have ended are grouped. Each transaction is counted by one incident, or is a finding by
+Transactions are grouped only once they have ended. Each transaction is counted by one incident, or is a finding by
 itself, whichever says most about it.
 """
 
@@ -55,9 +55,9 @@ _RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
 
 
 def is_held(claim: Claim) -> bool:
-    """Whether a claim is of a kind that is grouped where there are many.
+    """Whether a claim is of a kind that is grouped where there are many claims.
 
-    These are claims on a key's value, on a missing record, and on how a transaction has ended.
+    It is a claim on a key's value, on a missing record, or on how a transaction has ended.
     """
     if claim.rule is Rule.LATEST_VALUE:
         return claim.kind in KEY_KINDS
@@ -76,7 +76,7 @@ def _state_of(event: Finding) -> State:
 
 
 def group_of_claim(claim: Claim) -> Group:
-    """Return the group that a claim belongs to: that of its partition, accused, kind and rule."""
+    """Return the group of a claim, made of its partition, accused, kind and rule."""
     return Group(claim.place, claim.broker, claim.kind, claim.rule)
 
 
@@ -125,7 +125,7 @@ def _may_count(proven: Proven, suspected: Group) -> bool:
 
 
 class Incidents:
-    """Keeps all groups of suspects and of proven members.
+    """Keeps all groups of suspects and of proven members, for `parallax.findings.lifecycle`.
 
     It says which pages to probe next, and which events of incidents to write.
 
@@ -152,7 +152,7 @@ class Incidents:
     # What comes in.
 
     def hold(self, claims: Sequence[Claim], alone: Mapping[Group, int]) -> list[Claim]:
-        """Hold back the claims of large groups, and return the others, which are to be probed one by one.
+        """Take in the claims of large groups, and return the other claims, which are probed one by one.
 
         Args:
             claims: claims of new suspects.
@@ -175,13 +175,13 @@ class Incidents:
         return left
 
     def add(self, event: Finding, now: float, *, at_start: bool = False) -> None:
-        """Record an event of the findings table, of an incident or of a single finding.
+        """Take in an event of the findings table, of an incident or of a single finding.
 
         Args:
             event: the event.
             now: seconds of the monotonic clock.
-            at_start: whether another process may have written the event, so that what is known of its members may be
-                outdated.
+            at_start: whether another process may have written the event, so that what is known of the incident's
+                members may be outdated.
         """
         group = group_of(event)
         if event.is_incident:
@@ -256,7 +256,7 @@ class Incidents:
             proven.end()
 
     def loaded(self) -> None:
-        """Mark all members that incidents name to be asked about again. Call it after all events were added.
+        """Mark all members that incidents name to be asked about again; called once, after the table was read.
 
         Findings that had become part of an incident before its last event are asked about again as well. The incident
         does not say which of them it counts, unless it names them.
@@ -277,7 +277,11 @@ class Incidents:
                 proven.is_restored = proven.group.is_of_transactions
 
     def not_committed(self, now: float) -> None:
-        """Have the events that `reports` returned made again later, because they are not in the table."""
+        """Note that the events that `reports` returned are not in the table, so that they are made again later.
+
+        Args:
+            now: seconds of the monotonic clock.
+        """
         for proven in self._proven.values():
             if proven.writing:
                 proven.writing, proven.retry_at = False, now + self._retry_s
@@ -290,8 +294,8 @@ class Incidents:
 
         Args:
             place: the partition.
-            over: claims that do not hold any more. Only suspects that one of them may have explained are probed again.
-                None: all explained suspects of the partition are.
+            over: claims that are not true any more. Only suspects that one of these claims may have explained are
+                probed again. None frees all explained suspects of the partition.
         """
         for group, waiting in self._waiting.items():
             if group.place == place:
@@ -302,7 +306,10 @@ class Incidents:
     def due(self, now: float) -> Iterator[Page]:
         """Return the pages that are to be probed now.
 
-        Each counts as being probed until `judged` or `failed` is called with it.
+        A page counts as being probed until `judged` or `failed` is called with it.
+
+        Args:
+            now: seconds of the monotonic clock.
         """
         held: list[Waiting | Proven] = [*self._waiting.values(), *self._proven.values()]
         for one in sorted(held, key=lambda h: h.due):
@@ -318,9 +325,12 @@ class Incidents:
                 yield page
 
     def next_due(self, now: float) -> float | None:
-        """Return when the next page is to be probed, or the next event written, in seconds of the monotonic clock.
+        """Return when the next page or event is due, in seconds of the monotonic clock; None if nothing waits.
 
-        None where nothing waits. Pages that are being probed do not count.
+        Pages that are being probed do not count.
+
+        Args:
+            now: seconds of the monotonic clock.
         """
         times = [self._report_at(proven) for proven in self._proven.values()]
         if len(self._pages) < PAGES:
@@ -335,6 +345,11 @@ class Incidents:
         """Record that a page's probe failed.
 
         Its suspects stay without a verdict, and its proven members stay proven.
+
+        Args:
+            page: the page.
+            reason: why the probe failed.
+            now: seconds of the monotonic clock.
         """
         self._done(page)
         if not page.is_proven and (waiting := self._waiting.get(page.group)) is not None:
@@ -345,7 +360,7 @@ class Incidents:
         """Record what a probe has shown of a page's members.
 
         Args:
-            page: what was asked about.
+            page: the page that was asked about.
             outcomes: for each member of the page what the probe has shown.
             now: seconds of the monotonic clock.
         """
@@ -398,23 +413,23 @@ class Incidents:
         self._over.setdefault(event.finding_id, []).extend(over)
 
     def over(self) -> dict[str, list[Claim]]:
-        """Return by incident id the members that the incident has stopped counting since the last call."""
+        """Return by incident id the members that the incident has stopped counting since the last call, as claims."""
         over, self._over = self._over, {}
         return over
 
     def on_others(self) -> list[Claim]:
-        """Return new suspects about other replicas, which may be wrong in the same way as members that are over.
+        """Return the suspects about other replicas that came up since the last call.
 
-        Each call returns those that came up since the last one.
+        These replicas may be wrong in the same way as members that are over now.
         """
         left, self._on_others = self._on_others, []
         return left
 
     def counted_as(self, claim: Claim, group: Group) -> FindingKind | None:
-        """Return the kind of the incident that may have counted a suspect before a restart; None without one.
+        """Return the kind of the incident that may have counted a suspect before a restart; None if there is none.
 
-        If several incidents may have, a kind that says how the transaction wrongly ended comes first, because another
-        replica may show the same outcome.
+        If several incidents may have counted it, a kind that says how the transaction wrongly ended comes first,
+        because another replica may show the same outcome.
 
         Args:
             claim: the suspect's claim.
@@ -448,7 +463,10 @@ class Incidents:
         return self._forgotten.get(group, UNKNOWN)
 
     def beside(self, group: Group) -> frozenset[int]:
-        """Return the brokers other than the accused that have shown the same for members of this group."""
+        """Return the brokers that showed the same as the accused for some member of a group.
+
+        The accused itself is left out.
+        """
         known = (self._proven[one] for one in self._alike(group) if one in self._proven)
         return frozenset[int]().union(*(proven.beside for proven in known)) - {group.broker}
 
@@ -482,7 +500,9 @@ class Incidents:
         self._singles = {g: singles for g, singles in self._singles.items() if singles}
 
     def few(self, alone: Mapping[Group, int]) -> list[Claim]:
-        """Hand back the claims of groups that have turned out to be small, to be probed one by one.
+        """Return the claims that leave their groups now, to be probed one by one.
+
+        Their groups have turned out to be small, or a probe has shown that they need a task of their own.
 
         Args:
             alone: by group, how many of its suspects are being probed one by one.
@@ -508,9 +528,9 @@ class Incidents:
     # What is reported.
 
     def reports(self, now: float, at: datetime) -> list[Finding]:
-        """Return the events of incidents that are due now, to be written to the findings table.
+        """Return the events of incidents that are due now; the caller writes them to the findings table.
 
-        Before the next call, report with `add` that they were written, or with `not_committed` that they were not.
+        Before the next call, it says with `add` that they were written, or with `not_committed` that they were not.
 
         Args:
             now: seconds of the monotonic clock.
@@ -660,7 +680,7 @@ class Incidents:
     def waits(self, suspect_id: str) -> str | None:
         """Return why a suspect in a group has no verdict yet.
 
-        None if it has one, or is in no group.
+        None if it has a verdict, or is in no group.
         """
         for waiting in self._waiting.values():
             if (at := waiting.members.find(suspect_id)) >= 0:
@@ -680,10 +700,10 @@ class Incidents:
         return None
 
     def holds(self, claim: Claim) -> bool:
-        """Whether a suspect needs no task of its own, because a group takes care of it.
+        """Whether a group takes care of a suspect, so that the suspect needs no task of its own.
 
-        The group does so while the suspect waits for a page, or counts as wrong. It also does so for one that was
-        explained or over, unless the suspect was raised again since.
+        True while the suspect waits for a page, or is proven and wrong. True as well if it was explained, or was over
+        when it was found, unless it was raised again since.
         """
         for waiting in self._waiting.values():
             if (at := waiting.members.find(claim.suspect_id)) >= 0:
@@ -697,7 +717,10 @@ class Incidents:
         return False
 
     def counting(self, claim: Claim) -> Finding | None:
-        """Return the incident that is not over and counts a claim's transaction; None without one."""
+        """Return the last event of the incident that counts a claim's transaction; None without one.
+
+        An incident that is over counts nothing.
+        """
         if claim.kind not in TRANSACTION_KINDS:
             return None
         found = self._counted(claim, claim.finding_id(self.cluster_id), *OPEN)

@@ -1,8 +1,8 @@
-"""Decides whether a claim is true, from the replicas' answers and from what was recorded. All functions are pure.
+"""Decides whether a claim is true, from the replicas' answers to a probe and from what the views recorded.
 
-There are three verdicts. *Confirmed* needs proof, *dismissed* needs proof of the contrary. Everything else is *pending*
-and asked again. Some proofs need the replicas to be asked in a certain order: parallax.findings.questions keeps that
-order and explains it.
+All functions are pure. There are three verdicts. *Confirmed* needs proof, *dismissed* needs proof of the contrary.
+Everything else is *pending* and asked again. Some proofs need the replicas to be asked in a certain order:
+parallax.findings.questions keeps that order and explains it.
 """
 
 from __future__ import annotations
@@ -51,11 +51,10 @@ def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decisi
     """Return the decision on one claim that follows from the answers to a probe.
 
     Args:
-        claim: what is claimed of which replica.
+        claim: the claim.
         answers: the replicas' answers to the probe.
-        live_only: whether only what the accused shows now counts, as for a finding that is checked again. What was
-            recorded earlier then keeps no finding open. A suspect that a finding had explained (`Claim.freed`) was
-            never proven by itself: if it does not hold now, it is over.
+        live_only: whether only what the accused shows now counts, as for a finding that is checked again. If False,
+            what was recorded of the accused may prove the claim as well.
     """
     claim = named(claim, answers)
     if answers.coordinator is not None and answers.coordinator.producer_id != claim.producer_id:

@@ -1,4 +1,4 @@
-"""A claim with a probe's answers, and the decision on it."""
+"""A claim with the answers of its replicas (`Case`), and what is decided from them (`Decision`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from parallax.sides import Shows, Side, Sides, against, by_broker, in_order, sta
 
 
 class Verdict(StrEnum):
-    """What a probe's answers say of a claim."""
+    """Whether a claim is confirmed (proven), dismissed (not true, or over), or pending (not decided)."""
 
     CONFIRMED = "confirmed"
     DISMISSED = "dismissed"
@@ -22,7 +22,10 @@ class Verdict(StrEnum):
 
 
 class Resolution(StrEnum):
-    """Why a claim that had been proven is over, or has changed."""
+    """Why a claim that had been proven is dismissed now.
+
+    Most values mean that it is over. `AGREED` and `SPREAD` mean that its finding stays open.
+    """
 
     HEALED = "healed"
     """The accused shows what the others show, or what it showed is superseded."""
@@ -33,8 +36,8 @@ class Resolution(StrEnum):
     it stays reported.
     """
     BY_WORD = "repaired_by_word"
-    """All replicas show the same again, after a replica was copied anew from one that a person says is right. Nothing
-    proved that it was.
+    """All replicas show the same again, after a replica was copied from one that a person says is right. Nothing proved
+    that one right.
     """
     DIFFERS = "differs_otherwise"
     """What the accused showed is superseded there, but the replicas still differ about the key: that is another
@@ -66,19 +69,19 @@ class Decision:
         verdict: confirmed, dismissed or pending.
         kind: the kind of the divergence. It may say more than the claim's: a ``marker_missing`` may have become a wrong
             outcome.
-        reason: one line for people.
+        reason: why, in one line for people.
         lone_witness: whether the proof rests on a transactional record that only one replica shows. That replica may
-            show a wrong outcome, and the comparison may be about to raise that. So the claim is confirmed only after a
-            short wait.
+            show a wrong outcome, and the comparison may be about to raise a suspect about that. So the claim is
+            confirmed only after a short wait.
         resolution: for a dismissed claim that had been confirmed: why it is over.
-        was_shown: for a dismissed claim: recorded answers prove it, but no replica shows it any more. It is reported as
-            over, and accuses nobody of what is shown now.
+        was_shown: for a dismissed claim: whether what the views recorded proves it, although no replica shows it any
+            more. It is reported as a finding that is over, and accuses nobody of what is shown now.
         accused: the broker that is proven wrong; `NOBODY` where nothing says which side is.
-        sides: the brokers on each side, as they answered or were recorded; the reason says which were only recorded. If
-            a replica is accused, those on other sides are its witnesses.
+        sides: the brokers on each side, by their answers or by what the views recorded; the reason says whose answer
+            was only recorded. If a replica is accused, the brokers on other sides are its witnesses.
         lost_epoch: the leader epoch of the records that a truncated log has lost.
-        in_part: for a claim that other findings explain: whether they explain only a part of what was reported. Then it
-            is opened again once they have ended, even if no replica shows it by then.
+        in_part: for a claim that other findings explain: whether they explain only a part of it. Then its finding is
+            opened again once they have ended, even if no replica shows the difference by then.
         lacks: offset of the key's value that another replica shows, while the accused shows none because of a
             transaction's outcome; -1 in any other difference.
         proof_truncated: for a claim that accuses nobody: whether the record that proves it is not part of the current
@@ -100,18 +103,23 @@ class Decision:
 
     @property
     def witnesses(self) -> tuple[int, ...]:
-        """The brokers on other sides than the accused, in order of their ids.
+        """The brokers that show, or were recorded to show, something else than the accused.
 
-        They show something else than the accused, or were recorded to.
+        They are in the order of their ids.
         """
         return tuple(sorted(frozenset().union(*against(self.sides, self.accused))))
 
     def is_shared_by_leader(self, accused: int, answers: Answers) -> bool:
-        """Whether consumers of the leader see what the accused shows.
+        """Whether the leader shows its consumers what the accused shows.
 
-        If the accused is `NOBODY`, it is whether the leader is on any side. It is on none while its last stable offset
-        hides the record. A deleted value is shared by a leader that shows it as well. A truncated log, or a lost log
-        head, is shared by a leader that lacks the same records.
+        - It does if its replica is on the accused's side, or on any side if nobody is accused. It is on no side while
+          its last stable offset hides the record.
+        - A deleted value: it also does if it shows that value.
+        - A truncated log, or a lost log head: it also does if it lacks the same records.
+
+        Args:
+            accused: the broker; `NOBODY` without direction.
+            answers: the replicas' answers to the probe.
         """
         if self.kind is FindingKind.DELETED_RECORD_RESURRECTED and answers.leader_shows_value_of(accused):
             return True
@@ -122,7 +130,7 @@ class Decision:
         return any(answers.leader in side and accused in (NOBODY, *side) for side in self.sides.values())
 
     def may_be_of(self, broker: int) -> bool:
-        """Whether a broker may be on a side of this difference.
+        """Whether a broker's replica is the accused or on a side.
 
         True for every broker while the claim is not confirmed.
         """
@@ -130,7 +138,10 @@ class Decision:
         return broker in named or self.verdict is not Verdict.CONFIRMED
 
     def is_explained_by(self, brokers: Collection[int]) -> bool:
-        """Whether the difference is all due to some brokers: without them, all replicas show the same."""
+        """Whether the replicas on all other brokers agree, so that the given brokers cause the whole difference.
+
+        True as well if the claim is not confirmed, or if it accuses one of these brokers.
+        """
         if self.verdict is not Verdict.CONFIRMED or self.accused in brokers:
             return True
         rest = [side for side in self.sides.values() if set(side) - set(brokers)]
@@ -138,28 +149,28 @@ class Decision:
 
     @property
     def has_spread(self) -> bool:
-        """Whether the claim is proven and true of all replicas, so that no right replica is left."""
+        """Whether the claim is proven and now true of every replica, so that no right replica is left."""
         return self.verdict is Verdict.DISMISSED and self.resolution is Resolution.SPREAD
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether replicas that differed agree, while nothing proves that they agree on the truth."""
+        """Whether replicas that differed agree again, while nothing proves that they agree on the truth."""
         return self.verdict is Verdict.DISMISSED and self.resolution is Resolution.AGREED
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A claim with a probe's answers, sorted into those of the accused, of other replicas, and of absent ones.
+    """One claim with a probe's answers, sorted into the accused's, other replicas' and absent replicas' answers.
 
     Attributes:
-        claim: what is claimed of which replica.
+        claim: the claim.
         accused: the answer of the claim's accused. If the claim accuses nobody, it is that of the replica asked last.
         others: the answers of the other replicas.
-        absent: the answers of the replicas that did not answer; each says why.
-        answers: the whole answers to the probe.
-        live_only: whether only what is shown now counts; see `decide`.
-        end_read: offset of the end marker that was read, if the claim ignores it because it may not have ended the
-            transaction; else -1.
+        absent: the answers that hold only an error, of the replicas that did not answer.
+        answers: everything that the probe was answered.
+        live_only: whether only what the accused shows now counts; see `decide`.
+        end_read: offset of the end marker that was read behind the record, if it is ignored because it may not have
+            ended the transaction; else -1.
         end_replaced: whether that marker is not part of the current log. Then nothing that it proved holds any more.
     """
 
@@ -174,7 +185,10 @@ class Case:
 
     @property
     def logs(self) -> Logs:
-        """The logs of all replicas that answered, to ask what is part of the current log."""
+        """The logs of all replicas that answered, as `Logs`.
+
+        They say whether a record or end marker is part of the current log.
+        """
         return self.answers.logs((self.accused, *self.others), is_whole=not self.absent)
 
     @property
@@ -185,10 +199,10 @@ class Case:
     def confirmed(
         self, reason: str, kind: FindingKind | None = None, *, accused: int | None = None, sides: Sides | None = None
     ) -> Decision:
-        """Return a decision that the claim is proven.
+        """Return the decision that the claim is proven.
 
         Args:
-            reason: one line for people.
+            reason: why, in one line for people.
             kind: the kind of the divergence; the claim's own if not given.
             accused: the broker that is wrong; the claim's own if not given, `NOBODY` without direction.
             sides: the brokers on each side.
@@ -202,26 +216,32 @@ class Case:
         )
 
     def differs(self, sides: Sides, reason: str = "", kind: FindingKind | None = None) -> Decision:
-        """Return a decision that the replicas differ, and that nothing proves which side is wrong.
+        """Return the decision that the replicas differ, while nothing proves which side is wrong.
 
         Args:
             sides: the brokers on each side.
-            reason: one line for people; it names the sides if not given.
+            reason: why, in one line for people; it names the sides if not given.
             kind: the kind of the divergence; the claim's own if not given.
         """
         said = reason or "; ".join(f"{side.text}: {broker_list(on)}" for side, on in in_order(sides).items())
         return self.confirmed(said, kind, accused=NOBODY, sides=sides)
 
     def dismissed(self, reason: str, resolution: Resolution = Resolution.HEALED) -> Decision:
-        """Return a decision that the claim is not true, or that its proof is gone."""
+        """Return the decision that the claim is not true, or that its proof is gone.
+
+        Args:
+            reason: why, in one line for people.
+            resolution: why the claim is over, if it had been proven.
+        """
         return Decision(Verdict.DISMISSED, self.claim.kind, reason, resolution=resolution)
 
     def not_held(self, reason: str, offset: int) -> Decision:
-        """Return a decision for an accused that no longer holds the record, so that it shows no outcome of it.
+        """Dismiss the claim because the accused no longer holds its record, and so shows no outcome of that record.
 
         Args:
-            reason: one line for people.
-            offset: the record's offset. If it lies below the log start, the record was deleted; else it was compacted.
+            reason: why, in one line for people.
+            offset: the record's offset. If it lies below the accused's log start, the record was deleted; else it was
+                compacted.
         """
         if self.accused.log_start_offset > offset:
             return self.dismissed(
@@ -230,29 +250,30 @@ class Case:
         return self.dismissed(reason, Resolution.COMPACTED)
 
     def was_shown(self, reason: str, kind: FindingKind, offset: int, sides: Sides) -> Decision:
-        """Return a decision that recorded answers prove the claim, though the accused no longer holds the record.
+        """Dismiss a claim that recorded answers prove, because the accused no longer holds the record.
 
         Compaction may have taken the record. Or a right log may have replaced the whole log faster than a reader
-        noticed. So the decision says what was shown, and nothing about the current log.
+        noticed. So the decision says what was shown, and nothing about the current log. Its finding is over when it is
+        first reported.
 
         Args:
-            reason: one line for people.
+            reason: why, in one line for people.
             kind: the kind of the divergence.
             offset: offset of the record that the accused no longer holds.
-            sides: the brokers on each side, as they were recorded.
+            sides: the brokers on each side, as the views recorded them.
         """
         decision = self.not_held(reason, offset)
         return replace(decision, kind=kind, accused=self.claim.broker, sides=in_order(sides), was_shown=True)
 
     def pending(self, reason: str) -> Decision:
-        """Return a decision that nothing is proven yet."""
+        """Return the decision that nothing is proven yet, so that the claim is probed again."""
         return Decision(Verdict.PENDING, self.claim.kind, reason)
 
     def unproven(self, reason: str, resolution: Resolution = Resolution.HEALED) -> Decision:
-        """Return a decision that no answer proves the claim: pending while a replica is absent, else dismissed.
+        """Return the decision on a claim that no answer proves: pending while a replica is absent, else dismissed.
 
         Args:
-            reason: one line for people.
+            reason: why, in one line for people.
             resolution: why the claim is over, if it had been proven.
         """
         if self.absent:
@@ -266,15 +287,15 @@ class Case:
         resolution: Resolution = Resolution.HEALED,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> Decision:
-        """Decide on a claim if no replica except the accused shows anything at an offset.
+        """Return the decision on a claim if no replica except the accused shows anything at an offset.
 
-        It is pending while the log of another replica reaches beyond the offset, but the replica cannot show the offset
-        to consumers yet. That happens after a restart: the broker begins with the high watermark of its last
-        checkpoint. Otherwise no answer proves the claim, and `unproven` decides.
+        The claim is pending while the log of another replica reaches beyond the offset, but does not show the offset to
+        consumers yet. That happens after a restart: the broker begins with the high watermark of its last checkpoint.
+        Otherwise no answer proves the claim, and `unproven` decides.
 
         Args:
-            offset: where no other replica shows anything.
-            reason: one line for people.
+            offset: the offset at which no other replica shows anything.
+            reason: why, in one line for people.
             resolution: why the claim is over, if it had been proven.
             isolation: the isolation level at which a replica must show the offset.
         """
@@ -285,19 +306,22 @@ class Case:
 
 
 def shown_to(answer: ReplicaAnswer, isolation: IsolationLevel) -> int:
-    """Return the offset up to which a replica shows its log to consumers of an isolation level."""
+    """Return the offset below which a replica shows its log to consumers of an isolation level.
+
+    It is the last stable offset in read_committed, else the high watermark.
+    """
     is_committed = isolation is IsolationLevel.READ_COMMITTED
     return answer.last_stable_offset if is_committed else answer.high_watermark
 
 
 def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
-    """Whether a replica shows its consumers that the key has no value, although the accused shows one.
+    """Whether a replica shows its consumers that the key is deleted, although the accused shows a value of it.
 
     Args:
         other: the replica's answer.
-        offset: where the accused shows a value.
+        offset: the offset of the value that the accused shows.
         bound: the offset below which the accused has seen everything. If the replica's newest record of the key lies
-            there or above, the answer is no, because the accused may still get to it.
+            there or above, the result is False, because the accused may still get to that record.
     """
     if other.key is None or other.log_start_offset > offset:
         return False
@@ -309,12 +333,11 @@ def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
 
 
 def values_shown(case: Case) -> dict[Side, list[int]]:
-    """Return the brokers sorted into sides by the value of the claim's key that each shows.
+    """Return by side the brokers whose replicas show the same value of the claim's key.
 
-    Only replicas that were read past the claim's offset are on a side.
-
-    A replica that shows nothing may have been read only from a higher offset on. It may show an older value below, so
-    it has a side of its own.
+    A replica is left out if its last stable offset is not past the claim's offset. It is also left out if it may show
+    an older value that the probe did not read. If the probe read only a replica's newer records of the key, and none
+    shows a value, the replica is on a side of its own.
     """
     shown: dict[int, Side] = {}
     for answer in (case.accused, *case.others):
@@ -330,12 +353,11 @@ def values_shown(case: Case) -> dict[Side, list[int]]:
 
 
 def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
-    """Return the brokers sorted into sides by the value of the claim's key that each shows.
+    """Return by side the brokers whose replicas show the same value of the claim's key.
 
-    None where they cannot be compared.
-
-    They can be if the whole key is known on each of them, and all have come equally far. A replica that has not come as
-    far as the accused is left out, because it cannot contradict the accused. At least one other replica must be left.
+    The whole key must be known on each of them, and all must have the same last stable offset; else None. A replica
+    that has not come as far as the accused is left out, because it cannot contradict the accused. At least one other
+    replica must be left.
     """
     accused = case.accused
     everyone = [accused, *(a for a in case.others if a.last_stable_offset >= accused.last_stable_offset)]
@@ -347,7 +369,7 @@ def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
 
 
 def names(answers: Sequence[ReplicaAnswer]) -> str:
-    """Return the brokers that gave some answers, for a sentence: ``broker 1``, ``brokers 1 and 3``."""
+    """Return the brokers of some answers as text for a sentence: ``broker 1``, ``brokers 1 and 3``."""
     return broker_list([a.broker for a in answers])
 
 
@@ -356,11 +378,11 @@ def verb(subjects: Sequence[ReplicaAnswer | int], plural: str) -> str:
 
     Args:
         subjects: the brokers, or their answers.
-        plural: the verb for several.
+        plural: the verb for several, e.g. ``show``.
     """
     return plural if len(subjects) > 1 else f"{plural}s"
 
 
 def broker_list(brokers: Sequence[int]) -> str:
-    """Return brokers for a sentence: ``broker 1``, ``brokers 1 and 3``."""
+    """Return brokers as text for a sentence: ``broker 1``, ``brokers 1 and 3``."""
     return ("broker " if len(brokers) == 1 else "brokers ") + " and ".join(str(b) for b in brokers)

@@ -1,4 +1,4 @@
-"""Judges what replicas hold at one offset: whether it is the same record or end marker."""
+"""Decides whether replicas hold different records, or different end markers, at one offset, and which one is stale."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from parallax.sides import Shows, Side, Sides, by_broker, standing
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What one replica holds at an offset.
+    """The record or end marker that one replica holds at the claim's offset.
 
     Attributes:
-        text: the content in words; it differs where the contents do.
-        leader_epoch: the record's leader epoch; -1 where it is not known.
+        text: the content in words; equal texts are equal contents.
+        leader_epoch: the record's leader epoch; -1 where it is not known, and for an end marker.
         key: the hash of the record's key as text; empty without a key.
     """
 
@@ -27,7 +27,7 @@ class Held:
 
 
 def record_at_offset(case: Case) -> Decision:
-    """Decide on a claim that replicas hold different records, or different end markers, at one offset."""
+    """Return the decision on a claim that replicas hold different records, or different end markers, at one offset."""
     claim, asked_last = case.claim, case.accused
     held = [h for a in (asked_last, *case.others) if (h := held_at(a, claim.offset)) is not None]
     sides = by_broker({each.broker: Side(Shows.CONTENT, content=each.text) for each in held})
@@ -70,9 +70,9 @@ def _differ(case: Case, held: list[Held], sides: Sides) -> Decision:
 
 
 def replacing_epoch(held: list[Held]) -> int:
-    """Return the leader epoch of the record that replaced older ones at an offset.
+    """Return the leader epoch of the newest record at an offset, if it replaced older ones.
 
-    It is -1 if leader epochs do not show that.
+    Else it is -1: some leader epoch is not known, or unlike records are of the newest epoch.
     """
     return max(h.leader_epoch for h in held) if _of_older_epochs(held) else UNKNOWN
 

@@ -1,4 +1,4 @@
-"""How the claim's transaction ended on each replica: what the replica shows now, or was recorded to show."""
+"""Decides how a transaction ended on each replica, by its answer, or else by recorded evidence."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from parallax.sides import Side, by_broker
 
 
 def live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
-    """Return whether a replica shows the claim's record as committed or as aborted now; None if it shows neither.
+    """Return whether a replica now shows the claim's record as ``committed`` or ``aborted``.
 
-    The replica's answer says so for the record. If the record is gone, the replica's list of aborted transactions may
-    name its transaction: then it is aborted.
-
-    It is None if the record lies at or above the replica's last stable offset. The replica may still truncate that part
-    of its log. It is None as well if another producer's record lies at the offset.
+    If the record is gone, the replica's list of aborted transactions may name its transaction: then it is ``aborted``.
+    It is None if the record lies at or above the last stable offset, where the log may still be truncated. It is None
+    as well if another producer's record lies there, or nothing shows an outcome.
     """
     if answer.last_stable_offset <= claim.first_offset:
         return None
@@ -34,9 +32,9 @@ def live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
 
 
 def live_outcomes(case: Case) -> dict[int, str]:
-    """Return by broker the outcome of the claim's record that it shows now.
+    """Return by broker the outcome that its replica now shows for the claim's record, the accused's included.
 
-    Replicas with another log are left out.
+    A replica that shows no outcome, or whose log was replaced by another one, is left out.
     """
     others = [a for a in case.others if not is_another_log(case.claim, a)]
     found = {a.broker: live_outcome(case.claim, a) for a in (case.accused, *others)}
@@ -44,19 +42,19 @@ def live_outcomes(case: Case) -> dict[int, str]:
 
 
 def ended_now(case: Case) -> frozenset[int]:
-    """Return the brokers that show now how the transaction ended.
+    """Return the brokers whose answers now say how the transaction ended.
 
-    They show it by the record's outcome, or by the claim's end marker.
+    Their replicas show the outcome of the claim's record, or the claim's end marker.
     """
     shown = live_outcomes(case).keys() | {a.broker for a in case.others if end_shown(case.claim, a) is not None}
     return frozenset(shown)
 
 
 def outcomes_of_others(case: Case) -> dict[int, str]:
-    """Return by broker the outcome of the claim's record, for all brokers but the accused.
+    """Return by broker the outcome of the claim's record, ``committed`` or ``aborted``; the accused is left out.
 
-    It is the outcome that the broker shows now. If it shows none, it follows from the broker's end marker. Else it is
-    the recorded one.
+    It is the outcome that the replica shows now. If it shows none, the end marker that it shows decides. If it shows
+    neither, what the views recorded of it decides, unless it has lost that record or marker with a truncated log.
     """
     claim = case.claim
     truth = {broker: ended_by(marker) for broker, marker in claim.recorded.markers.items()}
@@ -86,9 +84,9 @@ def _has_lost_it(claim: Claim, answer: ReplicaAnswer) -> bool:
 
 
 def recorded_end(claim: Claim) -> str | None:
-    """Return the outcome that follows from the end marker that other replicas were recorded to show.
+    """Return the outcome that follows from the end markers that the views recorded of replicas other than the accused.
 
-    None if none was recorded, or if they differ.
+    None if none was recorded, or if they contradict each other.
     """
     outcomes = {ended_by(marker) for broker, marker in claim.recorded.markers.items() if broker != claim.broker}
     return outcomes.pop() if len(outcomes) == 1 else None
@@ -100,17 +98,17 @@ def ended_by(marker: str) -> str:
 
 
 def other_outcome(outcome: str) -> str:
-    """Return aborted for committed, and committed for aborted."""
+    """Return the opposite outcome: ``aborted`` for ``committed``, and ``committed`` for ``aborted``."""
     return ABORTED if outcome == COMMITTED else COMMITTED
 
 
 def kind_of(accused_outcome: str) -> FindingKind:
-    """Return the kind of a finding on a replica that wrongly shows this outcome."""
+    """Return the kind of finding about a replica that wrongly shows this outcome, e.g. ``aborted_record_committed``."""
     if accused_outcome == COMMITTED:
         return FindingKind.ABORTED_RECORD_COMMITTED
     return FindingKind.COMMITTED_RECORD_ABORTED
 
 
 def by_outcome(outcomes: Mapping[int, str]) -> dict[Side, list[int]]:
-    """Return the brokers sorted into sides, by the outcome that each of them shows."""
+    """Sort brokers by the outcome that each shows: return by side (committed or aborted) the brokers on it."""
     return by_broker({broker: Side.parse(outcome) for broker, outcome in outcomes.items()})

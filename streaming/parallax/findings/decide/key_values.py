@@ -1,4 +1,8 @@
-"""Whether consumers of two replicas get different values of a key, because a transaction ended differently on them."""
+"""Finds a value of a key that consumers of one replica get, and consumers of another do not.
+
+The cause is a transaction that ended differently on the two replicas. Such a difference in values keeps a finding about
+the transaction open after its records are gone.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,12 @@ FAR = float("inf")
 
 
 class Differing(NamedTuple):
-    """A value of the key that one replica shows, while another shows none.
+    """A value of the key that one replica shows, while another replica shows none.
 
     Attributes:
-        reason: the difference, for people.
+        reason: who shows it, in one line for people.
         offset: the value's offset.
-        sides: the broker that shows a value, and the one that shows none.
+        sides: the broker that shows a value, and the broker that shows none.
     """
 
     reason: str
@@ -29,7 +33,7 @@ class Differing(NamedTuple):
     sides: Sides
 
     def lacked_by(self, broker: int) -> int:
-        """Return the value's offset if this broker shows no value; else -1."""
+        """Return the value's offset if this broker is the one that shows no value; else -1."""
         return self.offset if broker in self.sides[_NO_VALUE] else UNKNOWN
 
 
@@ -40,19 +44,20 @@ def latest_differs(
     of_its_own: Callable[[RecordShown], bool] = lambda _: True,
     up_to: float = FAR,
 ) -> Differing | None:
-    """Return a value of the key that only one of two replicas shows its consumers: the accused, or another one.
+    """Return a value of the key that the accused shows its consumers and another replica does not, or the reverse.
 
-    A replica is left out while the outcome of the claim's record is still open there, because it shows something older.
-    A value does not count if its replica may still come to what deleted the value on the other (`behind`).
+    A replica is left out while it has not decided the outcome of the claim's record, because it still shows older
+    values. A value does not count while its replica may still come to the record that deleted the value on the other
+    replica (`behind`).
 
     Args:
-        case: the claim about the record.
+        case: the claim about the record, with its answers.
         of_others: returns whether a value counts that another replica shows and the accused lacks.
         of_its_own: returns whether a value counts that the accused shows and another replica lacks.
         up_to: values above this offset do not count.
 
     Returns:
-        The first such difference, or None.
+        The first such value, or None.
     """
     accused = case.accused
     own = accused.live
@@ -80,18 +85,18 @@ def latest_differs(
 
 
 def gone_everywhere(case: Case, now: str) -> Decision | None:
-    """Decide on a finding whose accused lacked a value of the key, if no replica shows that value any more.
+    """Return the decision on a finding whose accused lacked a value that no replica shows any more.
 
-    If no replica shows a newer record of the key either, the finding is not over. The replicas that showed the value
-    may have been replaced by copies of one that had lost it. Or a tombstone came, and was cleaned on all replicas
-    before anybody looked.
+    If no replica shows a newer record of the key either, the finding is not over. Replicas that showed the value may
+    have been replaced by copies of a replica that had lost it. Or a tombstone came, and was cleaned on all replicas
+    before it was read.
 
     Args:
-        case: the claim about the record.
-        now: what the accused shows now, for people.
+        case: the claim about the record, with its answers.
+        now: what the accused shows now; the decision's reason begins with this text.
 
     Returns:
-        The decision. None for another finding, or if some replica shows a value of the key or a newer record, or if
+        The decision. None for any other finding, or if some replica shows a value of the key or a newer record, or if
         that is not known.
     """
     claim, everyone = case.claim, (case.accused, *case.others)
@@ -115,9 +120,9 @@ def gone_everywhere(case: Case, now: str) -> Decision | None:
 
 
 def behind(case: Case) -> Decision | None:
-    """Return a pending decision if a replica may still come to what deleted the value that it shows.
+    """Return a pending decision while a replica that shows a value may still come to the record that deleted it.
 
-    None if there is no such replica.
+    None if there is no such replica, so that the values can be compared.
     """
     accused = case.accused
     if accused.key is None:

@@ -1,7 +1,8 @@
-"""Whether the evidence of a claim is part of the current log.
+"""Decides whether the records and markers that prove a claim are part of the current log.
 
-An unclean election truncates logs. What was read before that says nothing about the log that took over. Leader epochs
-show it, and other records in the same place. Nothing else in `parallax.findings.decide` uses leader epochs for that.
+An unclean election truncates logs. What was read before it says nothing about the log that took over. Leader epochs
+show whether a record was truncated, and so do other records at the same offsets. No other module of
+`parallax.findings.decide` uses leader epochs for that.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from parallax.model import UNKNOWN
 
 
 def rests_on(case: Case) -> Belongs:
-    """Return whether all recorded proof of a claim is part of the current log: yes, no or perhaps.
+    """Return whether all proofs of the claim (`Claim.proofs`) are part of the current log: yes, no or perhaps.
 
-    It is *no* as well if a replica holds something else at the offset of a proof. Leader epochs may not show that,
-    since the new log's tail may be of an older epoch. It can be seen only until the cleaner removes what is there.
+    It is *no* as well if a replica holds another record or marker at the offset of a proof. Leader epochs may not show
+    that, since the new log's tail may be of an older epoch. It can be seen only until the cleaner removes what is
+    there.
     """
     another = holds_another_end if case.claim.kind in TRANSACTION_KINDS else holds_another_record
     if is_proof_replaced(case) or any(another(case.claim, answer) for answer in (case.accused, *case.others)):
@@ -28,19 +30,23 @@ def rests_on(case: Case) -> Belongs:
 
 
 def is_proof_replaced(case: Case) -> bool:
-    """Whether some log shows that a recorded proof of the claim is not part of the current log."""
+    """Whether some log shows that a proof of the claim is not part of the current log.
+
+    A proof is the place of a record or end marker (`Claim.proofs`).
+    """
     return any(case.logs.of(p, case.accused.broker, before=True) is Belongs.NO for p in case.claim.proofs)
 
 
 def is_proof_gone(case: Case) -> bool:
-    """Whether some recorded proof of the claim is in none of the logs that answered."""
+    """Whether a record or marker that proves the claim is in none of the logs that answered."""
     return any(case.logs.none_holds(proof) for proof in case.claim.proofs)
 
 
 def end_shown(claim: Claim, answer: ReplicaAnswer) -> MarkerShown | None:
-    """Return the claim's end marker as a replica shows it now; None if it does not.
+    """Return the claim's end marker if the replica shows it now; else None.
 
-    A marker of another leader epoch does not count. It belongs to a log that has replaced the one that was read.
+    A marker of another leader epoch does not count, because it belongs to a log that has replaced the one that was
+    read.
     """
     epoch = claim.recorded.leader_epoch if claim.kind in TRANSACTION_KINDS else UNKNOWN
     for marker in answer.markers:
@@ -51,7 +57,7 @@ def end_shown(claim: Claim, answer: ReplicaAnswer) -> MarkerShown | None:
 
 
 def has_lost_its_end(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica has lost, with a truncated log, the end marker that had ended the transaction there."""
+    """Whether the end marker that had ended the transaction on a replica was truncated from its log."""
     end = claim.end_on(answer.broker)
     return end is not None and answer.log.has_lost(end)
 
@@ -59,39 +65,33 @@ def has_lost_its_end(claim: Claim, answer: ReplicaAnswer) -> bool:
 def has_cut_the_end(claim: Claim, answer: ReplicaAnswer) -> bool:
     """Whether a replica's log shows that the claim's end marker was truncated.
 
-    It shows that even where the log does not reach so far any more.
+    It may show that even if the log ends below the marker now.
     """
     return holds_another_end(claim, answer) or any(answer.log.of(proof) is Belongs.NO for proof in claim.proofs)
 
 
 def holds_another_end(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica holds something else where the claim's end marker was read.
-
-    That is a record, or another producer's end marker.
-    """
+    """Whether a replica holds a record, or another producer's marker, at the offset of the claim's end marker."""
     return _holds_another(answer, claim.marker_offset, MarkerShown, producer_id=claim.producer_id)
 
 
 def holds_another_record(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica holds something else where the claim's record was read.
-
-    That is an end marker, or another key's record.
-    """
+    """Whether a replica holds an end marker, or another key's record, at the offset of the claim's record."""
     return _holds_another(answer, claim.offset, RecordShown, key_hash=claim.key_text)
 
 
 def is_another_log(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica holds something else where a record of the claim's transaction was read.
+    """Whether a replica holds a marker, or another producer's record, at the offset of a record of the transaction.
 
-    That is an end marker, or another producer's record. What the replica shows of the claim's producer is then about
-    other transactions.
+    Then another log has replaced the one that was read. What the replica shows of the claim's producer is about other
+    transactions.
     """
     places = (claim.offset, claim.transaction_start_offset)
     return any(_holds_another(answer, place, RecordShown, producer_id=claim.producer_id) for place in places)
 
 
 def lists_as_aborted(claim: Claim, answer: ReplicaAnswer, offset: int) -> bool:
-    """Whether a replica's list of aborted transactions covers what the claim's producer wrote at an offset.
+    """Whether a replica's list of aborted transactions covers an offset that the claim's producer wrote.
 
     False where another log has replaced the replica's, because its list is then about other transactions. The list
     includes a transaction that ended at the very offset: ``TransactionIndex.collectAbortedTxns`` returns all whose last

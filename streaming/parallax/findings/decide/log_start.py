@@ -1,4 +1,7 @@
-"""Judges a log that begins above another replica's log, although no policy deletes records."""
+"""Decides whether a replica has lost the head of its log.
+
+The log then begins above another replica's, although no policy deletes records.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ from parallax.findings.decide.case import Case, Decision, Resolution, names
 
 
 def head_missing(case: Case) -> Decision:
-    """Decide on a claim that the accused's log begins above that of another replica.
+    """Return the decision on a claim that the accused's log begins above that of another replica.
 
-    An empty log of another replica does not count. The comparison raised the claim because the topic was only compacted
-    for as long as the logs differed. If the policy deletes records by now, or is unknown, nothing is confirmed, and
-    nothing counts as lost on all replicas: retention and DeleteRecords move each replica's log start at another time.
+    An empty log of another replica does not count. The comparison raised the claim because the logs differed while the
+    topic's policy did not delete. If the policy deletes records by now, or is unknown, nothing is confirmed, and
+    nothing counts as lost on all replicas: retention and DeleteRecords move the log start of each replica at another
+    time.
     """
     start = case.accused.log_start_offset
     lower = [a for a in case.others if a.log_start_offset < start and not a.is_empty]

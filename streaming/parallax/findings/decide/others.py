@@ -1,4 +1,4 @@
-"""Which other replicas show what a finding is about, once the finding is over for its accused.
+"""Finds other replicas that are wrong like the accused, once a finding is over for its accused.
 
 Another replica may have been copied from the accused before the accused was repaired. No reader would raise a suspect
 about it, because readers never read an offset twice.
@@ -20,7 +20,7 @@ _OF_A_VALUE = frozenset({FindingKind.DELETED_RECORD_RESURRECTED, FindingKind.REC
 
 
 def unread(claim: Claim, answers: Answers) -> frozenset[int]:
-    """Return the other brokers whose answers do not say whether their replicas show what a finding is about."""
+    """Return the brokers, the accused excluded, whose answers do not say whether they are wrong like the accused."""
     said = {b: a for b, a in answers.replicas.items() if b != claim.broker}
     return frozenset(b for b, a in said.items() if a.error is not None or not _says(claim, a))
 
@@ -34,11 +34,11 @@ def _says(claim: Claim, answer: ReplicaAnswer) -> bool:
 
 
 def differing_values(claim: Claim, answers: Answers) -> dict[Side, list[int]]:
-    """Return the brokers sorted into sides by the value of a finding's key, now that the finding is over.
+    """Return by side the brokers that show the same value of a finding's key, after the finding has ended.
 
-    Empty if all show the same. If they differ, there is another divergence. Or one more replica has what the finding
-    proved wrong, and no longer holds the record. Replicas whose last stable offset is too low for a comparison are left
-    out.
+    Empty if all show the same. If values differ, there is another divergence, or a replica lacks a value because of
+    what the finding proved wrong, although it no longer holds the record. Replicas whose last stable offset is too low
+    for a comparison are left out.
     """
     if claim.key is None or claim.spread:
         return {}
@@ -57,9 +57,10 @@ def _values_shown(read: Iterable[ReplicaAnswer], up_to: int) -> dict[Side, list[
 
 
 def showing_its_value(accused: int, answers: Answers) -> frozenset[int]:
-    """Return the other brokers that show the same value of the key as the accused, or like it show no value.
+    """Return the brokers other than the accused that show the accused's value of the key.
 
-    They may be copies of the accused from which the record has been cleaned.
+    If the accused shows no value, they are the brokers that show no value. They may be copies of the accused from which
+    the record has been cleaned.
     """
     read = {b: a for b, a in answers.replicas.items() if a.error is None and a.key is not None and a.key.complete}
     if accused not in read:
@@ -73,11 +74,13 @@ def _offset(shown: RecordShown | None) -> int:
 
 
 def showing_the_same(claim: Claim, answers: Answers) -> tuple[int, ...]:
-    """Return the other brokers that show what a finding is about; each is to be judged by itself.
+    """Return the brokers other than the accused whose replicas are wrong in the way that the finding says.
+
+    The caller makes a suspect of each.
 
     Args:
         claim: what the finding claims.
-        answers: the answers by which the finding is over for its accused.
+        answers: the answers that ended the finding for its accused.
     """
     if claim.broker == NOBODY or claim.spread:
         return ()

@@ -1,4 +1,4 @@
-"""Judges the outcome of a transaction that has ended, from its records and from end markers."""
+"""Decides which replicas show the wrong outcome of a transaction that has ended."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ from parallax.sides import Shows, Side, Sides, by_broker
 
 
 def ended(case: Case) -> Decision:
-    """Decide on a claim about a record's outcome.
+    """Return the decision on a claim about a transaction that has ended on the accused.
 
-    The outcomes that replicas show now are compared, or else the recorded ones.
+    It compares the outcomes that the replicas show now for the claim's record. For a replica that shows none, the
+    recorded outcome counts.
     """
     claim, accused = case.claim, case.accused
     if accused.last_stable_offset <= claim.first_offset:
@@ -237,7 +238,7 @@ def _was_shown(case: Case, now: str) -> Decision | None:
 
 
 def unlike_outcomes(case: Case) -> Decision:
-    """Decide on a claim that replicas show different outcomes of a record, if no end marker says which is right.
+    """Return the decision on a claim that replicas show different outcomes, while no end marker says which is right.
 
     If the claim is true, it is confirmed as a difference without direction.
     """

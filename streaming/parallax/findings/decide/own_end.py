@@ -1,4 +1,8 @@
-"""Judges a replica that contradicts its own end marker, because its index of aborted transactions is wrong."""
+"""Decides whether a replica contradicts an end marker in its own log.
+
+Its index of aborted transactions is wrong then. Example: broker 2 shows record 7 as committed, and holds the ABORT of
+its transaction at offset 9.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +27,11 @@ from parallax.sides import Shows, Side, Sides
 
 
 def contradiction(case: Case) -> Decision:
-    """Decide whether a replica shows a record otherwise than the first end marker behind it in its own log says.
+    """Return the decision on a claim that a replica contradicts the end marker behind a record in its own log.
 
     A marker stays as long as a record of its transaction. So while the replica holds the record, no other end marker of
     the producer lay between the two. The replica's index of aborted transactions is wrong then. Once the record is
-    gone, the marker that ended it may have been cleaned with it before anybody read that marker.
+    gone, the marker that ended its transaction may have been cleaned with it before anybody read that marker.
     """
     claim, accused = case.claim, case.accused
     own = live_outcome(claim, accused) if claim.first_offset in accused.committed else None
@@ -55,7 +59,7 @@ def contradiction(case: Case) -> Decision:
 
 
 def contradicted_before(case: Case) -> Decision:
-    """Decide on a claim that a replica contradicted an end marker, if that marker was truncated since.
+    """Return the decision on a claim that a replica contradicted an end marker, if that marker was truncated since.
 
     In the current log the record may have ended otherwise. So nothing that the accused shows or lacks accuses it. If
     the replicas show different outcomes, or different values of the key, it is a difference without direction.
@@ -96,14 +100,14 @@ def _without_direction(case: Case, sides: Sides, reason: str) -> Decision:
 
 
 def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
-    """Whether a probe must also read the key of a finding's record, to say what became of the finding.
+    """Whether a probe must also read the key of a finding's record, to decide whether the finding is over.
 
     It must in two cases:
 
     - A replica had contradicted its end marker, and does not now: the record is gone, it is shown as the marker says,
       or the marker was truncated.
-    - The accused shows the right outcome again. Another replica may be a copy of its wrong log, in which the record is
-      cleaned, or other records of the transaction still show wrongly.
+    - The accused shows the right outcome again. Another replica may be a copy of its wrong log in which the record is
+      cleaned, or other records of the transaction may still be shown wrongly.
 
     The cleaner uses the index of aborted transactions. While the index was wrong, the cleaner may have removed older
     values in favor of an aborted record, or it may have removed committed records. Repairing the index does not bring
@@ -123,7 +127,7 @@ def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
 
 
 def contradicts_its_end(claim: Claim, decision: Decision, accused: ReplicaAnswer) -> bool:
-    """Whether a decision proves that the accused contradicts an end marker that its log still holds."""
+    """Whether the accused is proven to contradict an end marker that its log still holds."""
     marker = end_shown(claim, accused)
     return marker is not None and accused.broker in decision.sides.get(
         Side(Shows(other_outcome(ended_by(marker.type)))), ()
@@ -167,10 +171,10 @@ def _may_be_taken(claim: Claim, value: RecordShown) -> bool:
 
 
 def has_cleaned_its_end(case: Case) -> bool:
-    """Whether the accused still shows a record otherwise than its end marker said, although the marker was cleaned.
+    """Whether the accused still shows a record against its end marker, although that marker was cleaned.
 
     The cleaner uses the index of aborted transactions. If the index is wrong, the cleaner may remove the marker and
-    leave the record. The marker counts all the same if it lay directly behind the record.
+    leave the record. The marker still counts if it lay directly behind the record.
     """
     claim, accused = case.claim, case.accused
     was_read = accused.broker in claim.recorded.markers and accused.broker in claim.recorded.outcomes

@@ -1,13 +1,13 @@
-"""Whether a replica that no longer shows what was wrong was repaired, or has only lost the trace.
+"""Decides whether a replica that no longer shows what was wrong was repaired, or has only lost the trace.
 
-Compaction may remove a record from a replica that nobody repaired. A repair (a reassignment away and back, or a wiped
-disk) replaces the whole log by a copy of a right one. Two observations prove a repair:
+Compaction may remove the wrongly shown record from a replica that nobody repaired. A repair (a reassignment away and
+back, or a wiped disk) replaces the whole log by a copy of a right one. Two observations prove a repair:
 
 - The replica shows the end marker that it lacked. Markers are never invented, so another log brought it.
 - Position rows of the views say that the log fell back, or that the broker held no replica for a time.
 
-If a record is gone without a newer one of its key, that proves nothing. A tombstone may have come and been cleaned with
-it between two looks.
+If the record is gone, and the key has no newer record, nothing is proven. A tombstone may have come and been cleaned
+with it between two probes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from parallax.model import UNKNOWN
 
 
 def repaired(case: Case) -> str | None:
-    """Return why a finding about a transaction has healed, in words; None where that is not proven.
+    """Return why a finding about a transaction has healed, as a clause; None if that is not proven.
 
-    It is for an accused that no longer holds the record. The caller must have seen that the transaction explains no
-    difference in the key's value any more.
+    Call it for an accused that no longer holds the record. Compare the values of the key first (`latest_differs`).
     """
     claim, accused = case.claim, case.accused
     if not case.live_only or case.absent or not case.others:

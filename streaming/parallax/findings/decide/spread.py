@@ -1,7 +1,7 @@
-"""Judges a complete loss: all replicas show the same wrong thing as the accused.
+"""Decides whether a divergence has spread: all replicas are wrong in the same way as the accused.
 
-The right replicas were copied from a wrong one (a new disk, a reassignment), so nothing is left to compare with. They
-all agree, and are all wrong. What was proven of the accused is now true of every replica.
+The right replicas were copied from a wrong one (a new disk, a reassignment), so no right replica is left to compare
+with. They all agree, and are all wrong. What was proven of the accused is now true of every replica.
 """
 
 from __future__ import annotations
@@ -31,22 +31,24 @@ _ENDED = (Resolution.HEALED, Resolution.UNPROVEN)
 def open_everywhere(
     case: Case, held: OpenTransaction, open_on: Collection[int], past: Collection[int], *, has_ended: bool
 ) -> Decision | None:
-    """Decide on a claim whose transaction the accused and all other replicas hold open.
+    """Return the decision on a claim whose transaction the accused and all other replicas hold open.
 
     Args:
         case: the claim with its answers.
         held: the transaction as the accused lists it.
         open_on: the brokers that list it as open.
-        past: those of them whose log reaches beyond its end.
-        has_ended: whether a recorded end marker or the coordinator says that it has ended. If neither does, only an
-            earlier proof in the current log counts: the claim must be a finding's. Else the transaction may just take
-            long.
+        past: the brokers in ``open_on`` whose log reaches beyond the transaction's end.
+        has_ended: whether a recorded end marker or the coordinator says that it has ended. If neither does, the
+            transaction may just take long: then it must have been proven before, by a finding whose proof is in the
+            current log.
 
     Returns:
-        Spread if all replicas hold it open. Confirmed if some replica does not answer, unless the finding had spread
-        before. Not proven if its coordinator says that it is ongoing, unless the finding had spread before: then the
-        ended transaction has become part of the ongoing one. None if another replica does not hold it open, if no other
-        replica answers, or if nothing says that it has ended.
+        - Spread if all replicas hold the transaction open.
+        - Confirmed if some replica does not answer, unless the finding had spread before.
+        - Not proven if the coordinator says that it is ongoing, unless the finding had spread before. Then the ended
+          transaction has become part of the ongoing one.
+        - None if another replica does not hold it open, if no other replica answers, or if nothing says that it has
+          ended.
     """
     # If it is the only one, the replicas that had ended the transaction were removed.
     if (not case.others and not case.is_only_one) or len(open_on) <= len(case.others):
@@ -88,14 +90,17 @@ def hanging(where: str) -> Decision:
     the transaction open as well. No replica is to blame.
 
     Args:
-        where: where the transaction begins and which replicas hold it open; the reason begins with that.
+        where: where the transaction begins and which replicas hold it open; the decision's reason begins with this
+            text.
     """
     reason = f"{where}, by whose log all go, and no replica shows its end marker"
     return Decision(Verdict.DISMISSED, FindingKind.READ_COMMITTED_FROZEN, reason, resolution=Resolution.SPREAD)
 
 
 def agreed(case: Case, own: str) -> Decision:
-    """Decide on a claim about a record's outcome, if all replicas that show an outcome show the same.
+    """Return the decision on a claim about a record's outcome, if all replicas that show an outcome show the same.
+
+    The decision is healed if all are proven right, spread if all are proven wrong, else unsettled or unproven.
 
     Args:
         case: the claim with its answers.
@@ -119,11 +124,11 @@ def agreed(case: Case, own: str) -> Decision:
 
 
 def rightly_shown(case: Case, reason: str) -> Decision:
-    """Decide on an accused that shows the right outcome now: healed if it shows the end marker that it lacked.
+    """Dismiss a claim whose accused shows the right outcome now: as healed if it shows the end marker that it lacked.
 
     Without that marker the outcome stays unproven. A later marker may have ended the transaction in the same way, and
-    will then have ended a later transaction wrongly. And a replica without its index of aborted transactions shows all
-    records as committed.
+    then the next transaction ends wrongly. And a replica without its index of aborted transactions shows all records as
+    committed.
     """
     is_proven = end_shown(case.claim, case.accused) is not None
     return case.dismissed(reason, Resolution.HEALED if is_proven else Resolution.UNPROVEN)
@@ -143,11 +148,12 @@ def _was_proven(case: Case) -> bool:
 
 
 def of_a_finding(case: Case, decision: Decision) -> Decision:
-    """Return a decision that would end a finding, or one that keeps the finding because all replicas are wrong.
+    """Return the decision on a finding that another decision would end: it ends, or stays open.
 
-    A finding that has spread ends only when no replica is wrong any more. What was written after the divergence may
-    achieve that: every replica holds a newer record of the key, or its log begins higher. A finding about a record that
-    should not be shown also ends when no replica shows that record.
+    It stays open if all replicas are wrong (spread), or may be (unsettled). A finding that has spread ends only when no
+    replica is wrong any more. What was written after the divergence may achieve that: every replica holds a newer
+    record of the key, or its log begins higher. A finding about a record that should not be shown also ends when no
+    replica shows that record.
 
     Args:
         case: the claim with its answers.
@@ -251,9 +257,9 @@ def _value(key: KeyShown) -> str:
 
 
 def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
-    """Whether a replica misleads its consumers in the way that the claim says of its accused.
+    """Whether a replica is wrong in the way that the claim says of the accused.
 
-    None where the replica did not say.
+    None where its answer does not show that.
     """
     offset = claim.first_offset
     if claim.kind is FindingKind.LOG_HEAD_MISSING:
@@ -281,8 +287,8 @@ def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
 def true_outcome(claim: Claim) -> str | None:
     """Return how the claim's transaction truly ended: ``committed`` or ``aborted``; None where that is not known.
 
-    If the claim's kind names a wrong outcome, the other outcome is true. Otherwise it follows from the end marker that
-    other replicas were recorded to show.
+    If the claim's kind names a wrong outcome, the other outcome is true. Otherwise it follows from the end markers that
+    the views recorded of other replicas.
     """
     if claim.kind in WRONG:
         return other_outcome(WRONG[claim.kind])

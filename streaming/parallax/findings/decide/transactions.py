@@ -1,4 +1,4 @@
-"""Judges claims on transactions that are open on the accused and ended elsewhere, or ended on all replicas."""
+"""Decides claims about a transaction: is it open on the accused, and did it end wrongly there?"""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ from parallax.sides import Shows, Side
 
 
 def transaction(case: Case) -> Decision:
-    """Decide on a claim about a transaction: open on the accused, or ended on all replicas."""
+    """Return the decision on a claim about a transaction.
+
+    The claim says that the accused holds it open, or has ended it in the wrong way.
+    """
     claim, accused = case.claim, case.accused
     if claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
         if _has_truncated_its_end(case):
@@ -121,7 +124,7 @@ def _of_a_truncated_log(case: Case) -> Decision:
 def named(claim: Claim, answers: Answers) -> Claim:
     """Return the claim about the transaction that keeps the accused's last stable offset from moving.
 
-    The claim may have named another transaction, or none. A confirmed finding keeps the transaction that was proven. If
+    A suspect may have named another transaction, or none. A confirmed finding keeps the transaction that was proven. If
     another one holds the accused back later, that one gets a suspect of its own.
     """
     accused = answers.replicas.get(claim.broker)

@@ -1,4 +1,4 @@
-"""Judges a log that was truncated below an offset that it had shown to consumers."""
+"""Decides whether a replica's log was truncated below an offset that the replica had shown to consumers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from parallax.findings.decide.case import Case, Decision, broker_list
 
 
 def truncated(case: Case) -> Decision:
-    """Decide on a claim that the accused's log was truncated below an offset that it had shown.
+    """Return the decision on a claim that the accused's log was truncated below an offset that it had shown.
 
-    It is proven by leader epochs. They only grow along a log, and neither cleaning nor copying changes them. Say a
-    replica was read to offset X in epoch 3. If a newer epoch begins below X in its log, the log has lost what was read
-    from there on. A log that is only being copied again comes to show the same epochs as before.
+    Leader epochs prove it. They only grow along a log, and neither cleaning nor copying changes them. Example: a
+    replica was read to offset 20 in epoch 3. If epoch 5 begins at offset 12 in its log now, the log has lost what was
+    read from 12 on. A log that is only being copied again comes to show the same epochs as before.
     """
     return replace(_truncated(case), lost_epoch=case.claim.lost_epoch)
 

@@ -1,4 +1,4 @@
-"""Judges outcomes where the known end marker may not be the one that ended the transaction.
+"""Decides on outcomes if the known end marker may not be the one that ended the transaction.
 
 A lower marker may have been cleaned on every replica before anybody read it.
 """
@@ -15,11 +15,11 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 
 def is_end_proven(case: Case) -> bool:
-    """Whether the claim's end marker is the one that ended its transaction.
+    """Whether the claim's end marker is proven to be the one that ended its transaction.
 
-    It is if all offsets below it were read before a lower marker could be cleaned there. It is as well if something
-    else is held at each offset before it, which leaves no room for a lower marker. What a finding has proven stays
-    proven.
+    It is if all offsets between the record and the marker were read before a lower marker could be cleaned there. It is
+    as well if replicas hold a record, or another producer's marker, at each offset in between, so that no lower marker
+    can have been there. What a finding has proven stays proven.
     """
     claim = case.claim
     was_proven = claim.confirmed_at_ms and claim.kind in OUTCOME_KINDS and claim.broker != NOBODY
@@ -34,10 +34,9 @@ def is_end_proven(case: Case) -> bool:
 
 
 def ended_somewhere(case: Case) -> Decision:
-    """Decide on outcomes if the known end marker may not be the one that ended the transaction.
+    """Return the decision on a claim about an outcome, without using the known end marker. It accuses nobody.
 
-    Nobody is accused. A replica on which a higher marker ended the transaction may be right, though it lacks the known
-    one.
+    A replica on which a higher marker ended the transaction may be right, though it lacks the known marker.
     """
     claim = replace(case.claim, marker_offset=UNKNOWN, recorded=replace(case.claim.recorded, markers={}))
     decision = ended(replace(case, claim=claim, end_read=case.claim.marker_offset))

@@ -1,8 +1,8 @@
-"""Judges replicas that differed and now show the same, if nothing had proven which was right.
+"""Decides what becomes of a difference without direction once all replicas show the same.
 
 All may be right, or all wrong: one may have been copied from another that was wrong (a new disk, a reassignment). So
-their agreement proves nothing. Such a finding ends only by proof that all are right, or by what was written after
-the difference.
+their agreement proves nothing. Such a finding ends only by proof that all are right, or by what was written after the
+difference.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _SAID = frozenset({Resolution.GONE, Resolution.EXPLAINED, Resolution.SPREAD})
 
 
 def differed(claim: Claim, answers: Answers) -> Differed | None:
-    """Return what is known of a difference in a key or content, for later probes to compare with.
+    """Return what the answers say of a difference about a key or a record, to be kept for later probes.
 
-    For claims of other kinds it is what was remembered before.
+    For claims of other kinds it is what was kept before.
 
     Args:
-        claim: the claim; ``recorded.differed`` holds what was remembered before.
-        answers: the replicas' answers; if no replica answered, what was remembered stays.
+        claim: the claim; ``recorded.differed`` holds what was kept before.
+        answers: the replicas' answers; if no replica answered, the result is what was kept before.
     """
     family, before = KINDS[claim.kind].family, claim.recorded.differed
     read = [a for a in answers.replicas.values() if a.error is None]
@@ -46,7 +46,9 @@ def differed(claim: Claim, answers: Answers) -> Differed | None:
 
 
 def differs_anew(before: Differed | None, answers: Answers) -> bool:
-    """Whether replicas that still differ do so in something that was written since they last differed.
+    """Whether some replica shows a record of the key that was written after the replicas last differed.
+
+    Then a difference that they still show is a new one.
 
     Args:
         before: what was known when they last differed.
@@ -58,9 +60,10 @@ def differs_anew(before: Differed | None, answers: Answers) -> bool:
 
 
 def agreed(case: Case, decision: Decision) -> Decision:
-    """Return the decision on a finding whose difference is gone, if nothing had proven which side was right.
+    """Return the decision on a difference without direction that is gone: it ends, or the finding stays.
 
-    If the finding may not end, the result keeps it: as pending, as unsettled, or as a difference again.
+    The finding stays as pending, as unsettled, or as a difference again, unless it is proven that all replicas are
+    right, or they show only what was written later.
 
     Args:
         case: the claim with its answers.

@@ -1,4 +1,4 @@
-"""Judges claims on the latest value of a key, and on missing records without a key."""
+"""Decides claims about the latest value of a key, and about missing records that have no key."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from parallax.sides import Shows, Side, standing
 
 
 def latest_value(case: Case) -> Decision:
-    """Decide on a claim about the latest value of a key, or about a record without a key.
+    """Return the decision on a claim about the latest value of a key, or about a missing record without a key.
 
     A replica is accused only if another shows a surely committed record of the key that is newer than the accused's
     value. The older value is then not the latest, whatever happened to the key since. If the newer record is a
