@@ -1,4 +1,7 @@
-"""Keeps the last state of each finding and suspect, by the events of the findings table. Memory is bounded."""
+"""Keeps the last state of each finding and suspect in memory, from the events of the findings table.
+
+Its memory is bounded.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +36,15 @@ Label = tuple[str, str, str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """The last verdict on a suspect.
+    """The last verdict on one suspect, as an event of the findings table says it.
 
     Attributes:
-        finding_id: the id of the event that holds the verdict.
+        finding_id: the id of the finding whose event holds the verdict.
         decided_ms: when it was decided, milliseconds since 1970 UTC.
-        asked_ms: when the replicas were asked, milliseconds since 1970 UTC. If the suspect is raised again later, it is
+        asked_ms: when the replicas were asked, milliseconds since 1970 UTC. A suspect that is raised after that time is
             probed again.
         dismissals: how often the suspect was dismissed so far.
-        incident: the incident that its finding has become part of; empty where it has not.
+        incident: the incident that the suspect's finding has become part of; empty if there is none.
     """
 
     finding_id: str
