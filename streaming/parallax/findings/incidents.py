@@ -800,9 +800,9 @@ class Incidents:
     def unnamed_of_the_last_run(self, claim: Claim) -> list[Claim]:
         """Return a suspect's claim once for each open incident that may have counted but not named it before a restart.
 
-        An incident's event names only some of its members. Each claim has its incident's accused, kind and rule: for a
-        key as `Proven.unnamed_as` makes it, for a transaction as `of_the_last_run` does. An incident about keys is left
-        out once every member that it counts is known by name.
+        An incident's event names only some of its members. Each claim has its incident's accused, kind and rule. For a
+        key `Proven.unnamed_as` makes it, for a transaction `of_the_last_run`. An incident about keys is left out once
+        every member that it counts is known by name.
         """
         if claim.rule is Rule.LATEST_VALUE:
             known = [p for p in self._proven.values() if p.stands and claim.raised_at_ms <= p.restored_ms]

@@ -1,6 +1,6 @@
 """An index of where probes have found the records of keys in each replica's log.
 
-With it no probe reads a part of a log for a key that an earlier probe has read for that key.
+With it no probe reads a part of a log again that an earlier one has read for the key.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Picks records and end markers out of chunks of a log: those at given offsets, or all records of given keys."""
+"""Picks records and end markers out of chunks of a log, by their offsets or by the records' keys."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ _FOUND = 1000
 
 @dataclass(slots=True)
 class Seeker:
-    """One key that the scan looks for, and the offsets of its records that the scan has found so far.
+    """One key that the scan looks for, and which of its records the scan has found so far.
 
     Attributes:
         joined: the scan's position when the key joined.
-        wrapped: where the range ended when the scan reached its end after the key had joined; -1 until then.
+        wrapped: -1 until the scan reaches the end of its range after the key has joined; then the offset of that end.
         floor: the lowest offset that was kept, if the key has more records than are kept; -1: all were kept.
         offsets: offsets of the key's records, in the order in which they were found.
     """

@@ -123,9 +123,9 @@ class Ledger:
         return bool(names) and set(self._leant_on.get(event.suspect_id, ())) == set(names)
 
     def is_looked_at(self, claim: Claim, at: datetime, freed: Iterable[Claim] = ()) -> bool:
-        """Whether a difference without direction about a key needs no new suspect.
+        """Whether a difference without direction about a key needs no new suspect, because its key is watched already.
 
-        It needs none if a finding about the key is still checked, or if another suspect about the key will be judged.
+        The key is watched if a finding about it is still checked, or if another suspect about it will be judged.
 
         Args:
             claim: the new suspect, which a finding left when it ended. The answer is no if it accuses a replica.
@@ -157,9 +157,9 @@ class Ledger:
         return handled is not None and bool(handled.incident)
 
     def note_lack(self, name: str, offset: int, lacked: int) -> None:
-        """Keep the offset of a value that a replica lacks because of a wrong outcome; `lacked` returns it.
+        """Remember the offset of a value that a replica lacks because it shows a wrong outcome.
 
-        It is kept until the process ends, or until many newer ones have been kept.
+        `lacked` returns it. It is remembered until the process ends, or until many newer ones were added.
 
         Args:
             name: id of the finding; for a member of an incident, id of its suspect.
@@ -176,31 +176,28 @@ class Ledger:
         return self._lacked.get((name, offset))
 
     def causes(self, place: TopicPartition) -> Mapping[str, Claim]:
-        """Return, by finding id, the claims of a partition's findings about transactions.
+        """Return the claims of a partition's open findings about transactions, by finding id.
 
-        Findings that are over are left out.
+        They are possible causes of claims on values.
         """
         there = self._transactions.get(place, {})
         return {name: claim for name, claim in there.items() if self._standing[name].stands}
 
     def cuts(self, place: TopicPartition) -> Mapping[str, Claim]:
-        """Return, by finding id, the claims of a partition's findings about truncated logs.
-
-        Findings that are over are left out.
-        """
+        """Return the claims of a partition's open findings about truncated logs, by finding id."""
         there = self._cuts.get(place, {})
         return {name: claim for name, claim in there.items() if self._standing[name].stands}
 
     def about_key(self, place: TopicPartition, key: Key) -> list[Finding]:
-        """Return the findings, still checked, that accuse a replica of showing a key wrongly."""
+        """Return the findings that accuse a replica of showing a key wrongly and are still checked."""
         return list(self._keys.get((place, key), {}).values())
 
     def undirected(self, place: TopicPartition, offset: int) -> list[Finding]:
-        """Return the findings, still checked, that are about an offset and accuse nobody."""
+        """Return the findings that are about an offset, accuse nobody, and are still checked."""
         return list(self._undirected.get((place, offset), {}).values())
 
     def undirected_about(self, claim: Claim) -> list[Finding]:
-        """Return the findings, still checked, that are about the latest value of a claim's key and accuse nobody.
+        """Return the findings about the latest value of a claim's key that accuse nobody and are still checked.
 
         There are none if the claim itself is about something else.
         """
@@ -209,10 +206,11 @@ class Ledger:
         return list(self._undirected_keys.get((claim.place, claim.key), {}).values())
 
     def has_cause_of(self, claim: Claim) -> bool:
-        """Whether a finding is the cause of what a claim about the value of a key says.
+        """Whether a finding explains a claim on a key's value.
 
-        A resolved finding is still checked for a while, and counts until that ends. A claim that it explained is kept
-        as long, because the claim may be true without it.
+        It is a finding about a transaction or, if the claim accuses nobody, one that accuses a replica about the same
+        key. A resolved finding counts for as long as it is still checked. The claim is kept as long, because it may be
+        true without the finding.
         """
         if claim.key is not None and claim.broker == NOBODY and self.about_key(claim.place, claim.key):
             return True
@@ -304,7 +302,7 @@ class Ledger:
                 del self._leaning[finding_id]
 
     def free(self, finding_id: str, which: Callable[[Claim], bool]) -> list[Claim]:
-        """Return suspects that were dismissed because of a finding, to be judged again.
+        """Return suspects that were dismissed because a finding explained them; they are to be judged again.
 
         Args:
             finding_id: the finding.

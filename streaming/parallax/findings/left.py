@@ -1,9 +1,9 @@
-"""Makes suspects about the other replicas that may still be wrong when a finding ends.
+"""When a finding is over, makes suspects about the other replicas that may still be wrong in the same way.
 
-Another replica may still show what the finding proved wrong. Readers never read an offset twice, so no reader would
-raise a suspect about that replica. So the finding's end does. The evidence of its last event names these replicas, so
-they are known after a restart as well. A member of an incident has no event of its own. After a restart it is suspected
-again, and its end makes the same suspects.
+Another replica may still show what the finding proved wrong. Readers never read an offset twice, so the comparison
+would raise no suspect about that replica. The evidence of the finding's last event names such replicas, so they are
+known after a restart as well. A member of an incident has no event of its own. After a restart it is suspected again,
+and its end makes the same suspects.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _VALUES = COVERED + 1
 def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
     """Return which other replicas still show what a finding proved wrong, for the evidence of its last event.
 
-    It has the form that `left_over` returns. It is empty if the finding accused nobody, or was about all replicas.
+    It is a dict as `left_over` returns it. It is empty if the finding accused nobody, or was about all replicas.
 
     Args:
         known: the finding's event before its last one.
-        claim: the claim that was judged.
+        claim: the claim that the probe judged.
         answers: the answers that show that the accused is right again.
     """
     if has_spread(known) or is_unsettled(known) or known.broker == NOBODY:
@@ -66,7 +66,7 @@ def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str
 
 
 def claims_left(finding: Finding) -> list[Claim]:
-    """Return the suspects about other replicas that remain when a finding is over.
+    """Return suspects about the other replicas that may still be wrong after a finding is over.
 
     They come from the evidence of the finding's last event, so each call returns the same ones.
     """
@@ -80,13 +80,13 @@ def claims_left(finding: Finding) -> list[Claim]:
 
 
 def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: bool) -> list[Claim]:
-    """Return the suspects about other replicas that remain when a proven claim is over.
+    """Return suspects about the other replicas that may still be wrong after a proven claim is over.
 
     Args:
         claim: the claim that had been proven.
-        left: what `left_over` has returned of it.
-        at_ms: when it was found to be over, milliseconds since 1970 UTC.
-        has_healed: whether its accused has been proven right.
+        left: the replicas that may still be wrong, as `left_over` returns them.
+        at_ms: when the claim was found to be over, milliseconds since 1970 UTC.
+        has_healed: whether the accused of the claim has been proven right.
     """
     others, values = left.get("shown_by", []), left.get("differing", [])
     return [
@@ -96,16 +96,16 @@ def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: 
 
 
 def claims_of_suspect(claim: Claim, left: Mapping[str, Any], *, has_healed: bool) -> list[Claim]:
-    """Return the suspects about other replicas that remain when a suspect turns out to be over after a restart.
+    """Return suspects about the other replicas that may still be wrong, for a suspect found over after a restart.
 
-    An incident may have counted the suspect before the restart, but no event says so. So nobody knows whether a probe
-    has proven how the suspect's transaction truly ended. So a suspect about the outcome on another
-    replica must be proven from the start: by what the views recorded, or by what the replicas show now.
+    An incident may have counted the suspect before the restart, but no event says so. Then nobody knows whether a probe
+    had proven how the suspect's transaction ended. So a suspect about its outcome on another replica is proven from the
+    start: by what the views recorded, or by what the replicas show now.
 
     Args:
         claim: the suspect.
-        left: what `left_over` has returned of it.
-        has_healed: whether its accused has been proven right.
+        left: the replicas that may still be wrong, as `left_over` returns them.
+        has_healed: whether the accused of the suspect has been proven right.
     """
     made = claims_of(claim, left, claim.raised_at_ms, has_healed=has_healed)
     return [replace(one, freed=False) if one.kind in OUTCOME_KINDS else one for one in made]

@@ -61,20 +61,20 @@ class _LazyHistory:
 
 
 class LooksUp(Protocol):
-    """Looks up in the views what a probe asks about transactions and replaced logs.
+    """Looks up for a probe, in the views, the records of transactions and whether a log was replaced.
 
     `parallax.findings.history.RecordedHistory` does it.
     """
 
     def transactions(self, question: Transactions) -> list[TransactionRecords]:
-        """Return what the views recorded of each transaction of a question, in the question's order."""
+        """Return what the views recorded of each transaction that a question names, in the question's order."""
 
     def was_recreated(self, question: Recreated) -> bool:
         """Whether the views recorded that the replica's log was replaced, since the time that the question names."""
 
 
 class Prober:
-    """Asks the brokers all that a probe of some claims has to know.
+    """Asks the brokers every question of a probe, and returns their answers.
 
     Args:
         client: sends each request to the broker that it is given; many threads use it.
@@ -116,7 +116,7 @@ class Prober:
         self._lanes = Lanes(_ASKS, "probe-replica")
 
     def close(self) -> None:
-        """Stop all probes that are running."""
+        """Give up all probes and scans that are running."""
         self._closed.set()
         self._lanes.close()
         self.scans.close()
@@ -131,11 +131,12 @@ class Prober:
         return self.paces.read_bytes()
 
     def probe(self, claims: Sequence[Claim]) -> list[Answers]:
-        """Ask the brokers about claims on one partition with one pivot, which is the replica asked last.
+        """Ask the brokers about claims on one partition that all have the same pivot, the replica that is asked last.
 
-        The answers come in the order of the claims.
+        It never raises because of a broker: an answer then carries the error.
 
-        It never raises for what a broker does or fails to do: the answer then carries the error.
+        Returns:
+            The answers about each claim, in the order of the claims.
         """
         history: dict[frozenset[Key], _LazyHistory] = {}
         return driven(questions(claims, now_ms()), lambda question: self._answer(question, history))
