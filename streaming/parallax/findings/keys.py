@@ -1,4 +1,4 @@
-"""Picks records and end markers out of chunks of a log, by their offsets or by the records' keys."""
+"""Picks records and end markers out of chunks of a log: by offset, or records by key."""
 
 from __future__ import annotations
 

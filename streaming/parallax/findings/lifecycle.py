@@ -140,7 +140,10 @@ class Lifecycle:
         return actions + self._due(now)
 
     def next_due(self, now: float) -> float | None:
-        """Return when the next probe or report is due, in seconds of the monotonic clock; None if none is planned."""
+        """Return when the next probe or report is due, in seconds of the monotonic clock.
+
+        None if none is planned.
+        """
         times = [task.due for task in self._tasks.idle()]
         if (due := self._incidents.next_due(now)) is not None:
             times.append(due)
@@ -155,9 +158,9 @@ class Lifecycle:
         return task.reason or "it has not been probed yet"
 
     def is_new(self, claim: Claim) -> bool:
-        """Whether a suspect still has to be handed in: it waits for no probe, and has no verdict that still counts.
+        """Whether a suspect still has to be handed in, because no probe or verdict takes care of it.
 
-        A verdict counts no longer once the suspect is raised again after the replicas were asked for that verdict.
+        A verdict no longer counts if the suspect was raised again after the replicas were asked for that verdict.
         """
         return self._is_raised_meanwhile(claim) or self._is_unknown(claim)
 
@@ -224,7 +227,10 @@ class Lifecycle:
         return self._incidents.members(finding_id)
 
     def shown(self, finding_id: str) -> list[Claim]:
-        """Return the members of an incident that were over before it was first reported, each as a claim of its own."""
+        """Return the members of an incident that were over before it was first reported.
+
+        Each is a claim of its own.
+        """
         return self._incidents.shown(finding_id)
 
     def status(self) -> FindingsStatus:

@@ -202,7 +202,7 @@ class FindingsManager:
         self._wake.set()
 
     def new(self, suspects: Iterable[Suspect]) -> list[Suspect]:
-        """Return those of some suspects that the manager has not been offered yet; may be called from any thread.
+        """Return those of some suspects that still have to be offered. It may be called from any thread.
 
         A suspect also counts as new if it was raised again after the replicas were asked for its last verdict.
         """

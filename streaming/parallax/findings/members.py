@@ -43,7 +43,7 @@ class Group(NamedTuple):
 
     @property
     def is_of_transactions(self) -> bool:
-        """Whether each member of the group is about a transaction; else each is about a record and its key."""
+        """Whether the members are about transactions; else each is about a record or its key."""
         return self.rule is Rule.OUTCOME
 
 
@@ -246,9 +246,9 @@ class Members:
         return self._by_key[at]
 
     def having_written(self, key: tuple[int, int]) -> Array:
-        """Return the rows of transactions that may have written a key in a record other than the one they name.
+        """Return the rows of transactions that may have written a key in a record other than their named one.
 
-        Only the high half of the key's hash is compared, so some of them may not have written it.
+        Only the high half of the key's hash is compared. So some of them may not have written the key.
         """
         if self._fresh:
             self._take_in()
@@ -286,7 +286,7 @@ class Members:
         return at[is_so & (rows["producer_id"][at] == producer_id)]
 
     def digest(self, at: Array) -> str:
-        """Return a short hash of the suspect ids in the given rows; the same members give the same hash."""
+        """Return a short hash of the suspect ids in the given rows. Equal members give equal hashes."""
         return blake2b(np.sort(self.rows["suspect"][at]).tobytes(), digest_size=8).hexdigest()
 
     def tell(self, at: int, claim: Claim) -> None:

@@ -225,17 +225,25 @@ class Prober:
         return found
 
     def topic_id(self, topic: str) -> str:
-        """Return the id of a topic by the last metadata; empty where it is not known."""
+        """Return the id of a topic, by the metadata that was read last; empty if it is not known."""
         return self._topic_ids.get(topic, "")
 
     def was_replaced(self, broker: int, place: TopicPartition, since_ms: int) -> bool:
-        """Whether the views' readers have noticed, since a time, that another log replaced a replica's log."""
+        """Whether the views' readers have noticed that another log replaced a replica's log.
+
+        Args:
+            broker: the replica's broker.
+            place: the partition.
+            since_ms: only what was noticed since this time counts, milliseconds since 1970 UTC.
+        """
         return self._recorded is not None and self._recorded.was_recreated(Recreated(*place, broker, since_ms))
 
     # What scans read by.
 
     def chunks(self, replica: Replica, start: int, end: int, after_epoch: int) -> Iterator[Any]:
-        """Return chunks of a replica's log as a read_committed consumer gets them; probes that wait are served first.
+        """Read a part of a replica's log for a scan, and yield it as chunks; probes that wait go first.
+
+        The chunks hold what a read_committed consumer gets.
 
         Args:
             replica: the replica.
@@ -244,7 +252,7 @@ class Prober:
             after_epoch: leader epoch of the last batch that was read before ``start``; -1: unknown.
 
         Raises:
-            LogTruncated: the log has another epoch there: it is not the one that was read.
+            LogTruncated: below ``start`` the log holds another leader epoch. It is not the log that was read before.
         """
         broker, place = replica
         pace = Counted(self.paces.of(broker), behind=True)
