@@ -160,7 +160,7 @@ class Lifecycle:
     def is_new(self, claim: Claim) -> bool:
         """Whether a suspect still has to be handed in, because no probe or verdict takes care of it.
 
-        A verdict no longer counts if the suspect was raised again after the replicas were asked for that verdict.
+        A verdict no longer counts if the suspect was raised again after the replicas were asked.
         """
         return self._is_raised_meanwhile(claim) or self._is_unknown(claim)
 

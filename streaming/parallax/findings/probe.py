@@ -225,7 +225,7 @@ class Prober:
         return found
 
     def topic_id(self, topic: str) -> str:
-        """Return the id of a topic, by the metadata that was read last; empty if it is not known."""
+        """Return the id of a topic as the last metadata had it; empty if it is not known."""
         return self._topic_ids.get(topic, "")
 
     def was_replaced(self, broker: int, place: TopicPartition, since_ms: int) -> bool:

@@ -159,7 +159,7 @@ def driven(questions: Generator[Any, Any, T], answer: Callable[[Any], Any]) -> T
 
 
 def questions(claims: Sequence[Claim], asked_at_ms: int) -> Generator[Question, Any, list[Answers]]:
-    """Yield the questions of a probe about some claims; return the answers about each claim, in the claims' order.
+    """Yield the questions of a probe about some claims; return the answers about each claim.
 
     Args:
         claims: at least one claim, all on one partition and with one pivot; each has a suspect id of its own.

@@ -117,7 +117,10 @@ def as_document(finding: Finding) -> dict[str, Any]:
 
 
 def key_text(finding: Finding) -> str | None:
-    """Return a finding's key as text if it is UTF-8, else in hexadecimal; None if only its hash is known."""
+    """Return a finding's key as text: decoded if it is UTF-8, else in hexadecimal.
+
+    None if only the key's hash is known.
+    """
     return key_as_text(finding.key)
 
 

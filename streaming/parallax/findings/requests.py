@@ -296,10 +296,11 @@ class KeysShown:
 
 @dataclass(frozen=True, slots=True)
 class EndOfEpoch:
-    """Asks where a leader epoch ends in the log (OffsetsForLeaderEpoch).
+    """A question to a replica: where does a leader epoch end in its log (OffsetsForLeaderEpoch)?
 
     The answer is the largest epoch of the log that is not newer than the one asked for, and the offset where it ends.
-    It is None where the log knows neither that epoch nor a newer one. It is text if the replica does not say: why.
+    It is None if the log knows neither that epoch nor a newer one. It is a text if the replica does not say, with the
+    reason.
     """
 
     epoch: int
