@@ -123,7 +123,10 @@ class LogScans:
         return text if error is None else f"{text} ({error})"
 
     def recall(self, replica: Replica, topic_id: str) -> None:
-        """Load the file of a replica's scan, if an earlier process left one, so that the scan goes on from there."""
+        """Continue the scan of a replica's log that an earlier process has begun.
+
+        It does nothing if that process has left no file, or if another log has replaced the log.
+        """
         lap = self._stored(replica, topic_id)
         if lap is None:
             return

@@ -126,5 +126,8 @@ class Tasks:
             yield from tasks.values()
 
     def idle(self) -> Iterator[Task]:
-        """Iterate over the tasks that can be probed: no probe is running, and no event is being written for them."""
+        """Iterate over the tasks that may be probed now.
+
+        A task is left out while its probe is running, or while the event of its last probe is being written.
+        """
         return (task for task in self._by_number.values() if not task.busy)

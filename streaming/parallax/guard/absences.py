@@ -1,4 +1,7 @@
-"""Which replicas are absent, until when what they lack is surely kept, and which copied something too late."""
+"""Absent replicas, each with its bound, and late replicas, which copied something after their bound.
+
+The *bound* is the time from which on something that the replica lacks may be gone from the other replicas.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from parallax.model import TopicPartition
 
 
 class Presence(StrEnum):
-    """In which way a replica is absent."""
+    """The way in which a replica is absent: away, behind or copying."""
 
     AWAY = "away"
     """It is not in sync, and does not answer."""
@@ -42,16 +45,16 @@ class Unclear(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """An absent replica and its bound; times in milliseconds since 1970 UTC.
+    """One replica that is absent, and its bound; times in milliseconds since 1970 UTC.
 
     Attributes:
-        lacks_from: the offset below which it has everything, by its last answer; None if it never answered.
+        lacks_from: the offset below which the replica has everything, by its last answer; None if it never answered.
         since_ms: the last look at which it lacked nothing, or else the first at which it was absent.
         retention_ms: the smallest ``delete.retention.ms`` in force since then; None if it is not known.
         bound_ms: from when on the first tombstone or end marker that it lacks may be gone; None if that is not known.
         unclear: why no bound is known, or why the known one says nothing of this replica (`Unclear.NO_TIME`).
-        horizon_ms: the earliest horizon of what it lacks, as read from other replicas' logs, less how far clocks may be
-            apart; None if none was read.
+        horizon_ms: the earliest horizon of a tombstone or end marker that it lacks, as read from other replicas' logs,
+            less how far clocks may be apart; None if none was read.
         read_ms: when all batches with horizons were last read, on all replicas that it may copy from; None if they were
             not.
         is_held: whether all replicas that it may copy from have cleaned nothing since before the bound, up to the last
@@ -72,13 +75,13 @@ class Absence:
 
     @property
     def replica(self) -> tuple[str, int, int]:
-        """The replica that is absent: topic, partition, broker."""
+        """The absent replica, as (topic, partition, broker)."""
         return *self.place, self.broker
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """A late replica: it copied something after its bound, or while no bound was known.
+    """One late replica: it copied something after its bound, or while no bound was known.
 
     Only an audit can say whether it misses anything.
 
@@ -94,12 +97,12 @@ class Late:
 
     @property
     def replica(self) -> tuple[str, int, int]:
-        """The replica that is late: topic, partition, broker."""
+        """The late replica, as (topic, partition, broker)."""
         return *self.place, self.broker
 
     @property
     def is_of_an_outage(self) -> bool:
-        """Whether the replica is late because its broker was away for too long, or may have been.
+        """Whether the replica is, or may be, late because its broker was away for too long.
 
         False if somebody ordered the copy, as in a reassignment. False, too, for topics whose ``delete.retention.ms``
         is too short to be watched, since their replicas count as late after each restart.
@@ -109,14 +112,14 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Absences:
-    """The replicas that are absent, or copied something too late, as the clock knows them at one moment.
+    """All absent and late replicas, as the clock knows them at one moment.
 
     Attributes:
         absent: replicas that lack something that the others hold, or may lack it.
-        late: replicas that copied something too late, and that no audit has compared since.
+        late: replicas that copied something after their bound, and that no audit has compared since.
         outages: outages of brokers that last, or ended a moment ago, the oldest first.
-        unwatched: by topic, its ``delete.retention.ms``, if that is too short for any look to say whether a replica
-            was back in time.
+        unwatched: by topic, its ``delete.retention.ms``, if that is too short for any look to say whether a replica was
+            back in time.
     """
 
     absent: tuple[Absence, ...] = ()
@@ -126,9 +129,10 @@ class Absences:
 
     @property
     def copied(self) -> dict[TopicPartition, int]:
-        """By partition, when its newest late copy was seen, milliseconds since 1970 UTC.
+        """The partitions with late replicas that an audit can compare, and when the newest late copy was seen.
 
-        Partitions of which a replica is away or still copies are left out, since no audit can compare them whole.
+        The times are in milliseconds since 1970 UTC. A partition is left out while one of its replicas is away or still
+        copies, since no audit can compare it whole.
         """
         replicas = {one.replica for one in self.late}
         missing = {one.place for one in self.absent if one.presence is not Presence.BEHIND or one.replica in replicas}
@@ -139,7 +143,7 @@ class Absences:
         return found
 
     def of(self, places: Collection[TopicPartition]) -> Absences:
-        """A copy with only the absent and late replicas of some partitions."""
+        """Return a copy with only the absent and late replicas of some partitions."""
         absent = tuple(one for one in self.absent if one.place in places)
         late = tuple(one for one in self.late if one.place in places)
         topics = {place.topic for place in places}

@@ -1,7 +1,8 @@
-"""What the guard has on record: events of holds, and the state that they lead to. Pure.
+"""The events of the guard's holds, and the state of each hold that follows from them. Pure.
 
-A hold is about one topic: the guard gives some of its settings values of its own, and puts them back later. Each event
-holds all that the next start needs. So a guard that was killed between any two steps goes on from the last.
+A *hold* is about one topic: the guard gives some of its settings values of its own, and puts the old values back later.
+Each event holds all that the next start needs. So if a guard is killed between two steps, the next one goes on from the
+last step.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ NO_LAG = 2**63 - 1
 
 
 class EventKind(StrEnum):
-    """What happened to a hold; the kinds are in the order in which they happen."""
+    """What happened to a hold, in the usual order."""
 
     INTENDED = "intended"
     """The settings are going to be given the values that the event names."""
@@ -51,7 +52,7 @@ class EventKind(StrEnum):
 
 
 class Absentee(NamedTuple):
-    """An absent replica for whose sake a topic is held."""
+    """An absent replica of a topic, as a reason to hold the topic."""
 
     partition: int
     broker: int
@@ -73,7 +74,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event of a hold; ``at_ms`` in milliseconds since 1970 UTC, ``sequence`` 0 until it is recorded.
+    """One event of a hold; ``at_ms`` is in milliseconds since 1970 UTC, ``sequence`` is 0 until the event is recorded.
 
     Attributes:
         level: 1: tombstones and end markers are kept for longer; 2: cleaning is paused as well.
@@ -81,7 +82,7 @@ class Event:
             changed, as they are now.
         absent: the absent replicas for whose sake the topic is held.
         reason: why the event happened, in a few words.
-        shown: ids of the brokers that show the hold's settings; empty unless the event is that they do.
+        shown: for `EventKind.HELD`, ids of the brokers that show the hold's settings; else empty.
     """
 
     kind: EventKind
@@ -98,7 +99,7 @@ class Event:
 
 
 class Phase(StrEnum):
-    """How far a hold is: from intended to put back."""
+    """How far a hold has come: intended, set, held, releasing, over."""
 
     INTENDED = "intended"
     SET = "set"
@@ -123,7 +124,7 @@ EARLY = frozenset({"expired", "space", "overruled", "asked", "refused"})
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The state of one hold, built from its events.
+    """The state of one hold of a topic, as its events say.
 
     Attributes:
         began_ms: when the guard first decided on it, milliseconds since 1970 UTC.
@@ -147,7 +148,7 @@ class Hold:
 
     @property
     def is_open(self) -> bool:
-        """Whether some setting may still have to be put back."""
+        """Whether the hold is not over: some setting may still have to be put back."""
         return self.phase is not Phase.OVER
 
     @property
@@ -158,15 +159,15 @@ class Hold:
 
 @dataclass(slots=True)
 class Record:
-    """The state of all holds, built from their events.
+    """The state of all holds of a storage, as the recorded events say.
 
     Attributes:
         holds: by topic, the newest hold.
         spent: by topic, absent replicas for whose sake the topic is not held again until they are in sync.
         asked: by topic, whether a person wants it held (true) or wants its hold to end (false).
-        refused: by topic, the last reason why the guard does not hold it.
-        ever: by topic and setting that a hold ever changed, the last change that was intended. So a request that takes
-            effect late is recognised.
+        refused: by topic, the last event that says why the guard does not hold it.
+        ever: by topic and by setting that a hold ever changed, the last change that was intended. With it a change is
+            recognised that the cluster makes only later.
         last: by topic and setting, the newest event of a hold that changes the setting.
     """
 
@@ -276,7 +277,7 @@ class Record:
 
 
 def is_marked(name: str, value: str) -> bool:
-    """Whether a value was set by a guard: an odd number of milliseconds, which nobody writes by hand."""
+    """Whether a guard set a value. It sets odd numbers of milliseconds, which nobody writes by hand."""
     if name not in (RETENTION, LAG):
         return False
     number = int(value) if value.isdecimal() else 0
@@ -284,7 +285,7 @@ def is_marked(name: str, value: str) -> bool:
 
 
 def is_same(mine: str | None, other: str | None) -> bool:
-    """Whether two values of a setting are equal, as 0.5 and 0.50 are.
+    """Whether two values of a setting mean the same, e.g. ``0.5`` and ``0.50``.
 
     Kafka writes numbers in its own way.
     """
@@ -301,7 +302,9 @@ BROKERS = ANYWHERE.brokers()
 
 
 def commands(topic: str, settings: Mapping[str, str | None]) -> str:
-    """Commands that change a topic's settings by hand: one line of kafka-configs.sh sets values, one deletes them.
+    """Return the commands that change a topic's settings by hand.
+
+    One line of kafka-configs.sh sets values, one deletes values; either may be missing.
 
     Args:
         topic: the topic's name.
@@ -314,12 +317,14 @@ def commands(topic: str, settings: Mapping[str, str | None]) -> str:
 
 
 def open_holds(record: Record) -> list[Hold]:
-    """The holds that are not over, by topic."""
+    """Return the holds that are not over, in the order of topics."""
     return [hold for _, hold in sorted(record.holds.items()) if hold.is_open]
 
 
 def stranded(topic: str, mode: str) -> str:
-    """A warning that no guard will end a topic's hold, and what ends it; empty if ``guard.mode`` is ``act``.
+    """Return a warning if no guard is going to end a topic's hold, with the command that ends it.
+
+    The text is empty if ``guard.mode`` is ``act``.
 
     Args:
         topic: the topic's name.
