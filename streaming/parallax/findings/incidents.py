@@ -726,14 +726,14 @@ class Incidents:
         return [proven.event.finding_id for proven in known if proven.event is not None]
 
     def may_explain(self, claim: Claim) -> bool:
-        """Whether some group has a wrongly ended transaction that may be the cause of a claim on a key's value.
+        """Whether a transaction that was ended wrongly may be the cause of a claim on a key's value.
 
-        The transaction is a member of an incident, or a suspect without a verdict.
+        Only transactions in groups count: members of incidents, and suspects without a verdict.
         """
         return bool(self.causes_of(claim) or self.awaited_by(claim))
 
     def causes_of(self, claim: Claim) -> list[tuple[Finding, Claim]]:
-        """Return the members of open incidents that are transactions and may explain a claim on a key's value.
+        """Return the transactions that may explain a claim on a key's value and are members of open incidents.
 
         Each is a pair: the last event of the incident, and the member's claim on the transaction.
         """
@@ -767,7 +767,7 @@ class Incidents:
         return is_explained or (claim.key is not None and bool(self.wrong_about(claim.place, claim.key)))
 
     def had_ended(self, claim: Claim) -> bool:
-        """Whether an incident that was over before a restart had already decided a suspect about a transaction.
+        """Whether a suspect about a transaction was decided before a restart, by an incident that is over.
 
         This is true if an incident about transactions of the suspect's replica ended after the suspect's evidence was
         shown.
@@ -786,9 +786,11 @@ class Incidents:
         return UNKNOWN if proven is not None and proven.stands else self._forgotten.get(group, UNKNOWN)
 
     def of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """Return a suspected transaction's claim once for each open incident that may have counted it before a restart.
+        """After a restart, return a suspected transaction's claim as a member of each open incident that may count it.
 
-        Each claim is made for its incident by `Proven.as_finding`: it has that incident's accused, kind and rule.
+        There is one claim for each such incident, with the incident's accused, kind and rule (`Proven.as_finding`). An
+        incident may count a suspect whose evidence is older than the incident's last event before the restart. It has
+        to be about the same replica, or accuse nobody.
         """
         return [
             proven.as_finding(claim, State.WRONG)
@@ -798,11 +800,11 @@ class Incidents:
         ]
 
     def unnamed_of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """Return a suspect's claim once for each open incident that may have counted but not named it before a restart.
+        """After a restart, return a suspect's claim as a member of each open incident that may count but not name it.
 
-        An incident's event names only some of its members. Each claim has its incident's accused, kind and rule. For a
-        key `Proven.unnamed_as` makes it, for a transaction `of_the_last_run`. An incident about keys is left out once
-        every member that it counts is known by name.
+        An incident's event counts all members, and names only some of them. There is one claim for each such incident,
+        with the incident's accused, kind and rule. For a key `Proven.unnamed_as` makes it, for a transaction
+        `of_the_last_run`. An incident about keys is left out once every member that it counts is known by name.
         """
         if claim.rule is Rule.LATEST_VALUE:
             known = [p for p in self._proven.values() if p.stands and claim.raised_at_ms <= p.restored_ms]

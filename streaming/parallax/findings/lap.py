@@ -21,7 +21,9 @@ _FOUND = 1000
 
 @dataclass(slots=True)
 class Seeker:
-    """One key that the scan looks for, and which of its records the scan has found so far.
+    """One key that a scan looks for, and which of its records the scan has found so far.
+
+    A *scan* reads one replica's whole log in the background.
 
     Attributes:
         joined: the scan's position when the key joined.
@@ -38,9 +40,9 @@ class Seeker:
 
 @dataclass(slots=True)
 class Lap:
-    """The state of one scan over the offsets ``[start, end)`` of a replica's log; it can be saved as JSON.
+    """The state of one scan: it reads the offsets ``[start, end)`` of a replica's log to find records of some keys.
 
-    `position` is the next offset to read.
+    `position` is the next offset to read. The state can be saved as JSON.
 
     Attributes:
         topic_id: id of the topic whose log it is.
@@ -62,7 +64,7 @@ class Lap:
     found: dict[Key, Known] = field(default_factory=dict)
 
     def want(self, keys: Iterable[Key], start: int, end: int) -> None:
-        """Add keys that the scan has to look for.
+        """Add keys whose records the scan has to find.
 
         Args:
             keys: the keys to look for; one that is looked for already does not join again.
@@ -122,7 +124,7 @@ class Lap:
         return max((s.joined for s in self.keys.values()), default=self.position)
 
     def share(self, key: Key) -> float:
-        """Return the share of the log in which a key has been looked for, from 0 to 1."""
+        """Return in what share of the log the scan has looked for a key, from 0 to 1."""
         seeker = self.keys.get(key)
         if seeker is None or self.end <= self.start:
             return 1.0

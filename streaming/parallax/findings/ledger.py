@@ -39,7 +39,7 @@ class Handled:
     """The last verdict on one suspect, as an event of the findings table says it.
 
     Attributes:
-        finding_id: the id of the finding whose event holds the verdict.
+        finding_id: the id of the event that holds the verdict: a finding's id, or that of a dismissed suspect.
         decided_ms: when it was decided, milliseconds since 1970 UTC.
         asked_ms: when the replicas were asked, milliseconds since 1970 UTC. A suspect that is raised after that time is
             probed again.
@@ -55,7 +55,10 @@ class Handled:
 
 
 class Ledger:
-    """Keeps the last state of each finding and suspect. It must be given every event of the findings table."""
+    """Keeps the last state of each finding and suspect.
+
+    The caller has to give it every event of the findings table.
+    """
 
     def __init__(self) -> None:
         self.stand = 0
@@ -118,7 +121,7 @@ class Ledger:
         return freed + [claim for claim in claims_left(event) if not self.is_looked_at(claim, at, freed)]
 
     def is_repeated(self, event: Finding) -> bool:
-        """Whether an event dismisses a suspect because of the same other findings as its last dismissal."""
+        """Whether a suspect is dismissed because of the same other findings as at its last dismissal."""
         names = leans_on(event)
         return bool(names) and set(self._leant_on.get(event.suspect_id, ())) == set(names)
 
@@ -178,7 +181,7 @@ class Ledger:
     def causes(self, place: TopicPartition) -> Mapping[str, Claim]:
         """Return the claims of a partition's open findings about transactions, by finding id.
 
-        They are possible causes of claims on values.
+        Such a transaction may be the cause of a claim on a key's value.
         """
         there = self._transactions.get(place, {})
         return {name: claim for name, claim in there.items() if self._standing[name].stands}
@@ -206,11 +209,11 @@ class Ledger:
         return list(self._undirected_keys.get((claim.place, claim.key), {}).values())
 
     def has_cause_of(self, claim: Claim) -> bool:
-        """Whether a finding explains a claim on a key's value.
+        """Whether a finding that is still checked explains a claim on a key's value.
 
         It is a finding about a transaction or, if the claim accuses nobody, one that accuses a replica about the same
-        key. A resolved finding counts for as long as it is still checked. The claim is kept as long, because it may be
-        true without the finding.
+        key. A resolved finding is still checked for a while. The claim is kept as long, because it may be true without
+        the finding.
         """
         if claim.key is not None and claim.broker == NOBODY and self.about_key(claim.place, claim.key):
             return True

@@ -29,7 +29,8 @@ _VALUES = COVERED + 1
 def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
     """Return which other replicas still show what a finding proved wrong, for the evidence of its last event.
 
-    It is a dict as `left_over` returns it. It is empty if the finding accused nobody, or was about all replicas.
+    The dict is that of `left_over`: ``shown_by`` and ``differing``. It is empty if the finding accused nobody, or was
+    about all replicas.
 
     Args:
         known: the finding's event before its last one.
@@ -44,12 +45,12 @@ def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
 def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str, Any]:
     """Return which other replicas are still wrong in the same way as the accused of a claim was.
 
-    ``shown_by`` lists the brokers that show the same. It includes those that showed it when they were last asked, and
-    cannot be asked now. ``differing`` lists the keys whose values differ between the remaining replicas, because one of
-    these may be wrong about the value alone. A list that would be empty is left out.
+    ``shown_by`` lists the brokers that show the same as the accused did. It includes those that showed it when they
+    were last asked, and cannot be asked now. ``differing`` lists the keys whose values differ between all other
+    replicas, because one of these may be wrong about the value alone. A list that would be empty is left out.
 
     ``claim`` is the claim that was judged, and ``answers`` show that its accused is right again. ``beside`` are the
-    other brokers that showed the same when they were last asked.
+    brokers other than the accused that showed the same when they were last asked.
     """
     if claim.broker == NOBODY or claim.spread:
         return {}
@@ -96,14 +97,14 @@ def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: 
 
 
 def claims_of_suspect(claim: Claim, left: Mapping[str, Any], *, has_healed: bool) -> list[Claim]:
-    """Return suspects about the other replicas that may still be wrong, for a suspect found over after a restart.
+    """After a restart, return suspects about the other replicas of a suspect that is over.
 
     An incident may have counted the suspect before the restart, but no event says so. Then nobody knows whether a probe
     had proven how the suspect's transaction ended. So a suspect about its outcome on another replica is proven from the
     start: by what the views recorded, or by what the replicas show now.
 
     Args:
-        claim: the suspect.
+        claim: the suspect that is over.
         left: the replicas that may still be wrong, as `left_over` returns them.
         has_healed: whether the accused of the suspect has been proven right.
     """

@@ -196,7 +196,7 @@ class Lifecycle:
         return claim.raised_at_ms >= handled.asked_ms and not (finding is not None and finding.stands)
 
     def look_again(self, now: Moment) -> None:
-        """Plan a probe of every open finding for now. Incidents are left out.
+        """Let every open finding be probed immediately. Incidents are left out.
 
         The job asks about the members of incidents at each start anyway.
         """
@@ -211,7 +211,7 @@ class Lifecycle:
 
         Returns:
             By finding id: why the last probe did not decide whether the finding is still true, or how much of an
-                incident is not checked yet. The text is empty before the replicas have answered.
+            incident is not checked yet. The text is empty before the replicas have answered.
         """
         if not self._looks_again:
             return {}
@@ -223,7 +223,7 @@ class Lifecycle:
         return [finding for finding in self._ledger if finding.stands]
 
     def members(self, finding_id: str) -> list[Claim]:
-        """Return the members that an incident counts, each as a claim of its own."""
+        """Return the members that an incident counts as wrong, each as a claim of its own."""
         return self._incidents.members(finding_id)
 
     def shown(self, finding_id: str) -> list[Claim]:
@@ -234,7 +234,7 @@ class Lifecycle:
         return self._incidents.shown(finding_id)
 
     def status(self) -> FindingsStatus:
-        """Return the numbers and lists of suspects and findings for metrics; only events in the tables count."""
+        """Return numbers and lists of suspects and findings for metrics. Only events on record count."""
         pending = self._incidents.pending()
         undecided: dict[str, str] = {}
         for task in self._tasks.suspects():

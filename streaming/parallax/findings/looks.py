@@ -35,7 +35,7 @@ def case_of(
     compacted: bool = True,
     deletes: bool = False,
 ) -> Case:
-    """Return the claim and the answers to its probe as a `Case`, the form that the judge takes.
+    """Return a claim and the answers to its probe as a `Case`, the form that the judge takes.
 
     Args:
         claim: the claim that the probe asked about.
@@ -85,9 +85,10 @@ def _recorded(claim: Claim, ledger: Ledger) -> None:
 
 
 def looks_of(claim: Claim, answers: Answers, asked: Collection[int]) -> dict[int, Look]:
-    """Return by broker the look at its replica, for the brokers that answered about a claim.
+    """Return a look at each replica that answered about a claim, by broker.
 
-    In a look, a key is a pair of numbers: the two halves of its hash.
+    A *look* is what a broker answered about its replica at one moment. In it, a key is a pair of numbers: the two
+    halves of its hash.
 
     Args:
         claim: the claim that the probe asked about.

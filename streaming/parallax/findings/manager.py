@@ -96,7 +96,7 @@ class Store(Protocol):
         """Return the events of other processes that this store has not returned yet, oldest first."""
 
     def append(self, events: Sequence[Finding]) -> list[Finding]:
-        """Append events in one commit and return them numbered.
+        """Append events in one commit, and return them with the numbers that they got.
 
         Raises:
             AppendedMeanwhile: another process has appended events that ``news`` has not returned yet.
@@ -233,7 +233,7 @@ class FindingsManager:
             return self._lifecycle.standing()
 
     def look_again(self) -> None:
-        """Plan a probe of every open finding for now. Incidents are left out. It may be called from any thread.
+        """Let every open finding be probed immediately. Incidents are left out. It may be called from any thread.
 
         The job asks about the members of incidents at each start anyway.
         """
@@ -248,7 +248,7 @@ class FindingsManager:
 
         Returns:
             By finding id: why the last probe did not decide whether the finding is still true, or how much of an
-                incident is not checked yet. The text is empty before the replicas have answered.
+            incident is not checked yet. The text is empty before the replicas have answered.
         """
         with self._lock:
             return self._lifecycle.not_seen_again()

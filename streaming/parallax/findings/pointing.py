@@ -97,7 +97,7 @@ class StretchShown:
     """The answer to `Stretch`: the newest records of the keys in its range.
 
     Attributes:
-        reached: everything that the replica shows below this offset was read.
+        reached: the offset below which everything that the replica shows was read.
         visible: by key, its newest record that is not aborted.
         newest: by key, the offset of its newest record, aborted or not.
         key_bytes: by hash of the key, the key itself, where keys are read at all.
@@ -113,7 +113,10 @@ class StretchShown:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """A notice that the log was replaced, so what was known of some keys must be forgotten. The answer is None."""
+    """A notice to the caller: another log has replaced the one where the keys' records were found.
+
+    The caller has to forget the known offsets of these keys. The answer is None.
+    """
 
     keys: frozenset[Key]
 

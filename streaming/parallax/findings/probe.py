@@ -61,7 +61,7 @@ class _LazyHistory:
 
 
 class LooksUp(Protocol):
-    """Looks up for a probe, in the views, the records of transactions and whether a log was replaced.
+    """Answers a probe's questions to the views: records of transactions, and whether a log was replaced.
 
     `parallax.findings.history.RecordedHistory` does it.
     """

@@ -131,7 +131,7 @@ _WORDS = {
 
 
 def in_words(found: Readers) -> str:
-    """Return as text for people which consumers may have read what a finding calls wrong."""
+    """Return a text for people: which consumers may have read what a finding calls wrong."""
     order = list(_WORDS)
     lines = [*found.led]
     lines += [
@@ -147,7 +147,7 @@ _NOT_KNOWN = "Consumers that commit no offsets to Kafka are not known here."
 
 
 def document(found: Readers) -> dict[str, Any]:
-    """Return as a JSON-able dict which consumers may have read what a finding calls wrong."""
+    """Return a JSON-able dict: which consumers may have read what a finding calls wrong."""
     return {
         "led": [
             {

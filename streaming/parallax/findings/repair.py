@@ -57,7 +57,7 @@ class Repair:
 
     @property
     def leaves_one(self) -> bool:
-        """Whether the accused must not be dropped without a spare, since only one replica would be left meanwhile."""
+        """Whether dropping the accused would leave only one replica, so that a spare broker is needed meanwhile."""
         return len(self.moves[Purpose.DROP].replicas) < FEWEST
 
     def describe(self, shell: Shell) -> str:

@@ -144,7 +144,7 @@ def print_findings(
     to: TextIO | None = None,
     shell: Shell = ANYWHERE,
 ) -> None:
-    """Print the findings of a job's storage path.
+    """Print the findings of a job that a user asks for.
 
     Args:
         storage: ``storage.path`` of the job.
@@ -226,7 +226,7 @@ def print_explanation(
     shell: Shell = ANYWHERE,
     runbook: str = RUNBOOK,
 ) -> None:
-    """Print a finding in plain words (`parallax.findings.explain`).
+    """Print in plain words what one finding means and what to do (`parallax.findings.explain`).
 
     Args:
         storage: ``storage.path`` of the job.
@@ -321,7 +321,7 @@ def print_finding(
     shell: Shell = ANYWHERE,
     repairs: Callable[[Finding], Sequence[str]] = lambda _: (),
 ) -> None:
-    """Print all events of a finding, and each broker's last answer, side by side.
+    """Print all events of one finding, and a table of what each broker answered last.
 
     Args:
         storage: ``storage.path`` of the job.

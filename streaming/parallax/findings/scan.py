@@ -62,11 +62,13 @@ class Reads(Protocol):
 
 
 class LogScans:
-    """Runs the scans: reads whole logs to find the records of some keys, in one thread for each broker.
+    """Reads whole logs in the background to find the records of some keys; each such reading is a *scan*.
+
+    There is one thread for each broker.
 
     Args:
         reads: reads the replicas.
-        indexes: take what the scans find; probes look there.
+        indexes: the scans put the offsets that they find there, for the probes.
         folder: where the scans' files are; with None no scan survives the process.
         wait: waits some seconds and returns whether all scans have to stop.
     """

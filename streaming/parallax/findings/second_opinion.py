@@ -1,6 +1,7 @@
-"""The second opinion: compares what `parallax.judge` and `findings.decide` say of the same answers to a probe.
+"""The second opinion: compares what `parallax.judge` and `findings.decide` make of the same answers to a probe.
 
-Agreements and contradictions are only counted. A contradiction is also logged, and the finding goes by ``decide``.
+Agreements and contradictions are only counted. A contradiction is also logged. The finding follows ``decide`` in any
+case.
 """
 
 from __future__ import annotations
@@ -216,7 +217,7 @@ class SecondOpinions:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """For each `Agreement` of judge and decision, how many claims it was found for."""
+        """By `Agreement` of judge and decision: how many claims had it so far."""
         with self._lock:
             return dict(self._counts)
 

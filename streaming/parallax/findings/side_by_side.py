@@ -1,4 +1,4 @@
-"""A table with a column for each broker: what it answered about a finding."""
+"""Makes a table of what the brokers answered about a finding, with a column for each broker."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Works out from a view which record a consumer of one replica had been given by a time. Pure.
 
-A consumer gets a record once it reads that far. So the records count that the view's reader was shown by that time, in
-the log that the replica had then. What a cleaner removed later does not matter, because a consumer that read along had
-got it.
+A consumer is given a record once it reads that far. The view's reader acts as such a consumer. So the records that it
+was shown by that time count, in the log that the replica had then. What a cleaner removed later does not matter,
+because a consumer that read along had got it.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ def _shown(row: Mapping[str, Any]) -> _Found:
 
 
 def document(one: Sight) -> dict[str, Any]:
-    """Return what a consumer of a replica had been given as a JSON-able document."""
+    """Return as a JSON-able dict what a consumer of a replica had been given."""
     row = one.row
     return {
         "partition": one.partition,
@@ -285,13 +285,13 @@ def document(one: Sight) -> dict[str, Any]:
 
 
 def in_words(one: Sight) -> str:
-    """Return what a consumer of a replica had been given as one line for people."""
+    """Return as one line for people what a consumer of a replica had been given."""
     read = f" (read up to offset {one.read_to} at {utc_text(one.read_at)})" if one.read_at is not None else ""
     return f"broker {one.broker}: {saw(one)}{read}"
 
 
 def saw(one: Sight) -> str:
-    """Return what a consumer had been given as a phrase; equal phrases mean the same record or reason."""
+    """Return as a phrase what a consumer had been given; equal phrases mean the same record or reason."""
     row = one.row
     if row is None:
         return f"not known: {one.why}" if one.what is What.UNKNOWN else f"nothing: {one.why}"

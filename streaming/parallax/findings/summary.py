@@ -133,8 +133,8 @@ _BLOCKED = (
 def blocked_at(claim: Claim, decision: Decision, answers: Answers) -> int | None:
     """Return the LSO at which the accused is frozen by the very transaction that it had ended wrongly; else None.
 
-    This happens if the wrong end marker was truncated, so that the accused holds the transaction open now. From the LSO
-    on, the accused shows read_committed consumers nothing. A freeze by another transaction is a finding of its own.
+    This happens if the wrong end marker was truncated, so that the accused holds the transaction open now. The accused
+    shows read_committed consumers nothing from the LSO on. A freeze by another transaction is a finding of its own.
     """
     answer = answers.replicas.get(decision.accused)
     if decision.kind not in OUTCOME_KINDS or answer is None or answer.error is not None:

@@ -4,10 +4,10 @@ What may be gone are tombstones and end markers. The cleaner keeps each for ``de
 first pass that met it (KIP-534). Before Kafka 3.1, and for old message formats, the time counts from the last write to
 its segment.
 
-All that an absent replica lacks was written after the last look at which the leader's log ended where that replica's
-data end. So the bound is the time of that look plus the smallest ``delete.retention.ms`` in force since. *Example.* The
-leader's log ended there at 12:00, and the retention is 24 h: the bound is 12:00 tomorrow. If the logs themselves were
-read, the first tombstone or marker that can be removed counts instead (`parallax.guard.horizons`).
+All that an absent replica lacks was written after the last look at which the leader's log went no further than that
+replica's. So the bound is the time of that look plus the smallest ``delete.retention.ms`` in force since. *Example.*
+That look was at 12:00, and the retention is 24 h: the bound is 12:00 tomorrow. If the logs themselves were read, the
+first tombstone or marker that can be removed counts instead (`parallax.guard.horizons`).
 
 Pure: looks and readings in, absences out. Leaving out a look makes a bound earlier, never later. So the clock needs
 only those looks that are recorded (`parallax.source.repeats`), and may forget some of them. What can break a bound:
@@ -83,7 +83,7 @@ class Clock:
         self._late, self._unsettled = {}, []
 
     def observe(self, looks: Collection[Look]) -> list[Late]:
-        """Update absences and bounds from the looks of one round over all replicas (a tick), or of several rounds.
+        """Update absences and bounds from new looks at replicas; a look is a broker's answer about one replica.
 
         Returns:
             The replicas that these looks show, for the first time, to have copied something after their bound.
@@ -178,14 +178,14 @@ class Clock:
         self._late |= {(one.place, one.broker): one for one in late}
 
     def late(self) -> list[Late]:
-        """Return the late replicas that no audit has compared since (`audited`)."""
+        """Return all late replicas. A replica stays late until `audited` removes it."""
         return list(self._late.values())
 
     def unsettled(self) -> list[Late]:
         """Return the replicas of which a later look has to decide whether they are late.
 
-        They copied something after their bound, but the other cleaners may have been paused then, so that nothing was
-        gone. A later look at the topic's settings decides it.
+        They copied something after the bound that ``delete.retention.ms`` gives. But the other brokers' cleaners may
+        have been paused then, so that nothing was gone. A later look at the topic's settings decides it.
         """
         return [one for one, _ in self._unsettled]
 

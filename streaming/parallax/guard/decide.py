@@ -1,9 +1,9 @@
 """Decides what the guard does next for each topic, from bounds, the topic's settings, space and time. Pure.
 
 In every round it looks at each topic again, and takes at most one step for it. It records each change before it asks
-for it, so a guard that starts later can carry on. Kafka has no compare-and-set. So each step goes by the settings that
-every broker of the topic shows now. A value that is neither the earlier one nor the guard's own was set by somebody
-else.
+for it, so a guard that starts later can carry on. Kafka has no compare-and-set. So each step is decided by the settings
+that every broker of the topic shows now. If a value is neither the one before the hold nor the guard's own, somebody
+else has set it.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Outage:
     def outcome(self) -> str:
         """Sentences that say how the outage ended and whether replicas were back in time; empty while it lasts.
 
-        The text describes the moment of the end but is sent later. So it does not say which findings are open.
+        The text is written at the end of the outage and sent later. So it does not say which findings are open.
         """
         ending = self.ending
         if ending is None:

@@ -23,7 +23,7 @@ NO_LAG = 2**63 - 1
 
 
 class EventKind(StrEnum):
-    """What happened to a hold, in the usual order."""
+    """What happened to a hold. The kinds are in the order in which they usually happen."""
 
     INTENDED = "intended"
     """The settings are going to be given the values that the event names."""
@@ -179,7 +179,7 @@ class Record:
     last: dict[str, dict[str, Event]] = field(default_factory=dict)
 
     def take_in(self, events: Iterable[Event]) -> None:
-        """Update the holds by further events, in the order of their numbers."""
+        """Update the holds by recorded events that it does not know yet, in the order of their numbers."""
         for event in events:
             self._take_in(event)
 

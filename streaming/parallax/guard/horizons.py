@@ -138,7 +138,7 @@ class Lap:
         self.reached = max(self.reached, self.position)
 
     def rest(self, due_ms: int) -> None:
-        """Read nothing more until a time, in milliseconds since 1970 UTC."""
+        """Pause the lap: read nothing more until ``due_ms``, in milliseconds since 1970 UTC."""
         self.left, self.due_ms = 0, due_ms
 
     def end(self, due_ms: int) -> None:

@@ -56,9 +56,9 @@ class Kept:
         return topic in self._pauses
 
     def keep(self, known: Partition, absence: Absence, in_force: Retentions) -> None:
-        """Remember the pauses that began before an absent replica's bound, when nothing that it lacks was gone.
+        """Note which cleaners paused before an absent replica's bound, when nothing that it lacks was gone.
 
-        They stay remembered if the bound becomes earlier because a reading of a log no longer counts. They are
+        These pauses stay noted if the bound becomes earlier because a reading of a log no longer counts. They are
         forgotten if the replica lacks more than before, or if another topic has taken the name.
 
         Args:
@@ -162,7 +162,7 @@ class Kept:
 
 
 def goes_on(span: Span, now_ms: int) -> bool:
-    """Whether a pause still lasts, so far as looks show.
+    """Whether a pause of cleaners still lasts, so far as looks show.
 
     Args:
         span: the pause.

@@ -115,7 +115,7 @@ class Replica:
 
 
 class Ends:
-    """The log ends of a partition's leader over time: at which offset its log ended when.
+    """Remembers at which offset the log of a partition's leader ended, and when that was seen.
 
     Metadata names the leader and may be old, and a broker that no longer leads answers as if it did. So a log end
     counts for good only once the leader epoch has stayed the same for as long as metadata may be old.

@@ -30,7 +30,7 @@ SHORT_MS = 10_000
 class Step(StrEnum):
     """The moments of an outage that the job writes to its log: the broker is away, is back, the outage is over.
 
-    A broker may go away and be back several times in one outage.
+    A broker may be away and back several times in one outage.
     """
 
     AWAY = "away"

@@ -131,7 +131,7 @@ def on_record(events: Iterable[Event]) -> list[Hold]:
 
 
 class PauseWatch:
-    """Makes a `Paused` of each look at a topic: which brokers' cleaners are paused, and since when.
+    """Finds out from looks at a topic which brokers' cleaners are paused, and since when.
 
     If brokers still show the settings of a hold from before this process, their pause began with that hold.
 

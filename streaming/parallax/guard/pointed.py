@@ -1,8 +1,8 @@
-"""Reads from other replicas what an absent replica lacks, to learn when tombstones there may be removed.
+"""Reads from other replicas the offsets that an absent replica lacks, to learn when tombstones there may be removed.
 
 These *pointed reads* are made only if a bound is near, and a little at a time. One Fetch asks a broker for all
 partitions that are to be read, and goes on where the last one stopped. Probes come first. Offsets are read again only
-if a tombstone or end marker there had no horizon yet. Without such reads, a bound goes by ``delete.retention.ms``
+if a tombstone or end marker there had no horizon yet. Without such reads, a bound follows from ``delete.retention.ms``
 alone.
 """
 
@@ -296,11 +296,11 @@ class PointedThread:
         self._thread = threading.Thread(target=self._run, name="pointed reads", daemon=True)
 
     def start(self) -> None:
-        """Start the thread that reads."""
+        """Start the thread that makes pointed reads."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread that reads."""
+        """Stop the thread that makes pointed reads."""
         self._stop.set()
         self._thread.join(10)
 

@@ -55,7 +55,7 @@ class GuardTable(EventLog[Event]):
 
     @property
     def mark(self) -> int:
-        """A number in the values of settings that the guard sets; it recognises its own values by it.
+        """A number that is part of every value that the guard sets, so that it recognises its own values.
 
         It is odd, below a million, and the same for all processes that use the table.
         """

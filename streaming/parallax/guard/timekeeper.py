@@ -130,7 +130,10 @@ class Timekeeper:
             self._tell()
 
     def audited(self, report: AuditReport) -> None:
-        """Give the clock an audit of brokers: replicas of partitions with a verdict are late no longer."""
+        """Give the clock an audit of brokers. It ends lateness in the partitions that have a verdict.
+
+        A replica that copied something late after the audit began stays late.
+        """
         if report.source != "brokers":
             return
         with self._lock:
