@@ -748,7 +748,7 @@ class Incidents:
         """Return the members that may explain a claim on a key's value, and that have no verdict or no report yet.
 
         The claim has to wait for them. They are wrongly ended transactions. If the claim accuses nobody, suspects that
-        accuse a replica of showing the claim's key wrongly are included.
+        accuse a replica about the claim's key are included.
         """
         found = [one for waiting in self._waiting.values() for one in waiting.accusing(claim)]
         found += [one for waiting in self._waiting.values() for one in waiting.may_explain(claim, *WAITING)]
@@ -789,8 +789,8 @@ class Incidents:
         """After a restart, return a suspected transaction's claim as a member of each open incident that may count it.
 
         There is one claim for each such incident, with the incident's accused, kind and rule (`Proven.as_finding`). An
-        incident may count a suspect whose evidence is older than the incident's last event before the restart. It has
-        to be about the same replica, or accuse nobody.
+        incident may count a suspect whose evidence is older than the incident's last event before the restart. The
+        incident has to be about the suspect's replica, or accuse nobody.
         """
         return [
             proven.as_finding(claim, State.WRONG)
@@ -872,8 +872,7 @@ class Incidents:
     def pending(self) -> dict[TopicPartition, int]:
         """Return by partition how many suspects in groups have no verdict yet.
 
-        After a restart the number includes members of which nobody knows yet whether an incident's last event counts
-        them.
+        After a restart the number includes members of restored incidents that nobody has asked about again.
         """
         found: dict[TopicPartition, int] = {}
         for group in dict.fromkeys((*self._waiting, *self._proven)):

@@ -107,7 +107,7 @@ class Indexes:
 
 
 def learnt(scan: KeyScan, keys: Collection[Key], start: int, end: int) -> dict[Key, Known]:
-    """Return, by key, at which offsets its records are in the part of a log from ``start`` to below ``end``.
+    """Return by key the offsets of its records in one part of a log: from ``start`` to below ``end``.
 
     Args:
         scan: the records of the keys that were found in this part.

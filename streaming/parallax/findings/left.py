@@ -46,8 +46,8 @@ def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str
     """Return which other replicas are still wrong in the same way as the accused of a claim was.
 
     ``shown_by`` lists the brokers that show the same as the accused did. It includes those that showed it when they
-    were last asked, and cannot be asked now. ``differing`` lists the keys whose values differ between all other
-    replicas, because one of these may be wrong about the value alone. A list that would be empty is left out.
+    were last asked, and cannot be asked now. ``differing`` lists keys whose values differ between the brokers outside
+    ``shown_by``, because one of them may be wrong about the value alone. A list that would be empty is left out.
 
     ``claim`` is the claim that was judged, and ``answers`` show that its accused is right again. ``beside`` are the
     brokers other than the accused that showed the same when they were last asked.

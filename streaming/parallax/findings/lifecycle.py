@@ -1,8 +1,8 @@
 """Decides when suspects and findings are probed and what the answers mean. No IO: events go in, actions come out.
 
 A suspect is probed until it is proven or dismissed. A finding is probed again until it is over, and for a while after
-it was resolved. The tables ``suspects`` and ``findings`` are enough to rebuild what is in memory. A suspect that no
-event names is pending, and the last event of an id is its state. Memory is bounded by what is open and by what
+it was resolved. The tables ``suspects`` and ``findings`` are enough to rebuild what is in memory. A suspect without an
+event waits for its verdict. The last event of a finding is its state. Memory is bounded by what is open and by what
 `parallax.findings.ledger` keeps.
 
 The caller carries the actions out. It sends the questions of a `Probe`, and hands in `Answered`. It appends the events

@@ -224,7 +224,7 @@ class Members:
         return np.isin(self.rows["state"], np.array(states, np.uint8))
 
     def offsets_of(self, key: tuple[int, int], state: State) -> list[int]:
-        """Return the offsets that members about one key name, for members in one state."""
+        """Return the offsets of the members that are about one key and in one state."""
         offsets: list[int] = self.rows["offset"][self.of_key(key, state)].tolist()
         return offsets
 
@@ -246,7 +246,7 @@ class Members:
         return self._by_key[at]
 
     def having_written(self, key: tuple[int, int]) -> Array:
-        """Return the rows of transactions that may have written a key in a record other than their named one.
+        """Return the rows of transactions that may have written a key besides the key that is in their row.
 
         Only the high half of the key's hash is compared. So some of them may not have written the key.
         """
@@ -290,7 +290,7 @@ class Members:
         return blake2b(np.sort(self.rows["suspect"][at]).tobytes(), digest_size=8).hexdigest()
 
     def tell(self, at: int, claim: Claim) -> None:
-        """Let a member name another record of its transaction: one that a probe has proven.
+        """Change which record of its transaction a member names: a probe has proven another one.
 
         Args:
             at: the member's row.

@@ -1,7 +1,7 @@
 """Plans the reassignments that replace wrong replicas of a partition by new copies of a right one. No IO.
 
 A new copy is taken from the leader, so a right replica has to lead first. An election of the preferred leader makes the
-first replica of the assignment the leader. So a right one must be first until all others are copied. *Example.* Brokers
+first replica of the assignment the leader. So a right one must be first until no replica is wrong. *Example.* Brokers
 2, 1 and 3 are assigned, and 2 is wrong: 1 is put first and elected, 2 is removed and added again, and last comes the
 old order.
 """

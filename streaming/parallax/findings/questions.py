@@ -6,13 +6,13 @@ the cluster, the simulator from its model.
 *The coordinator first.* If it says that a transaction has ended, the transaction had ended before any replica was
 asked.
 
-*The others, then the accused.* So the others had ended the transaction, or deleted the key, before the accused was
-asked. If the accused then still shows the old state, it is wrong.
+*The other replicas, then the accused.* So the others had ended the transaction, or deleted the key, before the accused
+was asked. If the accused then still shows the old state, it is wrong.
 
-*A claim on a key: the accused, the others, and the accused again where it shows a value.* If only the others show a
-value, it was not deleted in between, because the accused was asked before them. If only the accused shows a value, it
-had been deleted before, because the accused was asked after them. Each replica is also asked where in its log the
-leader epochs end that earlier answers have shown.
+*A claim on a key: the accused, the other replicas, and the accused again where it shows a value.* If only the others
+show a value, it was not deleted in between, because the accused was asked before them. If only the accused shows a
+value, it had been deleted before, because the accused was asked after them. Each replica is also asked where in its log
+the leader epochs end that earlier answers have shown.
 
 *A difference that accuses nobody: all replicas again, if the pivot is not as far as another replica on its side.* The
 pivot, which is asked last, may be frozen or away. The other replica shows the same, so it is asked last instead.

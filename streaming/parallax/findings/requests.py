@@ -17,7 +17,7 @@ class Whereabouts:
 
     Attributes:
         replicas: the brokers that hold the partition, in the order of assignment.
-        isr: those of them that are in sync.
+        isr: the brokers of ``replicas`` that are in sync.
         leader: the broker that leads; -1 where there is none.
         topic_id: id of the topic; empty where it is not known.
         leader_epoch: the epoch in which ``leader`` leads; -1 where it is not known.

@@ -59,7 +59,7 @@ class Opinion:
         verdicts: the judge's verdicts on what the claim is about, without verdicts on records that no replica holds any
             more.
         right: the brokers that are proven right about what the claim is about.
-        is_over: whether all replicas have answered and are right, so that the claim holds of none.
+        is_over: whether all replicas have answered, and all of them are right about it.
     """
 
     verdicts: tuple[Verdict, ...] = ()

@@ -41,7 +41,7 @@ class Row:
         written: the record's timestamp.
         content: the keyed hash of value and headers, 16 hexadecimal digits.
         value_size: bytes of the value; -1 for a tombstone.
-        outcome: what it is for a read_committed consumer of this replica.
+        outcome: committed, aborted or of no transaction, as this replica shows it to read_committed consumers.
     """
 
     offset: int
@@ -176,7 +176,7 @@ def sights(
             needed because a reader that does not move records nothing.
 
     Returns:
-        One `Sight` for each replica of which there are rows, by partition and broker.
+        One `Sight` for each replica that has rows, in the order of partition and broker.
     """
     readers: dict[tuple[int, int], _Reader] = {}
     for row in rows:

@@ -49,13 +49,13 @@ class Absence:
 
     Attributes:
         lacks_from: the offset below which the replica has everything, by its last answer; None if it never answered.
-        since_ms: the last look at which it lacked nothing, or else the first at which it was absent.
+        since_ms: the last look at which it lacked nothing. If none is known: the first look at which it was absent.
         retention_ms: the smallest ``delete.retention.ms`` in force since then; None if it is not known.
         bound_ms: from when on the first tombstone or end marker that it lacks may be gone; None if that is not known.
         unclear: why no bound is known, or why the known one says nothing of this replica (`Unclear.NO_TIME`).
         horizon_ms: the earliest horizon of a tombstone or end marker that it lacks, as read from other replicas' logs,
             less how far clocks may be apart; None if none was read.
-        read_ms: when all batches with horizons were last read, on all replicas that it may copy from; None if they were
+        read_ms: when all batches with horizons were last read, on all replicas that it may copy from. None if they were
             not.
         is_held: whether all replicas that it may copy from have cleaned nothing since before the bound, up to the last
             look. So the bound is not before that look.

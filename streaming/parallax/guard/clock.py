@@ -182,10 +182,10 @@ class Clock:
         return list(self._late.values())
 
     def unsettled(self) -> list[Late]:
-        """Return the replicas of which a later look has to decide whether they are late.
+        """Return the replicas that are perhaps late; a later look decides it.
 
         They copied something after the bound that ``delete.retention.ms`` gives. But the other brokers' cleaners may
-        have been paused then, so that nothing was gone. A later look at the topic's settings decides it.
+        have been paused then, so that nothing was gone. A later look at the topic's settings says whether they were.
         """
         return [one for one, _ in self._unsettled]
 

@@ -18,7 +18,10 @@ OVER = "No watched replica of it is absent or waits for an audit. Findings have 
 
 
 class Ending(StrEnum):
-    """The way in which an outage ended, or in which a broker came to answer again."""
+    """How an outage ended, e.g. with all replicas back in time.
+
+    It also says how a broker that did not answer came to answer again.
+    """
 
     IN_TIME = "in_time"
     """Every replica of which anybody can tell was back in time."""

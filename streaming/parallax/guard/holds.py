@@ -277,7 +277,10 @@ class Record:
 
 
 def is_marked(name: str, value: str) -> bool:
-    """Whether a guard set a value. It sets odd numbers of milliseconds, which nobody writes by hand."""
+    """Whether a guard set this value of ``delete.retention.ms`` or ``max.compaction.lag.ms``.
+
+    Guards set odd numbers of milliseconds, which nobody writes by hand. For other settings it returns False.
+    """
     if name not in (RETENTION, LAG):
         return False
     number = int(value) if value.isdecimal() else 0

@@ -250,9 +250,9 @@ class Readings:
         return [*self._waiting.get(broker, ()), *([known] if known is not None else ())]
 
     def offsets(self) -> list[int]:
-        """Return the offsets for which a clock must remember when the leader's log last ended at or below them.
+        """Return the offsets that bounds will depend on while these readings count.
 
-        Bounds that are computed later from these readings depend on that time.
+        For each, the clock must remember when the leader's log last ended at or below it.
         """
         known = self._known.values()
         return [offset for one in known for offset in {one.first_or_reached, one.unstamped_or_reached}]
@@ -269,8 +269,8 @@ class Readings:
         Args:
             offset: the first offset that the replica lacks.
             brokers: the brokers that it may copy from, now or later.
-            retention_ms: the smallest ``delete.retention.ms`` by now. If it is smaller than any that was given to
-                `take_in`, some of what a reading should have shown may have been removed before; all are forgotten.
+            retention_ms: the smallest ``delete.retention.ms`` by now. If `take_in` was only ever given larger values,
+                something may have been removed before it was read. All readings are then dropped.
         """
         if self._retention_ms is not None and retention_ms < self._retention_ms:
             self.forget()

@@ -55,7 +55,7 @@ class GuardTable(EventLog[Event]):
 
     @property
     def mark(self) -> int:
-        """A number that is part of every value that the guard sets, so that it recognises its own values.
+        """A number that is part of the retentions and lags that the guard sets, so that it recognises them.
 
         It is odd, below a million, and the same for all processes that use the table.
         """
