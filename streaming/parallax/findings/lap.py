@@ -1,4 +1,4 @@
-"""How far a scan of one replica's log for the records of some keys has come. No IO.
+"""The state of a *scan*: one reading of a replica's whole log to find the records of some keys. No IO.
 
 Keys can join while the scan runs. A key joins at the scan's present position. At the end of the log the scan begins
 again at the start. When it reaches the offset at which a key has joined, it has looked for that key everywhere.

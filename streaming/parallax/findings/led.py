@@ -1,4 +1,4 @@
-"""Reads from the recorded progress who led a partition around a finding."""
+"""Reads from the recorded progress who led a finding's partition, shortly before the finding and during it."""
 
 from __future__ import annotations
 

@@ -331,11 +331,13 @@ def _forget(index: dict[Any, dict[str, Any]], where: Any, finding_id: str) -> No
 def explains_less(known: Finding, event: Finding) -> bool:
     """Whether suspects that a finding explained may need a probe of their own after its next event.
 
-    A finding explains suspects that it caused. After a later event it may explain fewer of them.
+    A finding explains suspects that have the same cause, and these are dismissed. They may need a probe of their own
+    once the finding
 
-    It may if the finding is over by now, accuses another replica or nobody, or is of another kind. It may too if the
-    finding is about another end marker, record or key. If the finding accuses nobody, it may also if other replicas are
-    on its sides.
+    - is over,
+    - accuses another replica or nobody, or is of another kind or rule,
+    - is about another transaction, end marker or record, or no longer about one of its keys,
+    - accuses nobody, and other replicas are on its sides.
 
     Args:
         known: the event before.

@@ -3,7 +3,7 @@
 Another replica may still show what the finding proved wrong. Readers never read an offset twice, so the comparison
 would raise no suspect about that replica. The evidence of the finding's last event names such replicas, so they are
 known after a restart as well. A member of an incident has no event of its own. After a restart it is suspected again,
-and its end makes the same suspects.
+and once it is over the same suspects are made.
 """
 
 from __future__ import annotations

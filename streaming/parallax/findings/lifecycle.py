@@ -106,7 +106,10 @@ class Lifecycle:
         self._error: str | None = None
 
     def handle(self, event: Event, now: Moment) -> list[Action]:
-        """Take in one event (see `happenings`), and return the actions to carry out next, in their order."""
+        """Take in one event, and return the actions to carry out, in their order.
+
+        The classes of events and actions are in `parallax.findings.happenings`.
+        """
         actions: list[Action] = []
         events: list[Finding] = []
         self._judging.cluster_id = self._incidents.cluster_id = self.cluster_id

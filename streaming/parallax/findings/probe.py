@@ -1,4 +1,4 @@
-"""Sends the questions of a probe to the brokers: the IO of `parallax.findings.questions`."""
+"""Sends the questions of a probe to the brokers: it does the IO for `parallax.findings.questions`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sends the questions of a probe to one replica of one partition: the IO of `parallax.findings.questions.reading`."""
+"""Sends the questions of a probe to one replica: it does the IO for `parallax.findings.questions.reading`."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Wants:
         producers: whether open transactions are asked for.
         keys: keys whose newest visible record is asked for.
         epochs: leader epochs whose end is asked for.
-        replicas: all replicas of the partition; the views may know where these have shown the keys.
+        replicas: all replicas of the partition.
     """
 
     topic: str

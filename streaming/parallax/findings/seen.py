@@ -1,4 +1,4 @@
-"""Finds out from the views what consumers of each replica had been given by a time."""
+"""Finds out from the views which records consumers of each replica had been given by a certain time."""
 
 from __future__ import annotations
 

@@ -129,10 +129,10 @@ class Absences:
 
     @property
     def copied(self) -> dict[TopicPartition, int]:
-        """The partitions with late replicas that an audit can compare, and when the newest late copy was seen.
+        """By partition with a late replica: when the newest late copy was seen, in milliseconds since 1970 UTC.
 
-        The times are in milliseconds since 1970 UTC. A partition is left out while one of its replicas is away or still
-        copies, since no audit can compare it whole.
+        Only partitions that an audit can compare are included. One is left out while a replica of it is away or still
+        copies.
         """
         replicas = {one.replica for one in self.late}
         missing = {one.place for one in self.absent if one.presence is not Presence.BEHIND or one.replica in replicas}

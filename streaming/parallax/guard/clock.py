@@ -99,7 +99,7 @@ class Clock:
         return self._settled(found)
 
     def paused(self, looks: Iterable[Paused]) -> list[Late]:
-        """Move bounds later where looks show that brokers do not clean a topic, so that nothing is removed.
+        """Make bounds later where looks show that brokers do not clean a topic, so that nothing is removed.
 
         Returns:
             The replicas that are now known to have copied something after their bound.
@@ -131,7 +131,7 @@ class Clock:
         return news
 
     def read(self, readings: Iterable[Reading]) -> None:
-        """Move bounds by the tombstones, end markers and horizons that were read in replicas' logs.
+        """Update bounds from the tombstones, end markers and horizons that were read in replicas' logs.
 
         A reading that ended after a bound is ignored, since something in the log may have been cleaned before.
         """

@@ -184,8 +184,8 @@ class Stand(NamedTuple):
     Attributes:
         unstamped_from: the offset below which every such tombstone and end marker has a horizon, on every replica.
         horizon_ms: the earliest of these horizons, by the brokers' clocks; None if there is none.
-        whole_ms: of the last complete lap on each replica, when the earliest began, milliseconds since 1970 UTC; None
-            if some replica has had no complete lap.
+        whole_ms: when the last complete reading of a log began, on the replica where that is longest ago; milliseconds
+            since 1970 UTC. None if some replica's log was never read completely.
     """
 
     unstamped_from: int

@@ -83,7 +83,7 @@ def load(storage: str) -> list[Late] | None:
 def save(storage: str, late: Iterable[Late]) -> None:
     """Replace the table's rows by the given late replicas.
 
-    A failure is logged. It matters only once the process ends.
+    A failure is logged. Until the process ends, it does no harm.
     """
     uri = rust_uri(storage, LATE)
     rows = [_row(one) for one in late]

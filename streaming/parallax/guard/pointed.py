@@ -79,9 +79,9 @@ def span_ms(absence: Absence, lead_ms: int) -> int:
 
 
 class PointedReads:
-    """Makes pointed reads in rounds: of offsets that absent replicas lack, from the other replicas' logs.
+    """Makes *pointed reads* in rounds: it reads what absent replicas lack from the other replicas' logs.
 
-    They show when tombstones and end markers there may be removed.
+    These reads show when tombstones and end markers may be removed there.
 
     Args:
         client: asks the brokers.
@@ -272,7 +272,7 @@ class PointedReads:
 class PointedThread:
     """Makes pointed reads in a thread of its own; after a failure it tries again.
 
-    Pointed reads are of offsets that absent replicas lack, from the other replicas' logs.
+    A *pointed read* is of offsets that an absent replica lacks, from another replica's log.
 
     Args:
         settings: the job's settings.
