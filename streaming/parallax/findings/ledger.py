@@ -160,7 +160,7 @@ class Ledger:
         return handled is not None and bool(handled.incident)
 
     def note_lack(self, name: str, offset: int, lacked: int) -> None:
-        """Remember the offset of a value that a replica lacks because it shows a wrong outcome.
+        """Remember the offset of a value that a replica lacks because it shows a record's outcome wrongly.
 
         `lacked` returns it. It is remembered until the process ends, or until many newer ones were added.
 

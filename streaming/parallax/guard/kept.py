@@ -86,10 +86,10 @@ class Kept:
         self._kept[key] = _Kept(known.topic_id, lacks_from, retention, since)
 
     def doubt(self, place: TopicPartition, seen_ms: int) -> None:
-        """Forget the pauses that only the last looks before a change of leader showed to have begun in time.
+        """Forget recently seen pauses of a partition, because its leader or leader epoch has changed.
 
-        Call it when another broker leads, or the leader epoch has changed. Those looks may show the answers of a broker
-        that no longer led.
+        Looks shortly before such a change may show answers of a broker that no longer led. So they do not prove that a
+        pause began before the bound.
 
         Args:
             place: the partition.

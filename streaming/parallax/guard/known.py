@@ -243,7 +243,7 @@ class Partition:
         self.replicas = {b: one for b, one in self.replicas.items() if b in replicas}
 
     def lead(self, newest: Look) -> None:
-        """Update which broker leads; a change of leader sets `Replica.had_nothing_ms` to None for most replicas.
+        """Update which broker leads. If it is another one, most replicas lose their `Replica.had_nothing_ms`.
 
         Such a replica may have copied from two leaders, which are cleaned independently. The time stays for a replica
         that certainly was in sync before the change. That is the direct successor and, if the old leader was taken off

@@ -130,7 +130,7 @@ class Timekeeper:
             self._tell()
 
     def audited(self, report: AuditReport) -> None:
-        """Give the clock an audit of brokers. It ends lateness in the partitions that have a verdict.
+        """Give the clock an audit of brokers: replicas of partitions with a verdict are no longer late.
 
         A replica that copied something late after the audit began stays late.
         """

@@ -176,7 +176,7 @@ def who_audits(them: str, *, is_audited: bool) -> str:
 def audit_in_words(
     places: Collection[TopicPartition], audits_at: Mapping[TopicPartition, float] | None, now: float
 ) -> str:
-    """Return a clause that says when the job audits partitions with late readings or copies.
+    """Return a clause that says when the job audits partitions in which something was read or copied too late.
 
     The arguments are those of `late_in_words`.
     """
