@@ -27,7 +27,7 @@ class May(StrEnum):
     SAFE = "safe"
     """Nothing that Parallax knows is against it."""
     UNKNOWN = "unknown"
-    """Nobody can tell."""
+    """Nobody knows whether it is right."""
     UNSAFE = "unsafe"
     """A finding proves it wrong."""
 

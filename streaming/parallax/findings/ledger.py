@@ -20,13 +20,13 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, To
 from parallax.sides import sides_differ
 
 HANDLED = 100_000
-"""Suspects whose verdict is remembered. A forgotten one that is raised again is only probed again."""
+"""How many suspects' verdicts are remembered. If a forgotten suspect is raised again, it is probed again."""
 RESOLVED_FOR = timedelta(hours=24)
-"""How long a resolved finding is looked at, in case it comes back."""
+"""How long a resolved finding is still checked, in case it comes back."""
 ENDED = 1000
-"""How many findings that are over are kept with how they ended, for reports."""
+"""How many findings that are over are kept, for reports on how they ended."""
 LEANING = 10_000
-"""How many dismissals are kept that lean on a finding and are judged again once it ends; the newest ones."""
+"""How many dismissals are kept that rest on a finding, to be judged again once it ends; the newest are kept."""
 
 Key = tuple[int, int]
 """The two halves of a key's hash."""

@@ -51,11 +51,11 @@ class State(IntEnum):
     """What probes have found about one member of a group, e.g. that it is undecided, proven or over."""
 
     NEW = 0
-    """It has not been asked about."""
+    """No probe has asked about it yet."""
     UNDECIDED = 1
-    """Nobody could decide it when it was last asked about."""
+    """The last probe that asked about it could not decide it."""
     EXPLAINED = 2
-    """A finding on a transaction accounts for it."""
+    """A finding on a transaction is its cause, and reports it."""
     WRONG = 3
     """It is proven."""
     SPREAD = 4
@@ -63,15 +63,15 @@ class State(IntEnum):
     OVER = 5
     """It was proven, and is not wrong any more."""
     UNSETTLED = 6
-    """It was proven, the replicas agree now, and nothing proves that they agree on what is right."""
+    """It was proven. The replicas agree now, and nothing proves that they agree on what is right."""
     SHOWN = 7
-    """Recorded answers prove it, and nothing shows it any more: it was over when it was found."""
+    """It was over when it was found: recorded answers prove it, and no replica shows it any more."""
     ALONE = 8
-    """It is to be asked about by itself."""
+    """It leaves the group, to be probed by itself."""
     IN_PART = 9
-    """It was proven, and findings explain a part of it: the rest may still be wrong once those have ended."""
+    """It was proven, and findings explain a part of it. The other part may still be wrong once they have ended."""
     UNREAD = 10
-    """It was proven before a restart, and it is not known whether the last event counts it."""
+    """It was proven before a restart, and nobody knows whether the incident's last event counts it."""
 
 
 OPEN = (State.WRONG, State.SPREAD, State.UNSETTLED)

@@ -24,9 +24,9 @@ class Purpose(StrEnum):
     LEAD = "lead"
     """A right replica comes first and is elected; nothing is copied."""
     DROP = "drop"
-    """A wrong replica gives up its copy; if too few would be left, another broker copies first."""
+    """A broker with a wrong replica deletes it; if too few would be left, another broker copies first."""
     COPY = "copy"
-    """It gets the partition again, and copies all of it from the leader."""
+    """That broker gets the partition again, and copies all of it from the leader."""
     ORDER = "order"
     """The replicas get back their assigned order; nothing is copied."""
 
@@ -79,7 +79,7 @@ class Move:
 
 
 FEWEST = 2
-"""So many replicas must be left while one has no copy: with only one, a failing disk takes everything."""
+"""So many replicas must be left while one is copied again: if only one is left, a failing disk takes everything."""
 
 
 def first_of(assigned: Sequence[int], leader: int, sources: Collection[int]) -> int:

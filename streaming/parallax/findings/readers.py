@@ -19,7 +19,7 @@ from parallax.replica.errors import ReplicaError
 from parallax.replica.groups import GROUP_RIGHT
 
 _TOGETHER = 200
-"""Groups that a coordinator is asked about in one request."""
+"""How many groups one request asks a coordinator about."""
 
 
 class Coordinators(Protocol):

@@ -83,7 +83,7 @@ class LogScans:
         self._lock = threading.Lock()
         self._laps: dict[Replica, Lap] = {}
         self._looked: set[Replica] = set()
-        """Whose file was looked for."""
+        """The replicas whose file was looked for."""
         self._running: set[int] = set()
         self._errors: dict[int, str] = {}
         self._lanes = Lanes(1, "scan")

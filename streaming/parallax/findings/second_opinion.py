@@ -42,9 +42,9 @@ class Says(StrEnum):
     """One word for what the judge, or `decide`, says of a claim."""
 
     WRONG = "wrong"
-    """A replica is wrong, and is named."""
+    """It is proven which replica is wrong."""
     DIFFER = "differ"
-    """Replicas differ, and nobody is named."""
+    """Replicas differ, and nothing proves which is wrong."""
     ALL_WRONG = "all wrong"
     RIGHT = "right"
     """All replicas are right."""

@@ -24,7 +24,7 @@ class What(StrEnum):
     RECORD = "record"
     TOMBSTONE = "tombstone"
     NOTHING = "nothing"
-    """The replica showed it no record."""
+    """The replica showed the consumer no record."""
     UNKNOWN = "unknown"
     """The views do not say."""
 

@@ -19,28 +19,28 @@ class Presence(StrEnum):
     AWAY = "away"
     """It is not in sync, and does not answer."""
     BEHIND = "behind"
-    """It answers, but it is not in sync, or its log ends below what was written some time ago."""
+    """It answers, but it is not in sync, or its log lacks what the leader has had for some time."""
     COPYING = "copying"
-    """It has not been in sync yet, and was empty when first watched: the replica is being added."""
+    """It is being added: it has not been in sync yet, and its log was empty when it was first watched."""
 
 
 class Unclear(StrEnum):
     """Why the bound of an absent replica is not known."""
 
     BEFORE_WATCH = "before_watch"
-    """No look is known at which the others had nothing that it lacks."""
+    """No look is known at which the other replicas had nothing that it lacks."""
     COPYING = "copying"
-    """It copies what was written before the watch, and that log may be cleaned meanwhile."""
+    """It copies records from before Parallax watched, and the log that it copies may be cleaned meanwhile."""
     SETTINGS = "settings"
     """The topic's settings cannot be read."""
     NO_TIME = "no_time"
-    """``delete.retention.ms`` is not longer than clocks may be apart and a look may take.
+    """``delete.retention.ms`` is no longer than the sum of how far clocks may be apart and how long a look may take.
 
-    So no look can say whether a replica was back in time. If a bound is known, it is kept, and has passed immediately.
+    So no look can say whether a replica was back in time. A bound that is known has passed from the first moment on.
     This comes before all other reasons but `REASSIGNED`.
     """
     REASSIGNED = "reassigned"
-    """The replica was taken off its broker, which answered, and given back: its log is copied again."""
+    """The replica was taken off its broker and given back, while the broker answered: its log is copied again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,13 @@ class Ending(StrEnum):
     """
 
     IN_TIME = "in_time"
-    """Every replica of which anybody can tell was back in time."""
+    """Every replica was back in time, except those of which nobody knows."""
     LATE = "late"
-    """Some were back too late, and were audited."""
+    """Some replicas were back too late, and were audited."""
     GONE = "gone"
     """The broker holds no watched replica any more."""
     UNKNOWN = "unknown"
-    """Nobody can tell whether it was back in time, or the job was restarted meanwhile."""
+    """Nobody knows whether the broker was back in time, e.g. because the job was restarted meanwhile."""
 
 
 REACHABLE = {

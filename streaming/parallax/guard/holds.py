@@ -26,29 +26,29 @@ class EventKind(StrEnum):
     """What happened to a hold. The kinds are in the order in which they usually happen."""
 
     INTENDED = "intended"
-    """The settings are going to be given the values that the event names."""
+    """The guard is about to give the topic's settings the values that the event names."""
     SET = "set"
-    """The cluster has taken them."""
+    """The cluster has accepted these values."""
     HELD = "held"
-    """Every broker that hosts the topic shows them."""
+    """Every broker that hosts the topic shows these values."""
     RELEASING = "releasing"
-    """They are going to be put back."""
+    """The guard is about to put the earlier values back."""
     RELEASED = "released"
-    """They are as they were, or somebody else's."""
+    """The settings have their earlier values again, or values that somebody else has set."""
     OVERRULED = "overruled"
-    """Somebody else has changed a setting: it is left as it is, and nothing more is held for this absence."""
+    """Somebody else has changed a setting. The guard leaves it, and holds no more for this absence."""
     ABANDONED = "abandoned"
-    """The topic is gone, or another one has its name: nothing is put back."""
+    """The topic is gone, or another topic has its name: nothing is put back."""
     REFUSED = "refused"
-    """The cluster, or a rule of the guard's, does not let it hold."""
+    """The topic is not held, because the cluster or a rule of the guard forbids it."""
     ADVISED = "advised"
-    """What it would do, where it may not act."""
+    """The guard may not act, and says what it would do."""
     IN_SYNC = "in_sync"
-    """The replicas of a hold that ended early are in sync again: those that it names, or all of the topic."""
+    """Replicas of a hold that ended early are in sync again: those that the event names; without names, all."""
     ASKED_HOLD = "asked_hold"
     """A person asks for a hold, no matter which replicas are absent."""
     ASKED_RELEASE = "asked_release"
-    """A person asks for the end of it."""
+    """A person asks for the end of a hold."""
 
 
 class Absentee(NamedTuple):
@@ -117,9 +117,9 @@ _PHASE = {
     EventKind.ABANDONED: Phase.OVER,
 }
 LATE = "came late"
-"""Why a hold that was over is put back once more: a requested change came late."""
+"""The reason of an event: a hold that was over is put back once more, because a requested change came late."""
 EARLY = frozenset({"expired", "space", "overruled", "asked", "refused"})
-"""Reasons for which a hold ends before its replicas are back; it does not begin again for them."""
+"""Reasons for which a hold ends before its replicas are back. The topic is not held for these replicas again."""
 
 
 @dataclass(frozen=True, slots=True)
