@@ -849,7 +849,7 @@ class Incidents:
         ]
 
     def members(self, finding_id: str) -> list[Claim]:
-        """Return the members that an incident counts as wrong: one claim each, as `Proven.as_finding` makes it.
+        """Return the members that an incident counts: one claim each, as `Proven.as_finding` makes it.
 
         There may be hundreds of thousands, and the call makes an object of each.
         """

@@ -226,7 +226,7 @@ class Lifecycle:
         return [finding for finding in self._ledger if finding.stands]
 
     def members(self, finding_id: str) -> list[Claim]:
-        """Return the members that an incident counts as wrong, each as a claim of its own."""
+        """Return the members that an incident counts, each as a claim of its own."""
         return self._incidents.members(finding_id)
 
     def shown(self, finding_id: str) -> list[Claim]:
@@ -237,7 +237,7 @@ class Lifecycle:
         return self._incidents.shown(finding_id)
 
     def status(self) -> FindingsStatus:
-        """Return numbers and lists of suspects and findings for metrics. Only events on record count."""
+        """Return numbers and lists of suspects and findings for metrics. Only what is in the tables counts."""
         pending = self._incidents.pending()
         undecided: dict[str, str] = {}
         for task in self._tasks.suspects():
