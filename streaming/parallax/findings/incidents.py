@@ -727,19 +727,20 @@ class Incidents:
         return next((proven.event for proven, _ in found if proven.stands), None)
 
     def not_seen_again(self) -> dict[str, str]:
-        """Return by incident id, in words, how many members no probe has proven since the start, and why.
+        """Return, by id of an open incident, how many of its members probes of this process have proven again so far.
 
-        The text is empty while they are being asked about. Incidents without such members are left out, and those that
-        are over.
+        Each value is a text, e.g. "5 of the 20 keys that it counts are wrong, 3 could not be decided". The text is
+        empty while a probe is asking about the members. An incident is left out if all of its members are proven again,
+        or if it is over.
         """
         standing = [(one.event, one) for one in self._proven.values() if one.event is not None and one.event.stands]
         found = {event.finding_id: proven.not_seen_again(self._number(proven)) for event, proven in standing}
         return {name: why for name, why in found.items() if why is not None}
 
     def restored(self) -> list[str]:
-        """Return the ids of incidents whose members have all been asked about since a restart.
+        """Return the ids of incidents from before a restart whose members have all been asked about again since.
 
-        Each id is returned only once.
+        Each id is returned by one call only.
         """
         known = [proven for proven in self._proven.values() if proven.is_restored and self._is_at_rest(proven)]
         known = [proven for proven in known if not self._may_have_counted(proven)]
@@ -748,13 +749,16 @@ class Incidents:
         return [proven.event.finding_id for proven in known if proven.event is not None]
 
     def may_explain(self, claim: Claim) -> bool:
-        """Whether a wrongly ended transaction in some group may be the cause of a claim on a value."""
+        """Whether a transaction that was ended wrongly may be the cause of a claim on a key's value.
+
+        Only transactions in groups count: members of incidents, and suspects without a verdict.
+        """
         return bool(self.causes_of(claim) or self.awaited_by(claim))
 
     def causes_of(self, claim: Claim) -> list[tuple[Finding, Claim]]:
-        """Return the transactions that may explain a claim on a value and that incidents count.
+        """Return the transactions that may explain a claim on a key's value and are members of open incidents.
 
-        Each is a pair: the last event of an incident that is not over, and the claim on the transaction.
+        Each is a pair: the last event of the incident, and the member's claim on the transaction.
         """
         return [
             (proven.event, one)
@@ -764,10 +768,10 @@ class Incidents:
         ]
 
     def awaited_by(self, claim: Claim) -> list[Claim]:
-        """Return the members whose verdict or report a claim on a value must wait for, because they may explain it.
+        """Return the members that may explain a claim on a key's value, and that have no verdict or no report yet.
 
-        They are wrongly ended transactions. If the claim accuses nobody, they are also suspects that accuse somebody
-        about its key.
+        The claim has to wait for them. They are wrongly ended transactions. If the claim accuses nobody, suspects that
+        accuse a replica about the claim's key are included.
         """
         found = [one for waiting in self._waiting.values() for one in waiting.accusing(claim)]
         found += [one for waiting in self._waiting.values() for one in waiting.may_explain(claim, *WAITING)]
@@ -776,18 +780,20 @@ class Incidents:
         return found + [one for proven in self._proven.values() for one in proven.unread_about(claim)]
 
     def has_cause_of(self, claim: Claim) -> bool:
-        """Whether some member explains a claim: a wrongly ended transaction, or an accusation about the same key.
+        """Whether some member explains a claim on a key's value.
 
-        A transaction counts even if it is not wrong any more.
+        Such a member is a wrongly ended transaction, also one that is not wrong any more. Or an open incident accuses a
+        replica about the same key.
         """
         states = (*OPEN, State.OVER, State.UNREAD)
         is_explained = any(proven.may_explain(claim, *states) for proven in self._proven.values())
         return is_explained or (claim.key is not None and bool(self.wrong_about(claim.place, claim.key)))
 
     def had_ended(self, claim: Claim) -> bool:
-        """Whether a suspect on a transaction had its verdict before a restart, from an incident that is over.
+        """Whether a suspect about a transaction was decided before a restart, by an incident that is over.
 
-        It had if an incident about its replica ended after the suspect's evidence was shown.
+        This is true if an incident about transactions of the suspect's replica ended after the suspect's evidence was
+        shown.
         """
         return any(
             0 < claim.shown_at_ms <= self._over_until(group)
@@ -803,10 +809,11 @@ class Incidents:
         return UNKNOWN if proven is not None and proven.stands else self._forgotten.get(group, UNKNOWN)
 
     def of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """Return the claim of a suspected transaction as a member of each incident that may count it.
+        """After a restart, return a suspected transaction's claim as a member of each open incident that may count it.
 
-        These are the incidents that are not over, and that may have counted it before a restart. The claims are as
-        `Proven.as_finding` makes them.
+        There is one claim for each such incident, with the incident's accused, kind and rule (`Proven.as_finding`). An
+        incident may count a suspect whose evidence is older than the incident's last event before the restart. The
+        incident has to be about the suspect's replica, or accuse nobody.
         """
         return [
             proven.as_finding(claim, State.WRONG)
@@ -816,11 +823,11 @@ class Incidents:
         ]
 
     def unnamed_of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """Return a suspect's claim as a member of each incident that may count it without naming it.
+        """After a restart, return a suspect's claim as a member of each open incident that may count but not name it.
 
-        These are the incidents that may have counted it before a restart. The claims are as `Proven.unnamed_as` makes
-        them for a suspect about a key, and as `of_the_last_run` makes them for a transaction. An incident about keys is
-        left out once all members that it counts are known.
+        An incident's event counts all members, and names only some of them. There is one claim for each such incident,
+        with the incident's accused, kind and rule. For a key `Proven.unnamed_as` makes it, for a transaction
+        `of_the_last_run`. An incident about keys is left out once every member that it counts is known by name.
         """
         if claim.rule is Rule.LATEST_VALUE:
             known = [p for p in self._proven.values() if p.stands and claim.raised_at_ms <= p.restored_ms]
@@ -837,10 +844,10 @@ class Incidents:
         return bool(len(rows.of_transaction(one.producer_id, one.transaction_start_offset, *State)))
 
     def wrong_about(self, place: TopicPartition, key: tuple[int, int]) -> list[tuple[Finding, int]]:
-        """Return the incidents that are not over and accuse a replica of showing a key wrongly, each with an offset.
+        """Return the open incidents that accuse a replica of showing a key wrongly: (last event, offset) for each.
 
-        It is the offset of the key's deletion if every replica shows a value from below it. It is -1 if only one
-        replica is accused.
+        The offset is -1 if one replica is accused. If every replica shows a deleted value of the key, it is the offset
+        of the deletion.
         """
         found = []
         for group, proven in self._proven.items():
@@ -855,10 +862,7 @@ class Incidents:
         return found
 
     def deleted_at(self, place: TopicPartition, key: tuple[int, int]) -> list[int]:
-        """Return the offsets at which a key was deleted, if an incident accuses a replica of having missed it.
-
-        Only incidents that are not over count.
-        """
+        """Return the offsets of a key's tombstones that some replica has missed, according to open incidents."""
         there = (proven for group, proven in self._proven.items() if group.place == place and proven.stands)
         return [
             offset
@@ -868,9 +872,9 @@ class Incidents:
         ]
 
     def members(self, finding_id: str) -> list[Claim]:
-        """Return the members that an incident counts, each as a claim that `Proven.as_finding` makes.
+        """Return the members that an incident counts: one claim each, as `Proven.as_finding` makes it.
 
-        There may be hundreds of thousands; each is made into an object.
+        There may be hundreds of thousands, and the call makes an object of each.
         """
         for proven in self._proven.values():
             if proven.event is not None and proven.event.finding_id == finding_id:
@@ -878,7 +882,11 @@ class Incidents:
         return []
 
     def shown(self, finding_id: str) -> list[Claim]:
-        """Return the members that were over before their incident was reported, as `Proven.as_finding` makes claims."""
+        """Return the members of an incident that were over before it was first reported, one claim each.
+
+        Recorded answers prove them, but no replica shows them any more (`State.SHOWN`). The claims are as
+        `Proven.as_finding` makes them.
+        """
         for proven in self._proven.values():
             if proven.event is not None and proven.event.finding_id == finding_id:
                 return [proven.claim(at) for at in np.flatnonzero(proven.members.are(State.SHOWN)).tolist()]
@@ -887,7 +895,7 @@ class Incidents:
     def pending(self) -> dict[TopicPartition, int]:
         """Return by partition how many suspects in groups have no verdict yet.
 
-        After a restart, it includes members of which it is not known yet whether their incident counts them.
+        After a restart the number includes members of restored incidents that nobody has asked about again.
         """
         found: dict[TopicPartition, int] = {}
         for group in dict.fromkeys((*self._waiting, *self._proven)):

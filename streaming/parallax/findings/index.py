@@ -1,6 +1,6 @@
-"""An index of where probes have found keys in the logs of replicas.
+"""An index of where probes have found the records of keys in each replica's log.
 
-With it no probe searches a part of a log that another has searched.
+With it no probe reads a part of a log again that an earlier one has read for the key.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ _KEYS = 10_000
 
 @dataclass
 class ReplicaIndex:
-    """At which offsets keys are in the log of one replica. Thread-safe.
+    """The offsets at which keys have records in the log of one replica, as earlier probes found them. Thread-safe.
 
     Attributes:
-        since_ms: when the oldest entry was read, milliseconds since 1970 UTC.
+        since_ms: when the first key entered the empty index, milliseconds since 1970 UTC.
         read_to: the highest offset up to which the log was read.
         epoch: leader epoch of the last batch below ``read_to``; -1 where it is not known.
-        density: bytes per offset in the part that was read; 0.0 if nothing was.
+        density: bytes per offset in the part of the log that the last read covered; 0.0 if there was none.
         topic_id: id of the topic that the log is of.
-        views_void: whether the recorded views are about another log, which this one has replaced unnoticed.
+        views_void: whether the views have recorded another log, which this one has replaced without a notice. Then
+            recorded offsets say nothing about this log.
     """
 
     since_ms: int = 0
@@ -42,9 +43,9 @@ class ReplicaIndex:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def known(self, keys: Iterable[Key]) -> dict[Key, Known]:
-        """Return what is known of the keys' offsets in the log.
+        """Return by key the offsets of its records, and the part of the log that was read for it.
 
-        Keys of which nothing is known are left out.
+        Keys that the index does not have are left out.
         """
         with self._lock:
             found = {key: self._keys[key] for key in keys if key in self._keys}
@@ -53,11 +54,11 @@ class ReplicaIndex:
             return found
 
     def learn(self, known: Mapping[Key, Known], read_to: int = -1, epoch: int = -1) -> None:
-        """Add what a read of the log has shown about keys.
+        """Add the offsets of keys that a read of the log has found.
 
         Args:
-            known: by key, its offsets, and the part of the log that was read for it.
-            read_to: the offset up to which the log was read; -1 where it was not.
+            known: by key, the offsets of its records, and the part of the log that was read for it.
+            read_to: the offset up to which the log was read; -1 if it was not read.
             epoch: leader epoch of the last batch below ``read_to``; -1 where it is not known.
         """
         with self._lock:
@@ -71,7 +72,7 @@ class ReplicaIndex:
                 self.read_to, self.epoch = read_to, epoch
 
     def weigh(self, size: int, offsets: int) -> None:
-        """Keep how many bytes a read of the log took, to estimate what later reads cost.
+        """Set ``density`` from one read of the log; later probes estimate from it what a read will cost.
 
         Args:
             size: bytes that were read.
@@ -81,7 +82,7 @@ class ReplicaIndex:
             self.density = size / offsets
 
     def forget(self) -> None:
-        """Forget all keys, because the log was replaced by another one."""
+        """Drop all keys, because another log has replaced the one that they were found in."""
         with self._lock:
             self._keys.clear()
             self.read_to, self.epoch, self.density = 0, -1, 0.0
@@ -106,10 +107,10 @@ class Indexes:
 
 
 def learnt(scan: KeyScan, keys: Collection[Key], start: int, end: int) -> dict[Key, Known]:
-    """Return by key where its records are in a log that was read from ``start`` to below ``end``.
+    """Return by key the offsets of its records in one part of a log: from ``start`` to below ``end``.
 
     Args:
-        scan: what was found of the keys in these offsets.
+        scan: the records of the keys that were found in this part.
         keys: the keys that were looked for.
         start: the first offset that was read.
         end: the offset after the last one that was read.

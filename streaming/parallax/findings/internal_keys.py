@@ -1,4 +1,7 @@
-"""What the keys of Kafka's own topics mean, in words. Keys are read only if ``read.payload`` allows it."""
+"""Says in words what a record's key means in one of Kafka's own topics, e.g. ``__consumer_offsets``.
+
+Parallax reads keys as bytes only if ``read.payload`` allows it.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ _OFFSET_VERSIONS, _GROUP_VERSION = (0, 1), 2
 
 
 def key_in_words(topic: str, key: bytes | None) -> str | None:
-    """Return in words what the key of a record in one of Kafka's own topics means.
+    """Return what a key of ``__consumer_offsets`` means, e.g. "the metadata of consumer group billing".
 
-    None for other topics, and for keys of an unknown form.
+    None for other topics, for keys of an unknown form, and where the key was not read.
 
     Args:
         topic: the topic's name.

@@ -63,11 +63,11 @@ _GONE_PROBES = 2
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """The result of a probe: nothing is decided yet.
+    """The result of a probe that has decided nothing: the claim must be asked about again.
 
     Attributes:
-        reason: why, in one line.
-        soon: whether another probe should follow soon, because it may decide.
+        reason: why the answers decide nothing, in one line.
+        soon: whether to probe soon, because the answers point to a verdict and one more agreeing probe may reach it.
     """
 
     reason: str
@@ -86,12 +86,12 @@ class Unchanged:
 
 
 class Cause(NamedTuple):
-    """What decides whether a finding explains another claim: whom it accuses, and of what.
+    """A finding that explains another claim, reduced to whom it accuses, and of what.
 
     Attributes:
         broker: the replica that the finding accuses.
         kind: the kind of the finding.
-        deleted_at: for a finding that every replica shows a deleted value: the offset of the deletion; else -1.
+        deleted_at: if the finding says that every replica shows a deleted value: the offset of the deletion; else -1.
     """
 
     broker: int
@@ -104,9 +104,9 @@ Repaired = Callable[[Finding], str]
 
 
 class Judging:
-    """Turns the answers to probes into verdicts and events.
+    """Turns the replicas' answers to probes into verdicts on claims, and into events of findings.
 
-    It takes other suspects and findings into account, since several may have one cause.
+    Several claims may have one cause. So it also looks at other suspects and findings of the partition.
 
     Args:
         tasks: the claims that are probed one by one.
@@ -124,11 +124,11 @@ class Judging:
         self._repaired = repaired
 
     def member(self, page: Page, at: int, answers: Answers, before: Sequence[Finding], when: datetime) -> Outcome:
-        """Return what a probe has shown of one of many claims that it asked about together (a page).
+        """Return what a probe of a page has shown of one of the page's members.
 
         Args:
             page: the members that the probe asked about together.
-            at: which of them, from 0.
+            at: the member's index in the page, from 0.
             answers: the replicas' answers about this member.
             before: events that the same probe has caused so far.
             when: the present time.

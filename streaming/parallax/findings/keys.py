@@ -1,4 +1,4 @@
-"""Picks the records of given keys, and records at given offsets, out of chunks of a log."""
+"""Picks records and end markers out of chunks of a log: by offset, or records by key."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ def _shown(chunk: Any, row: int) -> tuple[RecordShown, Key, bytes | None]:
 
 
 class KeyScan:
-    """Collects the records of some keys from a log, which is handed in as chunks in offset order.
+    """Collects the records of some keys from a log. The caller hands in the log as chunks, in offset order.
 
     Attributes:
-        visible: by key, the newest record that is not aborted.
-        newest: by key, the offset of the newest record, aborted ones too.
+        visible: by key, its newest record that is not aborted.
+        newest: by key, the offset of its newest record, aborted or not.
         offsets: by key, the offsets of its newest records, in the order of the log.
-        floors: by key with more records than are kept, the lowest offset that was kept.
-        key_bytes: the keys themselves, where they are read at all.
+        floors: by key whose older offsets were dropped because there were too many: the lowest offset that was kept.
+        key_bytes: by hash of the key, the key itself, where keys are read at all.
 
     Args:
-        keys: the keys to look for.
+        keys: the keys to look for, each as the two halves of its hash.
     """
 
     def __init__(self, keys: Iterable[Key]) -> None:

@@ -1,4 +1,7 @@
-"""Threads for each broker, so that a broker that hangs delays no other; and which brokers are silent."""
+"""Runs calls to brokers in threads of each broker, and remembers which brokers do not answer.
+
+So a broker that hangs delays calls to no other broker.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,10 @@ T = TypeVar("T")
 
 
 class Lanes:
-    """Runs calls to brokers: each broker has a few threads of its own, started when there is a call to it.
+    """Runs calls to brokers; each broker has a few threads, started with the first call to it.
 
     Args:
-        width: how many calls to one broker run at the same time; the others wait.
+        width: how many calls to one broker run at the same time; further calls wait.
         name: what the threads are called.
     """
 
@@ -40,7 +43,7 @@ class Lanes:
             return self._lanes[broker].submit(work)
 
     def close(self) -> None:
-        """Accept no more calls, and drop those that have not begun."""
+        """Accept no more calls, and drop the calls that have not begun."""
         with self._lock:
             self._closed = True
             lanes = list(self._lanes.values())
@@ -49,7 +52,10 @@ class Lanes:
 
 
 class Silence:
-    """Remembers brokers that did not answer in time: for a while only one request at a time tries them again.
+    """Remembers which brokers did not answer in time, so that callers do not wait for a dead broker again and again.
+
+    A silent broker is not asked for ``pause_s`` seconds. Then one caller may try it, and the pause begins again for all
+    others.
 
     Args:
         pause_s: how long a broker is left alone after each time that it did not answer.
@@ -64,7 +70,7 @@ class Silence:
         self._until: dict[int, float] = {}
 
     def of(self, broker: int) -> float | None:
-        """Return for how many seconds a broker has been silent; None where it may be asked."""
+        """Return for how many seconds a broker has been silent; None if the caller may ask it now."""
         with self._lock:
             now = self._clock()
             since = self._since.get(broker)
@@ -76,13 +82,13 @@ class Silence:
             return now - since
 
     def heard(self, broker: int) -> None:
-        """Count a broker as answering again, because it has answered."""
+        """Note that a broker has answered, so that it counts as silent no longer."""
         with self._lock:
             self._since.pop(broker, None)
             self._until.pop(broker, None)
 
     def timed_out(self, broker: int) -> None:
-        """Count a broker as silent for a while, because it has not answered in time."""
+        """Note that a broker has not answered in time, so that it is left alone for a while."""
         with self._lock:
             now = self._clock()
             self._since.setdefault(broker, now)

@@ -1,8 +1,9 @@
-"""A scan reads one replica's log to find the records of some keys; keys can join while it runs. No IO.
+"""The state of a *scan*: one reading of a replica's whole log to find the records of some keys. No IO.
 
-A key joins at the scan's present position. At the end of the log the scan begins again at the start. When it reaches
-the offset where a key has joined, it has looked for that key everywhere. So one reading of the log serves all keys, and
-no key waits for longer than the log takes to be read once.
+Keys can join while the scan runs. A key joins at the scan's present position. At the end of the log the scan begins
+again at the start. When it reaches the offset at which a key has joined, it has looked for that key everywhere.
+*Example.* A key joins at 600 of 1,000 offsets: the scan reads 600 to 999, then 0 to 599. So one reading of the log
+serves all keys, and no key waits for longer than the log takes to be read once.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ _FOUND = 1000
 
 @dataclass(slots=True)
 class Seeker:
-    """A key that the scan looks for, and what it has found of it so far.
+    """One key that a scan looks for, and which of its records the scan has found so far.
+
+    A *scan* reads one replica's whole log in the background.
 
     Attributes:
         joined: the scan's position when the key joined.
-        wrapped: the end of the scan's range when the scan reached it, after the key had joined; -1: it has not yet.
-        floor: the lowest offset that was kept, if the key has more records than are kept; -1: none was left out.
+        wrapped: -1 until the scan reaches the end of its range after the key has joined; then the offset of that end.
+        floor: the lowest offset that was kept, if the key has more records than are kept; -1: all were kept.
         offsets: offsets of the key's records, in the order in which they were found.
     """
 
@@ -37,9 +40,9 @@ class Seeker:
 
 @dataclass(slots=True)
 class Lap:
-    """How far a scan has read the offsets ``[start, end)`` of a log for some keys, and what it found of each.
+    """The state of one scan: it reads the offsets ``[start, end)`` of a replica's log to find records of some keys.
 
-    `position` is the next offset to read.
+    `position` is the next offset to read. The state can be saved as JSON.
 
     Attributes:
         topic_id: id of the topic whose log it is.
@@ -47,7 +50,7 @@ class Lap:
         read_to: the highest offset that the scan has read up to.
         epoch: leader epoch of the last batch below ``read_to``; -1 where nothing was read.
         keys: the keys that the scan still looks for.
-        found: where the records of a key are, for the last `_FOUND` keys that were looked for everywhere.
+        found: the offsets of a key's records, for the last `_FOUND` keys that were looked for everywhere.
     """
 
     start: int
@@ -61,12 +64,12 @@ class Lap:
     found: dict[Key, Known] = field(default_factory=dict)
 
     def want(self, keys: Iterable[Key], start: int, end: int) -> None:
-        """Let the scan look for more keys, up to the present end of the log.
+        """Add keys whose records the scan has to find.
 
         Args:
             keys: the keys to look for; one that is looked for already does not join again.
-            start: the log start; the scan leaves out what lies below.
-            end: the offset up to which the keys are wanted; the range grows to it, and does not shrink.
+            start: the log start; the scan skips offsets below it.
+            end: the offset up to which to look for the keys; ``Lap.end`` grows to it, and never shrinks.
         """
         self.start = max(self.start, start)
         self.position = max(self.position, start)
@@ -77,16 +80,16 @@ class Lap:
     def took(
         self, reached: int, offsets: Mapping[Key, Collection[int]], floors: Mapping[Key, int], epoch: int
     ) -> dict[Key, Known]:
-        """Move the scan on to the offset up to which the log was read, with the keys' records that were found.
+        """Note that the log was read up to an offset, and which records of the keys were found.
 
         Args:
-            reached: that offset: above the position, at most ``end``.
+            reached: the offset up to which the log was read: above the position, at most ``end``.
             offsets: by key, the offsets of its records that the reading found.
-            floors: by key of which the reading left out older records, the lowest offset that it kept.
+            floors: by key whose older records the reading left out, the lowest offset that it kept.
             epoch: leader epoch of the last batch that was read; -1 where there was none.
 
         Returns:
-            Where the records are of each key that has now been looked for everywhere. The scan no longer looks for it.
+            By key that has now been looked for everywhere, the offsets of its records. The scan no longer looks for it.
         """
         self.position = reached
         if reached >= self.read_to and epoch >= 0:
@@ -115,13 +118,13 @@ class Lap:
 
     @property
     def next_end(self) -> int:
-        """Return the offset up to which the log still has to be read for some key."""
+        """The offset up to which the scan has to read: its end, or where the last key joined."""
         if any(s.wrapped < 0 for s in self.keys.values()):
             return self.end
         return max((s.joined for s in self.keys.values()), default=self.position)
 
     def share(self, key: Key) -> float:
-        """Return the share of the log in which a key has been looked for, from 0 to 1."""
+        """Return in what share of the log the scan has looked for a key, from 0 to 1."""
         seeker = self.keys.get(key)
         if seeker is None or self.end <= self.start:
             return 1.0
@@ -131,7 +134,7 @@ class Lap:
         return min(1.0, max(0.0, passed / (self.end - self.start)))
 
     def as_json(self) -> dict[str, Any]:
-        """Return how far the scan is and what it has found, as values that JSON can hold."""
+        """Return the scan's state as values that JSON can hold; `parse` reads them."""
         return {
             "version": _VERSION,
             "topic_id": self.topic_id,
@@ -146,10 +149,10 @@ class Lap:
 
     @classmethod
     def parse(cls, document: Any) -> Lap:
-        """Make a scan again from what `as_json` has returned, so that it goes on after a restart.
+        """Return the scan that `as_json` has saved, so that it goes on after a restart.
 
         Raises:
-            ValueError: it is of another version, or incomplete.
+            ValueError: another version of Parallax saved it, or it is incomplete.
         """
         try:
             if document["version"] != _VERSION:

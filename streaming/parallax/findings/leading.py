@@ -1,7 +1,8 @@
-"""Which replicas of a partition may lead: safe, unsafe or unknown, each with why. Pure.
+"""Which replicas of a partition may lead: each is safe, unsafe or unknown, with the reasons. Pure.
 
 A leader's log is what consumers read, and what every new copy is made of. So a replica that a finding proves wrong must
-not lead. One is safe only if every open finding of the partition proves it right, and nothing else is in doubt.
+not lead. A replica is safe only if every open finding of the partition proves it right, and no other reason speaks
+against it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class May(StrEnum):
     SAFE = "safe"
     """Nothing that Parallax knows is against it."""
     UNKNOWN = "unknown"
-    """Nobody can tell."""
+    """Nobody knows whether it is right."""
     UNSAFE = "unsafe"
     """A finding proves it wrong."""
 
@@ -36,25 +37,25 @@ _ORDER = (May.SAFE, May.UNKNOWN, May.UNSAFE)
 
 @dataclass(frozen=True, slots=True)
 class Fitness:
-    """Whether a replica may lead, and why not.
+    """Whether one replica may lead, and what speaks against it.
 
     Attributes:
         may: safe, unknown or unsafe.
-        why: for what is not safe, a phrase for each reason that counts.
+        why: for a replica that is not safe, one phrase for each reason.
     """
 
     may: May = May.SAFE
     why: tuple[str, ...] = ()
 
     def also(self, other: Fitness) -> Fitness:
-        """The graver of this and another judgement on a replica; both reasons if they are equally grave."""
+        """Join two judgements on the same replica: the graver one counts, and equally grave ones join their reasons."""
         if self.may is other.may:
             return Fitness(self.may, (*self.why, *other.why))
         return max(self, other, key=lambda one: _ORDER.index(one.may))
 
     @property
     def in_words(self) -> str:
-        """Whether the replica may lead (safe, unsafe, unknown), with the reasons, for people."""
+        """The judgement and its reasons as text, e.g. "unknown (finding 1a2b3c4d does not prove it right)"."""
         return f"{self.may} ({'; '.join(self.why)})" if self.why else str(self.may)
 
 
@@ -62,28 +63,28 @@ SAFE = Fitness()
 
 
 def unknown(*why: str) -> Fitness:
-    """A judgement that nobody can tell whether a replica may lead.
+    """Return the judgement that nobody knows whether a replica may lead.
 
     Args:
-        why: the reasons, in words; without any the replica is safe.
+        why: the reasons, in words. Without any, the judgement is that the replica is safe.
     """
     return Fitness(May.UNKNOWN, why) if why else SAFE
 
 
 def worst(some: Iterable[Fitness]) -> May:
-    """The gravest of the judgements on some replicas; safe if there are none."""
+    """Return the gravest of the judgements on some replicas; safe if there are none."""
     return max((one.may for one in some), key=_ORDER.index, default=May.SAFE)
 
 
 def may_lead(
     brokers: Iterable[int], findings: Collection[Finding], doubts: Mapping[int, Collection[str]] | None = None
 ) -> dict[int, Fitness]:
-    """Say of each replica of a partition whether it may lead.
+    """Return by broker whether its replica of a partition may lead.
 
     Args:
-        brokers: which hold it.
-        findings: the last events of the findings about it; those that are over are ignored.
-        doubts: by broker, why it may be wrong though no finding says so, each a phrase.
+        brokers: the brokers that hold a replica of the partition.
+        findings: the last events of the findings about the partition; those that are over are ignored.
+        doubts: by broker, phrases that say why its replica may be wrong although no finding says so.
     """
     found = {broker: unknown(*(doubts or {}).get(broker, ())) for broker in brokers}
     for finding in findings:
@@ -127,7 +128,7 @@ def _by_accusing(name: str, shown: Shown, right: Collection[int], broker: int) -
 def said(finding: Finding, others: Iterable[Finding], shell: Shell) -> str:
     """Say in sentences which replicas of a partition must not lead according to its findings.
 
-    The text ends with the command that shows the other reasons not to let one lead. Findings that have spread do not
+    The text ends with the command that also checks the other reasons against a leader. Findings that have spread do not
     count, because no election changes what all replicas share. The text is empty if ``finding`` itself has spread.
 
     Args:

@@ -1,4 +1,4 @@
-"""Reads from the recorded progress who led a partition around a finding."""
+"""Reads from the recorded progress who led a finding's partition, shortly before the finding and during it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ FAILURES = (DeltaError, OSError, pa.ArrowException)
 
 
 def led_around(storage: str, finding: Finding) -> list[Reign]:
-    """Who led the partition of a finding, from a day before it was suspected until it was over; else until now.
+    """Return who led a finding's partition and when, from the recorded progress.
+
+    The time begins a day before the finding was first suspected. It ends when the finding was over, or now if it is not
+    over.
 
     Args:
         storage: ``storage.path``.
-        finding: its last event.
+        finding: the finding's last event.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the progress cannot be read.
@@ -38,11 +41,13 @@ def led_around(storage: str, finding: Finding) -> list[Reign]:
 
 
 def led(storage: str, finding: Finding) -> tuple[str, ...]:
-    """When a wrong replica led, and what consumers could read there, in sentences for an explanation.
+    """Return sentences that say when a wrong replica led, and what consumers could read there.
+
+    They are a part of a finding's explanation. If the progress cannot be read, one sentence says so.
 
     Args:
         storage: ``storage.path``.
-        finding: its last event.
+        finding: the finding's last event.
     """
     try:
         return tuple(led_in_words(finding, led_around(storage, finding)))

@@ -1,4 +1,7 @@
-"""Keeps the last state of each finding and suspect, by the events of the findings table. Memory is bounded."""
+"""Keeps the last state of each finding and suspect in memory, from the events of the findings table.
+
+Its memory is bounded.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,13 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, To
 from parallax.sides import sides_differ
 
 HANDLED = 100_000
-"""Suspects whose verdict is remembered. A forgotten one that is raised again is only probed again."""
+"""How many suspects' verdicts are remembered. If a forgotten suspect is raised again, it is probed again."""
 RESOLVED_FOR = timedelta(hours=24)
-"""How long a resolved finding is looked at, in case it comes back."""
+"""How long a resolved finding is still checked, in case it comes back."""
 ENDED = 1000
-"""How many findings that are over are kept with how they ended, for reports."""
+"""How many findings that are over are kept, for reports on how they ended."""
 LEANING = 10_000
-"""How many dismissals are kept that lean on a finding and are judged again once it ends; the newest ones."""
+"""How many dismissals are kept that rest on a finding, to be judged again once it ends; the newest are kept."""
 
 Key = tuple[int, int]
 """The two halves of a key's hash."""
@@ -33,15 +36,15 @@ Label = tuple[str, str, str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """The last verdict on a suspect.
+    """The last verdict on one suspect, as an event of the findings table says it.
 
     Attributes:
-        finding_id: the id of the event that holds the verdict.
+        finding_id: the id of the event that holds the verdict: a finding's id, or that of a dismissed suspect.
         decided_ms: when it was decided, milliseconds since 1970 UTC.
-        asked_ms: when the replicas were asked, milliseconds since 1970 UTC. If the suspect is raised again later, it is
+        asked_ms: when the replicas were asked, milliseconds since 1970 UTC. A suspect that is raised after that time is
             probed again.
         dismissals: how often the suspect was dismissed so far.
-        incident: the incident that its finding has become part of; empty where it has not.
+        incident: the incident that the suspect's finding has become part of; empty if there is none.
     """
 
     finding_id: str
@@ -52,7 +55,10 @@ class Handled:
 
 
 class Ledger:
-    """Keeps the last state of each finding and suspect. It must be given every event of the findings table."""
+    """Keeps the last state of each finding and suspect.
+
+    The caller has to give it every event of the findings table.
+    """
 
     def __init__(self) -> None:
         self.stand = 0
@@ -115,14 +121,14 @@ class Ledger:
         return freed + [claim for claim in claims_left(event) if not self.is_looked_at(claim, at, freed)]
 
     def is_repeated(self, event: Finding) -> bool:
-        """Whether an event dismisses a suspect because of the same other findings as its last dismissal."""
+        """Whether a suspect is dismissed because of the same other findings as at its last dismissal."""
         names = leans_on(event)
         return bool(names) and set(self._leant_on.get(event.suspect_id, ())) == set(names)
 
     def is_looked_at(self, claim: Claim, at: datetime, freed: Iterable[Claim] = ()) -> bool:
-        """Whether a difference without direction about a key needs no new suspect.
+        """Whether a difference without direction about a key needs no new suspect, because its key is watched already.
 
-        It needs none if a finding about the key is still checked, or if another suspect about the key will be judged.
+        The key is watched if a finding about it is still checked, or if another suspect about it will be judged.
 
         Args:
             claim: the new suspect, which a finding left when it ended. The answer is no if it accuses a replica.
@@ -154,9 +160,9 @@ class Ledger:
         return handled is not None and bool(handled.incident)
 
     def note_lack(self, name: str, offset: int, lacked: int) -> None:
-        """Keep the offset of a value that a replica lacks because of a wrong outcome; `lacked` returns it.
+        """Remember the offset of a value that a replica lacks because it shows a record's outcome wrongly.
 
-        It is kept until the process ends, or until many newer ones have been kept.
+        `lacked` returns it. It is remembered until the process ends, or until many newer ones were added.
 
         Args:
             name: id of the finding; for a member of an incident, id of its suspect.
@@ -173,31 +179,28 @@ class Ledger:
         return self._lacked.get((name, offset))
 
     def causes(self, place: TopicPartition) -> Mapping[str, Claim]:
-        """Return, by finding id, the claims of a partition's findings about transactions.
+        """Return the claims of a partition's open findings about transactions, by finding id.
 
-        Findings that are over are left out.
+        Such a transaction may be the cause of a claim on a key's value.
         """
         there = self._transactions.get(place, {})
         return {name: claim for name, claim in there.items() if self._standing[name].stands}
 
     def cuts(self, place: TopicPartition) -> Mapping[str, Claim]:
-        """Return, by finding id, the claims of a partition's findings about truncated logs.
-
-        Findings that are over are left out.
-        """
+        """Return the claims of a partition's open findings about truncated logs, by finding id."""
         there = self._cuts.get(place, {})
         return {name: claim for name, claim in there.items() if self._standing[name].stands}
 
     def about_key(self, place: TopicPartition, key: Key) -> list[Finding]:
-        """Return the findings, still checked, that accuse a replica of showing a key wrongly."""
+        """Return the findings that accuse a replica of showing a key wrongly and are still checked."""
         return list(self._keys.get((place, key), {}).values())
 
     def undirected(self, place: TopicPartition, offset: int) -> list[Finding]:
-        """Return the findings, still checked, that are about an offset and accuse nobody."""
+        """Return the findings that are about an offset, accuse nobody, and are still checked."""
         return list(self._undirected.get((place, offset), {}).values())
 
     def undirected_about(self, claim: Claim) -> list[Finding]:
-        """Return the findings, still checked, that are about the latest value of a claim's key and accuse nobody.
+        """Return the findings about the latest value of a claim's key that accuse nobody and are still checked.
 
         There are none if the claim itself is about something else.
         """
@@ -206,10 +209,11 @@ class Ledger:
         return list(self._undirected_keys.get((claim.place, claim.key), {}).values())
 
     def has_cause_of(self, claim: Claim) -> bool:
-        """Whether a finding is the cause of what a claim about the value of a key says.
+        """Whether a finding that is still checked explains a claim on a key's value.
 
-        A resolved finding is still checked for a while, and counts until that ends. A claim that it explained is kept
-        as long, because the claim may be true without it.
+        It is a finding about a transaction or, if the claim accuses nobody, one that accuses a replica about the same
+        key. A resolved finding is still checked for a while. The claim is kept as long, because it may be true without
+        the finding.
         """
         if claim.key is not None and claim.broker == NOBODY and self.about_key(claim.place, claim.key):
             return True
@@ -301,7 +305,7 @@ class Ledger:
                 del self._leaning[finding_id]
 
     def free(self, finding_id: str, which: Callable[[Claim], bool]) -> list[Claim]:
-        """Return suspects that were dismissed because of a finding, to be judged again.
+        """Return suspects that were dismissed because a finding explained them; they are to be judged again.
 
         Args:
             finding_id: the finding.
@@ -327,11 +331,13 @@ def _forget(index: dict[Any, dict[str, Any]], where: Any, finding_id: str) -> No
 def explains_less(known: Finding, event: Finding) -> bool:
     """Whether suspects that a finding explained may need a probe of their own after its next event.
 
-    A finding explains suspects that it caused. After a later event it may explain fewer of them.
+    A finding explains suspects that have the same cause, and these are dismissed. They may need a probe of their own
+    once the finding
 
-    It may if the finding is over by now, accuses another replica or nobody, or is of another kind. It may too if the
-    finding is about another end marker, record or key. If the finding accuses nobody, it may also if other replicas are
-    on its sides.
+    - is over,
+    - accuses another replica or nobody, or is of another kind or rule,
+    - is about another transaction, end marker or record, or no longer about one of its keys,
+    - accuses nobody, and other replicas are on its sides.
 
     Args:
         known: the event before.

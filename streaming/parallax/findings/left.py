@@ -1,9 +1,9 @@
-"""Makes suspects about the other replicas that may still be wrong when a finding ends.
+"""When a finding is over, makes suspects about the other replicas that may still be wrong in the same way.
 
-Another replica may still show what the finding proved wrong. Readers never read an offset twice, so no reader would
-raise a suspect about that replica. So the finding's end does. The evidence of its last event names these replicas, so
-they are known after a restart as well. A member of an incident has no event of its own. After a restart it is suspected
-again, and its end makes the same suspects.
+Another replica may still show what the finding proved wrong. Readers never read an offset twice, so the comparison
+would raise no suspect about that replica. The evidence of the finding's last event names such replicas, so they are
+known after a restart as well. A member of an incident has no event of its own. After a restart it is suspected again,
+and once it is over the same suspects are made.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ _VALUES = COVERED + 1
 def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
     """Return which other replicas still show what a finding proved wrong, for the evidence of its last event.
 
-    It has the form that `left_over` returns. It is empty if the finding accused nobody, or was about all replicas.
+    The dict is that of `left_over`: ``shown_by`` and ``differing``. It is empty if the finding accused nobody, or was
+    about all replicas.
 
     Args:
         known: the finding's event before its last one.
-        claim: the claim that was judged.
+        claim: the claim that the probe judged.
         answers: the answers that show that the accused is right again.
     """
     if has_spread(known) or is_unsettled(known) or known.broker == NOBODY:
@@ -44,12 +45,12 @@ def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
 def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str, Any]:
     """Return which other replicas are still wrong in the same way as the accused of a claim was.
 
-    ``shown_by`` lists the brokers that show the same. It includes those that showed it when they were last asked, and
-    cannot be asked now. ``differing`` lists the keys whose values differ between the remaining replicas, because one of
-    these may be wrong about the value alone. A list that would be empty is left out.
+    ``shown_by`` lists the brokers that show the same as the accused did. It includes those that showed it when they
+    were last asked, and cannot be asked now. ``differing`` lists keys whose values differ between the brokers outside
+    ``shown_by``, because one of them may be wrong about the value alone. A list that would be empty is left out.
 
     ``claim`` is the claim that was judged, and ``answers`` show that its accused is right again. ``beside`` are the
-    other brokers that showed the same when they were last asked.
+    brokers other than the accused that showed the same when they were last asked.
     """
     if claim.broker == NOBODY or claim.spread:
         return {}
@@ -66,7 +67,7 @@ def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str
 
 
 def claims_left(finding: Finding) -> list[Claim]:
-    """Return the suspects about other replicas that remain when a finding is over.
+    """Return suspects about the other replicas that may still be wrong after a finding is over.
 
     They come from the evidence of the finding's last event, so each call returns the same ones.
     """
@@ -80,13 +81,13 @@ def claims_left(finding: Finding) -> list[Claim]:
 
 
 def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: bool) -> list[Claim]:
-    """Return the suspects about other replicas that remain when a proven claim is over.
+    """Return suspects about the other replicas that may still be wrong after a proven claim is over.
 
     Args:
         claim: the claim that had been proven.
-        left: what `left_over` has returned of it.
-        at_ms: when it was found to be over, milliseconds since 1970 UTC.
-        has_healed: whether its accused has been proven right.
+        left: the replicas that may still be wrong, as `left_over` returns them.
+        at_ms: when the claim was found to be over, milliseconds since 1970 UTC.
+        has_healed: whether the accused of the claim has been proven right.
     """
     others, values = left.get("shown_by", []), left.get("differing", [])
     return [
@@ -96,16 +97,16 @@ def claims_of(claim: Claim, left: Mapping[str, Any], at_ms: int, *, has_healed: 
 
 
 def claims_of_suspect(claim: Claim, left: Mapping[str, Any], *, has_healed: bool) -> list[Claim]:
-    """Return the suspects about other replicas that remain when a suspect turns out to be over after a restart.
+    """After a restart, return suspects about the other replicas of a suspect that is over.
 
-    An incident may have counted the suspect before the restart, but no event says so. So nobody knows whether a probe
-    has proven how the suspect's transaction truly ended. So a suspect about the outcome on another
-    replica must be proven from the start: by what the views recorded, or by what the replicas show now.
+    An incident may have counted the suspect before the restart, but no event says so. Then nobody knows whether a probe
+    had proven how the suspect's transaction ended. So a suspect about its outcome on another replica is proven from the
+    start: by what the views recorded, or by what the replicas show now.
 
     Args:
-        claim: the suspect.
-        left: what `left_over` has returned of it.
-        has_healed: whether its accused has been proven right.
+        claim: the suspect that is over.
+        left: the replicas that may still be wrong, as `left_over` returns them.
+        has_healed: whether the accused of the suspect has been proven right.
     """
     made = claims_of(claim, left, claim.raised_at_ms, has_healed=has_healed)
     return [replace(one, freed=False) if one.kind in OUTCOME_KINDS else one for one in made]

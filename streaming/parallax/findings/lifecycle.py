@@ -1,8 +1,8 @@
-"""The life of suspects and findings, free of IO: events go in, actions come out.
+"""Decides when suspects and findings are probed and what the answers mean. No IO: events go in, actions come out.
 
 A suspect is probed until it is proven or dismissed. A finding is probed again until it is over, and for a while after
-it was resolved. The tables ``suspects`` and ``findings`` are enough to rebuild what is in memory. A suspect that no
-event names is pending, and the last event of an id is its state. Memory is bounded by what is open and by what
+it was resolved. The tables ``suspects`` and ``findings`` are enough to rebuild what is in memory. A suspect without an
+event waits for its verdict. The last event of a finding is its state. Memory is bounded by what is open and by what
 `parallax.findings.ledger` keeps.
 
 The caller carries the actions out. It sends the questions of a `Probe`, and hands in `Answered`. It appends the events
@@ -68,7 +68,7 @@ _RAISED_AGAIN_MAX_S = 300.0
 
 
 class Lifecycle:
-    """Decides which claims are probed when, and which events the answers lead to.
+    """Decides when each claim is probed, and which events of the findings table follow from the answers.
 
     Args:
         settings: the intervals between probes.
@@ -106,7 +106,10 @@ class Lifecycle:
         self._error: str | None = None
 
     def handle(self, event: Event, now: Moment) -> list[Action]:
-        """Return the actions that follow from what has happened (see `happenings`), to be carried out in this order."""
+        """Take in one event, and return the actions to carry out, in their order.
+
+        The classes of events and actions are in `parallax.findings.happenings`.
+        """
         actions: list[Action] = []
         events: list[Finding] = []
         self._judging.cluster_id = self._incidents.cluster_id = self.cluster_id
@@ -140,14 +143,17 @@ class Lifecycle:
         return actions + self._due(now)
 
     def next_due(self, now: float) -> float | None:
-        """Return when the next probe or event is due, by the monotonic clock; None where nothing waits."""
+        """Return when the next probe or report is due, in seconds of the monotonic clock.
+
+        None if none is planned.
+        """
         times = [task.due for task in self._tasks.idle()]
         if (due := self._incidents.next_due(now)) is not None:
             times.append(due)
         return min(times, default=None)
 
     def waits(self, suspect_id: str) -> str | None:
-        """Return why a suspect has no verdict yet; None where it does not wait for one."""
+        """Return why a suspect waits for a verdict, e.g. "it has not been probed yet"; None if it does not wait."""
         task = self._tasks.named(suspect_id)
         if task is None:
             again = _RAISED_MEANWHILE if suspect_id in self._again else None
@@ -155,9 +161,9 @@ class Lifecycle:
         return task.reason or "it has not been probed yet"
 
     def is_new(self, claim: Claim) -> bool:
-        """Whether a suspect is new: it does not wait for a verdict, and no verdict still holds for it.
+        """Whether a suspect still has to be handed in, because no probe or verdict takes care of it.
 
-        A verdict holds until the suspect is raised again after the replicas were asked for it.
+        A verdict no longer counts if the suspect was raised again after the replicas were asked.
         """
         return self._is_raised_meanwhile(claim) or self._is_unknown(claim)
 
@@ -193,9 +199,9 @@ class Lifecycle:
         return claim.raised_at_ms >= handled.asked_ms and not (finding is not None and finding.stands)
 
     def look_again(self, now: Moment) -> None:
-        """Ask again, now, about every single finding that is not over.
+        """Let every open finding be probed immediately. Incidents are left out.
 
-        Incidents are left out, because the job asks about their members at each start anyway.
+        The job asks about the members of incidents at each start anyway.
         """
         self._looks_again = True
         for finding in self.standing():
@@ -204,11 +210,11 @@ class Lifecycle:
                 self._unseen[finding.finding_id] = ""
 
     def not_seen_again(self) -> dict[str, str]:
-        """Return the findings that are not over and not fully checked since `look_again`.
+        """Return the open findings that probes have not fully checked since `look_again`, by id with the reason.
 
         Returns:
-            By finding id: why the last probe did not decide whether it is still true, or how much of an incident is
-            not checked yet. The text is empty before the replicas have answered.
+            By finding id: why the last probe did not decide whether the finding is still true, or how much of an
+            incident is not checked yet. The text is empty before the replicas have answered.
         """
         if not self._looks_again:
             return {}
@@ -224,11 +230,14 @@ class Lifecycle:
         return self._incidents.members(finding_id)
 
     def shown(self, finding_id: str) -> list[Claim]:
-        """Return the members that were over before their incident reported them, each as a claim of its own."""
+        """Return the members of an incident that were over before it was first reported.
+
+        Each is a claim of its own.
+        """
         return self._incidents.shown(finding_id)
 
     def status(self) -> FindingsStatus:
-        """Return the state of all suspects and findings, as far as it is in the tables, for metrics."""
+        """Return numbers and lists of suspects and findings for metrics. Only what is in the tables counts."""
         pending = self._incidents.pending()
         undecided: dict[str, str] = {}
         for task in self._tasks.suspects():

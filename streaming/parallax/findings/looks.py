@@ -1,10 +1,11 @@
 """Turns the answers to a probe into looks (`parallax.evidence.atoms.Look`), the form that the judge takes.
 
-A probe asks for a part of each replica: some offsets, some leader epochs, and the value of one key as read_committed
-consumers get it. So each look says what was asked for. What nobody asked for does not count as absent.
+A *look* is what one broker answered about its replica at one moment. A probe asks for a part of each replica: some
+offsets, some leader epochs, and the value of one key as read_committed consumers get it. So each look says what was
+asked for. A record that nobody asked for does not count as absent.
 
-Some probes do not ask for open transactions. In their looks, a replica whose last stable offset is its high watermark
-holds none.
+Some probes do not ask for open transactions. If a replica's last stable offset is its high watermark, its look then
+says that it holds no transaction open.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ def case_of(
     compacted: bool = True,
     deletes: bool = False,
 ) -> Case:
-    """Return a probe of a claim in the form that the judge takes.
+    """Return a claim and the answers to its probe as a `Case`, the form that the judge takes.
 
     Args:
-        claim: what was asked about.
-        answers: the answers to the probe, given under one leader.
+        claim: the claim that the probe asked about.
+        answers: the answers to the probe; all replicas answered under the same leader.
         ledger: the evidence that is known already; the evidence of the answers and the claim is added to it.
         asked: the offsets that were asked for because of this claim.
         compacted: whether the topic's policy compacts.
@@ -84,12 +85,13 @@ def _recorded(claim: Claim, ledger: Ledger) -> None:
 
 
 def looks_of(claim: Claim, answers: Answers, asked: Collection[int]) -> dict[int, Look]:
-    """Return the looks at the replicas that answered about a claim, by broker.
+    """Return a look at each replica that answered about a claim, by broker.
 
-    In a look, a key is a pair of numbers: the two halves of its hash.
+    A *look* is what a broker answered about its replica at one moment. In it, a key is a pair of numbers: the two
+    halves of its hash.
 
     Args:
-        claim: what was asked about.
+        claim: the claim that the probe asked about.
         answers: the answers to the probe.
         asked: the offsets that were asked for because of this claim. A probe of a page asks for others as well.
     """
@@ -170,7 +172,7 @@ def _record(record: RecordShown) -> Fact:
 
 
 def is_transactional(record: RecordShown) -> bool:
-    """Whether a record is part of a transaction, even if nothing says how that ended."""
+    """Whether a record is part of a transaction, also if it is not known how that transaction ended."""
     return record.outcome != _PLAIN
 
 

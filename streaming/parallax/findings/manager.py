@@ -1,4 +1,4 @@
-"""Runs probes and appends events to the findings table, as `parallax.findings.lifecycle` decides.
+"""Runs the probes that `parallax.findings.lifecycle` decides on, and appends its events to the findings table.
 
 One thread decides and writes. Probes run in other threads, a few for each broker that claims are about. So a probe that
 hangs delays no claim about another broker.
@@ -65,24 +65,25 @@ _NEWS_EVERY_S = 5.0
 
 
 class Asks(Protocol):
-    """What the manager needs to ask brokers about claims; `Prober` does it, and tests use another class."""
+    """Asks brokers about claims for the manager; in production it is a `Prober`, and tests use another class."""
 
     @property
     def read_bytes(self) -> Mapping[int, int]:
         """Bytes of records that were read so far, by broker."""
 
     def probe(self, claims: Sequence[Claim]) -> list[Answers]:
-        """Ask the brokers about claims that accuse one replica of one partition.
+        """Ask the brokers about claims on one partition that all have the same pivot, the replica that is asked last.
 
-        The answers come in the order of the claims.
+        Returns:
+            The answers about each claim, in the order of the claims.
         """
 
     def close(self) -> None:
-        """Stop all probes that are running."""
+        """Give up all probes that are running."""
 
 
 class Store(Protocol):
-    """What the manager needs to keep events of findings; `FindingsTable` does it, and an audit uses another class."""
+    """Keeps events of findings for the manager: in production `FindingsTable`, in an audit another class."""
 
     @property
     def skipped(self) -> int:
@@ -95,7 +96,7 @@ class Store(Protocol):
         """Return the events of other processes that this store has not returned yet, oldest first."""
 
     def append(self, events: Sequence[Finding]) -> list[Finding]:
-        """Append events in one commit and return them numbered.
+        """Append events in one commit, and return them with the numbers that they got.
 
         Raises:
             AppendedMeanwhile: another process has appended events that ``news`` has not returned yet.
@@ -106,7 +107,7 @@ _Result = tuple[Probe, list[Answers] | None]
 
 
 class FindingsManager:
-    """Turns suspects into findings, in threads of its own.
+    """Takes suspects in, probes them, and records what becomes of them as findings; all in threads of its own.
 
     Args:
         settings: the job's settings.
@@ -115,7 +116,7 @@ class FindingsManager:
         on_change: called from the manager's thread after each commit and each round of probes; must not block.
         prober: asks the replicas; by default a `Prober` that uses ``client`` and what the views recorded.
         table: where events go; by default the findings table below ``storage.path``, created when it is not there.
-        ``told``: called from the manager's thread with events once they are in the table, also those of other
+        ``told``: called from the manager's thread with events once they are in the table, also with those of other
             processes; by default they are logged.
         repaired: returns the record of a finding's completed repair, in sentences; empty where there is none.
     """
@@ -171,7 +172,7 @@ class FindingsManager:
         self._thread = threading.Thread(target=self._run, name="findings", daemon=True)
 
     def start(self) -> None:
-        """Start the threads. They load the suspects and findings of the tables first, and then begin to probe."""
+        """Start the manager's thread. It loads suspects and findings from the tables, and then begins to probe."""
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
@@ -190,10 +191,9 @@ class FindingsManager:
     def offer(self, suspects: Iterable[Suspect | Mapping[str, Any]]) -> None:
         """Hand over suspects to be probed, as the comparison raises them or as rows of their table.
 
-        It returns immediately.
-
-        Call it after they are committed to the suspects table: only that lets them survive the process. A known suspect
-        is ignored, unless it has been raised again since the replicas were asked for its verdict.
+        It returns immediately. Call it after they are committed to the suspects table: only that lets them survive the
+        process. The manager ignores a suspect that it knows already, unless it was raised again after the replicas were
+        asked for its verdict.
         """
         claims = [claim_from_row(s.as_row() if isinstance(s, Suspect) else s) for s in suspects]
         with self._lock:
@@ -202,9 +202,9 @@ class FindingsManager:
         self._wake.set()
 
     def new(self, suspects: Iterable[Suspect]) -> list[Suspect]:
-        """Return those of some suspects that still have to be offered; may be called from any thread.
+        """Return those of some suspects that still have to be offered. It may be called from any thread.
 
-        They are new to the manager, or were raised again after the replicas were asked for their last verdict.
+        A suspect also counts as new if it was raised again after the replicas were asked for its last verdict.
         """
         with self._lock:
             return [
@@ -214,7 +214,7 @@ class FindingsManager:
             ]
 
     def undecided(self, suspect_ids: Iterable[str]) -> dict[str, str]:
-        """Return, by suspect id, why a suspect has no verdict yet; those that wait for none are left out.
+        """Return by suspect id why the suspect has no verdict yet; suspects that wait for no verdict are left out.
 
         It may be called from any thread.
         """
@@ -228,25 +228,27 @@ class FindingsManager:
         return found
 
     def standing(self) -> list[Finding]:
-        """Return the findings that are not over, acknowledged or not; from any thread."""
+        """Return the findings that are not over, acknowledged or not. It may be called from any thread."""
         with self._lock:
             return self._lifecycle.standing()
 
     def look_again(self) -> None:
-        """Ask again, now, about every single finding that is not over; from any thread.
+        """Let every open finding be probed immediately. Incidents are left out. It may be called from any thread.
 
-        Incidents are left out, because the job asks about their members at each start anyway.
+        The job asks about the members of incidents at each start anyway.
         """
         with self._lock:
             self._lifecycle.look_again(_now())
         self._wake.set()
 
     def not_seen_again(self) -> dict[str, str]:
-        """Return the findings that are not over and not fully checked since `look_again`; from any thread.
+        """Return the open findings that probes have not fully checked since `look_again`, by id with the reason.
+
+        It may be called from any thread.
 
         Returns:
-            By finding id: why the last probe did not decide whether it is still true, or how much of an incident is
-            not checked yet. The text is empty before the replicas have answered.
+            By finding id: why the last probe did not decide whether the finding is still true, or how much of an
+            incident is not checked yet. The text is empty before the replicas have answered.
         """
         with self._lock:
             return self._lifecycle.not_seen_again()

@@ -1,7 +1,8 @@
-"""Holds the claims of a group, up to hundreds of thousands, as columns and not as a Python object each.
+"""Holds the members of a group, up to hundreds of thousands of claims, as rows of an array.
 
-Suspects of one kind about one replica differ in little but key, transaction and offset. When a page of members is to be
-probed, its rows are made into claims. These claims are dropped once their answers have been judged.
+The members of a group are claims of one kind about one replica. They differ in little but key, transaction and offset,
+so rows take far less memory than Python objects. When a page of members is to be probed, its rows are made into claims.
+These claims are dropped once their answers have been judged.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Group(NamedTuple):
-    """What the members of a group have in common: partition, accused replica, and what is wrong there.
+    """What all members of a group have in common: partition, accused replica, and what is wrong there.
 
     Attributes:
         place: the partition.
@@ -42,19 +43,19 @@ class Group(NamedTuple):
 
     @property
     def is_of_transactions(self) -> bool:
-        """Whether the group counts transactions, and not keys."""
+        """Whether the members are about transactions; else each is about a record or its key."""
         return self.rule is Rule.OUTCOME
 
 
 class State(IntEnum):
-    """What is known of a member of a group: not asked about, undecided, proven, over."""
+    """What probes have found about one member of a group, e.g. that it is undecided, proven or over."""
 
     NEW = 0
-    """It has not been asked about."""
+    """No probe has asked about it yet."""
     UNDECIDED = 1
-    """Nobody could decide it when it was last asked about."""
+    """The last probe that asked about it could not decide it."""
     EXPLAINED = 2
-    """A finding on a transaction accounts for it."""
+    """A finding on a transaction is its cause, and reports it."""
     WRONG = 3
     """It is proven."""
     SPREAD = 4
@@ -62,15 +63,15 @@ class State(IntEnum):
     OVER = 5
     """It was proven, and is not wrong any more."""
     UNSETTLED = 6
-    """It was proven, the replicas agree now, and nothing proves that they agree on what is right."""
+    """It was proven. The replicas agree now, and nothing proves that they agree on what is right."""
     SHOWN = 7
-    """Recorded answers prove it, and nothing shows it any more: it was over when it was found."""
+    """It was over when it was found: recorded answers prove it, and no replica shows it any more."""
     ALONE = 8
-    """It is to be asked about by itself."""
+    """It leaves the group, to be probed by itself."""
     IN_PART = 9
-    """It was proven, and findings explain a part of it: the rest may still be wrong once those have ended."""
+    """It was proven, and findings explain a part of it. The other part may still be wrong once they have ended."""
     UNREAD = 10
-    """It was proven before a restart, and it is not known whether the last event counts it."""
+    """It was proven before a restart, and nobody knows whether the incident's last event counts it."""
 
 
 OPEN = (State.WRONG, State.SPREAD, State.UNSETTLED)
@@ -125,7 +126,7 @@ _NUMBERS = (
 
 
 class Members:
-    """The members of one group as rows: claims about one partition, each with its own suspect id.
+    """The members of one group as rows: each is a claim about the partition, with a suspect id of its own.
 
     Args:
         place: the partition.
@@ -161,7 +162,7 @@ class Members:
 
     @property
     def rows(self) -> Array:
-        """The rows as a structured array (`MEMBER`), one for each member; ids must not be changed."""
+        """The members as a structured array (`MEMBER`), one row each; ``suspect`` must not be changed."""
         if self._fresh:
             self._take_in()
         return self._rows
@@ -199,7 +200,7 @@ class Members:
         self._order = self._by_key = self._by_further = None
 
     def locate(self, suspects: Array) -> Array:
-        """Return the row of each suspect id (``S32``); -1 for an unknown one."""
+        """Return, for an array of suspect ids (``S32``), the row of each; -1 for an unknown one."""
         if not len(self.rows):
             return np.full(len(suspects), -1)
         if self._order is None:
@@ -215,7 +216,7 @@ class Members:
 
     @property
     def pivots(self) -> Array:
-        """Return for each row the replica that a probe asks last (`Claim.pivot`)."""
+        """For each row, the broker that a probe asks last: the accused, or without one the claim's pivot."""
         return np.where(self.rows["broker"] == NOBODY, self.rows["pivot"], self.rows["broker"])
 
     def are(self, *states: State) -> Array:
@@ -223,7 +224,7 @@ class Members:
         return np.isin(self.rows["state"], np.array(states, np.uint8))
 
     def offsets_of(self, key: tuple[int, int], state: State) -> list[int]:
-        """Return the offsets of the members in a state that are about one key."""
+        """Return the offsets of the members that are about one key and in one state."""
         offsets: list[int] = self.rows["offset"][self.of_key(key, state)].tolist()
         return offsets
 
@@ -245,9 +246,9 @@ class Members:
         return self._by_key[at]
 
     def having_written(self, key: tuple[int, int]) -> Array:
-        """Return the rows of transactions that may have written a key in a record other than their first.
+        """Return the rows of transactions that may have written a key besides the key that is in their row.
 
-        Only the high half of the key's hash is compared, so some may not have written it.
+        Only the high half of the key's hash is compared. So some of them may not have written the key.
         """
         if self._fresh:
             self._take_in()
@@ -261,11 +262,11 @@ class Members:
         return found
 
     def counts(self, group: Group, one: About) -> bool:
-        """Whether a claim is about the same key or transaction as a member that an incident counts.
+        """Whether an incident counts a member about the same key or transaction as a given claim or finding.
 
         Args:
             group: the group of these members.
-            one: the claim, or a finding.
+            one: the claim or finding.
         """
         rows = self.rows
         if not group.is_of_transactions:
@@ -285,15 +286,15 @@ class Members:
         return at[is_so & (rows["producer_id"][at] == producer_id)]
 
     def digest(self, at: Array) -> str:
-        """Return a hash that identifies the members in the given rows, by their suspect ids."""
+        """Return a short hash of the suspect ids in the given rows. Equal members give equal hashes."""
         return blake2b(np.sort(self.rows["suspect"][at]).tobytes(), digest_size=8).hexdigest()
 
     def tell(self, at: int, claim: Claim) -> None:
-        """Set which record of its transaction a member names.
+        """Change which record of its transaction a member names: a probe has proven another one.
 
         Args:
             at: the member's row.
-            claim: a claim about another record of the same transaction, which a probe has proven.
+            claim: the claim about that record.
         """
         for name in ("offset", "key_hash_hi", "key_hash_lo"):
             self.rows[name][at] = getattr(claim, name)
@@ -345,7 +346,7 @@ def _recorded(text: str, pivot: int) -> Recorded:
 
 
 class About(Protocol):
-    """The fields of a claim or finding that say which record, key or transaction it is about."""
+    """The fields by which claims and findings say which record, key or transaction they are about."""
 
     @property
     def offset(self) -> int:
@@ -353,7 +354,7 @@ class About(Protocol):
 
     @property
     def producer_id(self) -> int:
-        """The producer of the transaction."""
+        """The producer of the transaction; -1 if there is none."""
 
     @property
     def transaction_start_offset(self) -> int:
@@ -390,12 +391,12 @@ _TELLING = ("offset", "producer_id", "transaction_start_offset", "marker_offset"
 
 
 def divergence(group: Group, one: About) -> tuple[int, ...]:
-    """Return numbers that say which key or transaction a claim or finding is about.
+    """Return numbers that identify the key or transaction that a claim or finding is about.
 
     In one group, equal numbers mean the same key or transaction.
 
     Args:
-        group: the group that it is, or would be, a member of.
+        group: the group of the claim or finding; it need not be a member.
         one: the claim or finding.
     """
     row = {name: np.array([getattr(one, name)]) for name in _TELLING}

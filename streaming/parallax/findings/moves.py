@@ -1,8 +1,9 @@
-"""The reassignments, in order, by which wrong replicas are replaced by new copies of a right one. No IO.
+"""Plans the reassignments that replace wrong replicas of a partition by new copies of a right one. No IO.
 
 A new copy is taken from the leader, so a right replica has to lead first. An election of the preferred leader makes the
-first replica of the assignment the leader. So a right one must be first until the others are right. Otherwise the
-replicas keep their assigned order.
+first replica of the assignment the leader. So a right one must be first until no replica is wrong. *Example.* Brokers
+2, 1 and 3 are assigned, and 2 is wrong: 1 is put first and elected, 2 is removed and added again, and last comes the
+old order.
 """
 
 from __future__ import annotations
@@ -18,29 +19,29 @@ from parallax.shell import Shell, file_from
 
 
 class Purpose(StrEnum):
-    """Why a partition is reassigned."""
+    """Why one step of the plan reassigns a partition."""
 
     LEAD = "lead"
     """A right replica comes first and is elected; nothing is copied."""
     DROP = "drop"
-    """A wrong replica gives up its copy; if too few would be left, another broker copies first."""
+    """A broker with a wrong replica deletes it; if too few would be left, another broker copies first."""
     COPY = "copy"
-    """It gets the partition again, and copies all of it from the leader."""
+    """That broker gets the partition again, and copies all of it from the leader."""
     ORDER = "order"
     """The replicas get back their assigned order; nothing is copied."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One reassignment of a partition, with who leads after it and which copies are deleted or made.
+    """One reassignment of a partition, with the election after it and the copies that it deletes and makes.
 
     Attributes:
         purpose: why the partition is reassigned.
         replicas: the brokers that hold the partition afterwards, the preferred leader first.
-        is_new: whether ``replicas`` differs from the assignment before.
+        is_new: whether ``replicas`` differs from the assignment before; if not, there is only an election.
         elects: whether the preferred leader is elected afterwards.
         gone: the brokers whose copy is deleted.
-        copied: the brokers that copy the partition.
+        copied: the brokers that copy the partition from the leader.
     """
 
     purpose: Purpose
@@ -78,13 +79,14 @@ class Move:
 
 
 FEWEST = 2
-"""So many replicas must be left while one has no copy: with only one, a failing disk takes everything."""
+"""So many replicas must be left while one is copied again: if only one is left, a failing disk takes everything."""
 
 
 def first_of(assigned: Sequence[int], leader: int, sources: Collection[int]) -> int:
-    """Return the right replica that should lead while the others copy it, so that as little as possible changes.
+    """Return the broker with a right replica that should lead while the wrong ones are copied again.
 
-    The preferred leader comes first, then the present leader, then the order of assignment.
+    The preferred leader is best, then the present leader, then the first in the assignment. So as little as possible
+    changes.
 
     Args:
         assigned: the replicas as they are assigned, the preferred leader first.
@@ -95,10 +97,10 @@ def first_of(assigned: Sequence[int], leader: int, sources: Collection[int]) -> 
 
 
 def leading(assigned: Sequence[int], first: int, wrong: Collection[int]) -> Move:
-    """Return the reassignment by which a right replica leads, and wrong ones are elected only if no other is in sync.
+    """Return the reassignment that makes a right replica the leader, and puts wrong replicas last.
 
-    The controller elects the first replica of the assignment that is in sync, and an election of preferred leaders only
-    the very first. So the wrong ones come last.
+    The controller elects the first replica of the assignment that is in sync. So a wrong one is elected only if no
+    other is in sync.
 
     Args:
         assigned: the replicas as they are assigned, the preferred leader first.
@@ -112,15 +114,15 @@ def leading(assigned: Sequence[int], first: int, wrong: Collection[int]) -> Move
 def copying(
     assigned: Sequence[int], leader: int, wrong: Sequence[int], first: int, spare: int | None = None
 ) -> tuple[Move, ...]:
-    """Return the reassignments by which wrong replicas are copied from a right one, one after the other.
+    """Return the reassignments that replace wrong replicas by copies of a right one, one after the other.
 
     Args:
         assigned: the replicas as they are assigned, the preferred leader first.
         leader: the broker that leads now; -1 where that is not known.
         wrong: the replicas that are copied again.
         first: the broker with a right replica, which leads until all are right.
-        spare: a broker that holds no replica, and replaces each wrong one for a while; None where the others are
-            enough.
+        spare: a broker without a replica, which holds one while a wrong one is away; None if enough are left without
+            it.
     """
     back = (first, *(broker for broker in assigned if broker != first))
     made = []

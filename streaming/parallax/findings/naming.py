@@ -14,18 +14,20 @@ _NAMED = 5
 
 
 class FindingNotNamedError(Exception):
-    """An id names no finding, or several. The message is one line that says what to do.
+    """A user's id fits no finding, or several. The message is one line that says what to do.
 
     If the id is that of a dismissed suspect, the message says why the suspect is no finding.
     """
 
 
 def matching(ids: Iterable[str], wanted: str) -> list[str]:
-    """Return the finding ids that equal a text, or begin with it if it is long enough.
+    """Return the finding ids that a user may mean: the one that equals the text, else those that begin with it.
+
+    A text with fewer than four characters matches none.
 
     Args:
         ids: all finding ids.
-        wanted: what the user wrote.
+        wanted: the id that the user wrote, or its beginning.
     """
     prefix = wanted.strip().lower()
     found = [one for one in ids if one.startswith(prefix) and len(prefix) >= min(_SHORTEST_PREFIX, len(one))]
@@ -33,14 +35,14 @@ def matching(ids: Iterable[str], wanted: str) -> list[str]:
 
 
 def named(standing: Mapping[str, Finding], wanted: str) -> Finding:
-    """Return the finding that an id or the beginning of one names; dismissed suspects are no findings.
+    """Return the finding whose id a user wrote, in full or only its beginning. A dismissed suspect is no finding.
 
     Args:
         standing: the last event of each finding, by its id.
-        wanted: what the user wrote.
+        wanted: the id that the user wrote, or its beginning.
 
     Raises:
-        FindingNotNamedError: there is none, or there are several.
+        FindingNotNamedError: the text fits no finding, or several.
     """
     there = matching(standing, wanted)
     meant = [standing[one] for one in there if standing[one].status is not FindingStatus.DISMISSED]

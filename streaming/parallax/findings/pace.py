@@ -1,4 +1,4 @@
-"""How fast probes may read each broker: one limit for a broker, shared by all that read it.
+"""Limits how fast probes read each broker: all readings of one broker share one limit in bytes per second.
 
 A reading that a verdict waits for comes first. A scan of a whole log takes what is left.
 """
@@ -16,9 +16,9 @@ _YIELD_S = 0.05
 
 
 class BrokerPace:
-    """Limits how fast one broker is read by all threads together; a `parallax.replica.reader.Pacing`.
+    """The limit for one broker, shared by all threads that read it; a `parallax.replica.reader.Pacing`.
 
-    Over any time t at most ``rate * t`` bytes go through, plus one answer for each thread that reads.
+    In any time t the threads read at most ``rate * t`` bytes, plus one answer for each thread.
 
     Args:
         rate: bytes per second.
@@ -56,17 +56,17 @@ class BrokerPace:
             self._bucket.wait()
 
     def received(self, size: int) -> None:
-        """Count the bytes of an answer: the more there are, the longer the next Fetch waits."""
+        """Count the bytes of an answer. The larger it is, the longer the next Fetch waits."""
         with self._lock:
             self._read += size
             self._bucket.take(size)
 
 
 class Paces:
-    """Limits how fast each broker is read: one `BrokerPace` for each.
+    """The limits of all brokers: one `BrokerPace` for each, all with the same rate.
 
     Args:
-        rate: bytes per second from each.
+        rate: bytes per second from each broker.
         clock: monotonic seconds, for tests.
         sleep: waits some seconds; may raise, which ends the reading.
     """
@@ -91,17 +91,19 @@ class Paces:
             return self._paces[broker]
 
     def read_bytes(self) -> dict[int, int]:
-        """Bytes that have been read so far, by broker."""
+        """Return by broker how many bytes have been read so far."""
         with self._lock:
             return {broker: pace.read_bytes for broker, pace in self._paces.items()}
 
 
 class Counted:
-    """Limits the speed of one reading of one broker, and counts its bytes; a `parallax.replica.reader.Pacing`.
+    """One reading of one broker: it keeps to the broker's limit, and counts its own bytes.
+
+    It is a `parallax.replica.reader.Pacing`.
 
     Args:
         pace: the limit of the broker, which other readings share.
-        behind: whether this reading lets the others go first.
+        behind: whether this reading lets other readings of the broker go first.
     """
 
     def __init__(self, pace: BrokerPace, *, behind: bool = False) -> None:
@@ -117,7 +119,7 @@ class Counted:
             self._pace.wait()
 
     def received(self, size: int) -> None:
-        """Count the bytes of an answer: the more there are, the longer the next Fetch waits."""
+        """Count the bytes of an answer. The larger it is, the longer the next Fetch waits."""
         self.read_bytes += size
         self._pace.received(size)
 

@@ -1,9 +1,8 @@
-"""Finds the newest visible record of keys on one replica, by where their records are known to be. No IO.
+"""Finds the newest visible record of keys on one replica, from known offsets of their records. No IO.
 
-Below its end a log only ever loses records, as long as it is the same log. Say all of ``[start, end)`` was read once,
-and a key's records were then at some offsets. Then there are none of the key elsewhere in that range now. So it is
-enough to read these offsets again, newest first, and everything beyond ``end``. What is below ``start`` has to be read
-only if nothing visible is found above.
+A log only ever loses records below its end, as long as it is the same log. *Example.* All of ``[100, 200)`` was read
+once, and a key had records at 120 and 150. Then the key has no other record in that range now. So it is enough to read
+150, perhaps 120, and everything from 200 on. Offsets below 100 have to be read only if nothing visible is found above.
 
 So known offsets only save reading. Each record that is returned has just been read.
 """
@@ -29,14 +28,15 @@ _FOREIGN = 8
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Where a key's records are in one replica's log, as far as it was read.
+    """The known offsets of one key's records in one replica's log, and the range of the log that was read for them.
 
     Attributes:
         start: the first offset of the range that was read. In the range ``[start, end)``, ``offsets`` has every record
             of the key.
         end: the end of that range; equal to ``start`` if nothing is known.
         offsets: offsets of the key's records, newest first. Below ``start`` there may be others.
-        foreign: offsets in the range at which the views recorded the key for other replicas only, newest first.
+        foreign: offsets in the range where the views recorded the key for other replicas, but not for this one; newest
+            first.
     """
 
     start: int = 0
@@ -45,7 +45,7 @@ class Known:
     foreign: Sequence[int] = ()
 
     def joined(self, other: Known) -> Known:
-        """Return what this and another reading know together of one key of the replica.
+        """Return what this and another `Known` say together about the same key of the same replica.
 
         If their ranges touch, they become one range. Otherwise only the range that ends higher is kept.
         """
@@ -62,11 +62,11 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Asks where the records of some keys are known to be. The answer is a mapping of each key to its `Known`.
+    """A question: where are the records of some keys known to be? The answer maps each key to its `Known`.
 
     Attributes:
         keys: the keys.
-        end: the offset up to which the answer is to know the records.
+        end: the offset up to which the caller has to know the records.
     """
 
     keys: frozenset[Key]
@@ -75,12 +75,14 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Asks for all records of the keys in ``[start, end)``, read as read_committed. The answer is a `StretchShown`.
+    """A question: which records of some keys does read_committed show in ``[start, end)``?
+
+    The answer is a `StretchShown`.
 
     Attributes:
         head: whether nothing is known of the keys in this range. If so, and if it is too long for one probe, no part of
             it is read.
-        scan: whether a range that is not read for that reason is to be scanned in the background.
+        scan: whether a range that is too long is then scanned in the background.
     """
 
     keys: frozenset[Key]
@@ -92,14 +94,14 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class StretchShown:
-    """The answer to `Stretch`: the newest records of the keys there.
+    """The answer to `Stretch`: the newest records of the keys in its range.
 
     Attributes:
-        reached: everything that the replica shows below this offset was read.
-        visible: by key, the newest record that is not aborted.
-        newest: by key, the offset of the newest record, aborted ones too.
-        key_bytes: the keys themselves, where they are read.
-        why: why the rest was not read; None where it was read to the end.
+        reached: the offset below which everything that the replica shows was read.
+        visible: by key, its newest record that is not aborted.
+        newest: by key, the offset of its newest record, aborted or not.
+        key_bytes: by hash of the key, the key itself, where keys are read at all.
+        why: why the range was not read to its end; None if it was.
     """
 
     reached: int
@@ -111,7 +113,10 @@ class StretchShown:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Says that what was known of some keys is of a replaced log, and must be forgotten. The answer is None."""
+    """A notice to the caller: another log has replaced the one where the keys' records were found.
+
+    The caller has to forget the known offsets of these keys. The answer is None.
+    """
 
     keys: frozenset[Key]
 
@@ -174,14 +179,14 @@ def newest_of_keys(keys: Collection[Key], asked: Keys) -> Generator[Any, Any, Ke
     """Find the newest visible record of each key on one replica.
 
     It is a generator: it yields its questions (`Held`, `Stretch`, `Replaced`, `Points`), and the caller sends it the
-    answers. The answer to `Points` may be text: why no more is read.
+    answers. The answer to `Points` may also be a text that says why nothing was read.
 
     Args:
         keys: the keys to look for.
         asked: the range to look in: from the log start up to the last stable offset.
 
     Returns:
-        The newest visible record of each key. A key is missing if its newest record cannot be named yet. It is not
+        The newest visible record of each key. A key is left out as long as its newest record is not known. It is not
         complete if there may be a record below its ``complete_from``. In both cases ``error`` says why.
     """
     start, end = asked.start, asked.end

@@ -1,4 +1,4 @@
-"""Sends the questions of a probe to the brokers: the IO of `parallax.findings.questions`."""
+"""Sends the questions of a probe to the brokers: it does the IO for `parallax.findings.questions`."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ class _LazyHistory:
 
 
 class LooksUp(Protocol):
-    """Looks up in the views what a probe asks about transactions and replaced logs.
+    """Answers a probe's questions to the views: records of transactions, and whether a log was replaced.
 
     `parallax.findings.history.RecordedHistory` does it.
     """
 
     def transactions(self, question: Transactions) -> list[TransactionRecords]:
-        """Return what the views recorded of each transaction of a question, in the question's order."""
+        """Return what the views recorded of each transaction that a question names, in the question's order."""
 
     def was_recreated(self, question: Recreated) -> bool:
         """Whether the views recorded that the replica's log was replaced, since the time that the question names."""
 
 
 class Prober:
-    """Asks the brokers all that a probe of some claims has to know.
+    """Asks the brokers every question of a probe, and returns their answers.
 
     Args:
         client: sends each request to the broker that it is given; many threads use it.
@@ -116,7 +116,7 @@ class Prober:
         self._lanes = Lanes(_ASKS, "probe-replica")
 
     def close(self) -> None:
-        """Stop all probes that are running."""
+        """Give up all probes and scans that are running."""
         self._closed.set()
         self._lanes.close()
         self.scans.close()
@@ -131,11 +131,12 @@ class Prober:
         return self.paces.read_bytes()
 
     def probe(self, claims: Sequence[Claim]) -> list[Answers]:
-        """Ask the brokers about claims on one partition with one pivot, which is the replica asked last.
+        """Ask the brokers about claims on one partition that all have the same pivot, the replica that is asked last.
 
-        The answers come in the order of the claims.
+        It never raises because of a broker: an answer then carries the error.
 
-        It never raises for what a broker does or fails to do: the answer then carries the error.
+        Returns:
+            The answers about each claim, in the order of the claims.
         """
         history: dict[frozenset[Key], _LazyHistory] = {}
         return driven(questions(claims, now_ms()), lambda question: self._answer(question, history))
@@ -224,17 +225,25 @@ class Prober:
         return found
 
     def topic_id(self, topic: str) -> str:
-        """Return the id of a topic by the last metadata; empty where it is not known."""
+        """Return the id of a topic as the last metadata had it; empty if it is not known."""
         return self._topic_ids.get(topic, "")
 
     def was_replaced(self, broker: int, place: TopicPartition, since_ms: int) -> bool:
-        """Whether the views' readers have noticed, since a time, that another log replaced a replica's log."""
+        """Whether the views' readers have noticed that another log replaced a replica's log.
+
+        Args:
+            broker: the replica's broker.
+            place: the partition.
+            since_ms: only what was noticed since this time counts, milliseconds since 1970 UTC.
+        """
         return self._recorded is not None and self._recorded.was_recreated(Recreated(*place, broker, since_ms))
 
     # What scans read by.
 
     def chunks(self, replica: Replica, start: int, end: int, after_epoch: int) -> Iterator[Any]:
-        """Return chunks of a replica's log as a read_committed consumer gets them; probes that wait are served first.
+        """Read a part of a replica's log for a scan, and yield it as chunks; probes that wait go first.
+
+        The chunks hold what a read_committed consumer gets.
 
         Args:
             replica: the replica.
@@ -243,7 +252,7 @@ class Prober:
             after_epoch: leader epoch of the last batch that was read before ``start``; -1: unknown.
 
         Raises:
-            LogTruncated: the log has another epoch there: it is not the one that was read.
+            LogTruncated: below ``start`` the log holds another leader epoch. It is not the log that was read before.
         """
         broker, place = replica
         pace = Counted(self.paces.of(broker), behind=True)

@@ -1,40 +1,42 @@
-"""What a probe asks of whom, in the order that the proofs need: generators of questions that take the answers.
+"""Which questions a probe asks of which replica, in the order that the proofs need.
 
-No IO: `parallax.findings.probe` answers from the cluster, the simulator from its model.
+The questions come from generators, to which the caller sends the answers. No IO: `parallax.findings.probe` answers from
+the cluster, the simulator from its model.
 
-*The coordinator first.* A transaction that it calls ended had ended before any replica was asked.
+*The coordinator first.* If it says that a transaction has ended, the transaction had ended before any replica was
+asked.
 
-*The others, then the accused.* So the others had ended the transaction, or deleted the key, before the accused was
-asked. If the accused then still shows the old state, it is wrong.
+*The other replicas, then the accused.* So the others had ended the transaction, or deleted the key, before the accused
+was asked. If the accused then still shows the old state, it is wrong.
 
-*A claim on a key: the accused, the others, and the accused again where it shows a value.* If only the others show a
-value, it was not deleted in between, because the accused was asked before them. If only the accused shows a value, it
-had been deleted before, because the accused was asked after them. Each replica is also asked where those leader epochs
-end that earlier answers have shown.
+*A claim on a key: the accused, the other replicas, and the accused again where it shows a value.* If only the others
+show a value, it was not deleted in between, because the accused was asked before them. If only the accused shows a
+value, it had been deleted before, because the accused was asked after them. Each replica is also asked where in its log
+the leader epochs end that earlier answers have shown.
 
-*A difference that accuses nobody: all again, if the pivot has not come as far as another replica on its side.* The
-pivot, which is asked last, may be frozen or away. The other replica shows the same, and is asked last instead.
+*A difference that accuses nobody: all replicas again, if the pivot is not as far as another replica on its side.* The
+pivot, which is asked last, may be frozen or away. The other replica shows the same, so it is asked last instead.
 
 *Each replica: where its log ends, then its open transactions, then where its log ends once more.* All three are needed,
 because a replica goes on replicating between two requests:
 
-- The accused holds a transaction open that it should have ended. It never got the end marker only if it had passed it
-  *before* it was asked for its open transactions. In the other order, any follower that catches up between the two
-  requests would be convicted.
-- Another replica has ended the transaction. Its list shows that only if it had passed the transaction's first record
+- The accused holds a transaction open that it should have ended. This proves that it never got the end marker only if
+  its log was past the marker *before* it was asked for its open transactions. In the other order, any follower that
+  catches up between the two requests would be convicted.
+- Another replica has ended the transaction. Its list shows that only if its log was past the transaction's first record
   *before* it was asked. The marker lies below the end of its log *after* the list was asked for, since it may have come
   after the first answer. It is the end of the log, not the high watermark: a replica applies a marker when it appends
   it. If no replica was read to show the marker, the accused must have passed that end of the log.
 
 *A replica that is asked for keys: its last stable offset before and after.* Its cleaner goes on meanwhile. It may
 remove a value because of a record between the two offsets. Another replica is proven wrong about that value only if it
-has come as far as the second one.
+has come as far as the second offset.
 
 *The cleanup policy last.* It matters for a log that begins too high. If a policy has allowed Kafka to delete the head,
 it was set before the logs were asked.
 
-On a partition that is being written to, the accused has seldom passed a place that another reached a moment before. So
-it is asked again, a bounded number of times, until it has.
+On a partition that is being written to, the accused has seldom passed an offset that another replica reached a moment
+before. So it is asked again, a bounded number of times, until it has.
 """
 
 from __future__ import annotations
@@ -90,15 +92,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Reading:
-    """One replica's answers to the questions about all claims of a probe.
+    """All answers of one replica in one probe, kept by offset and key.
 
-    A page has up to some thousand claims, so the answers are kept by offset and key: each claim's part is found fast.
+    A page has up to some thousand claims, so the part about each claim must be found fast.
 
     Attributes:
         answer: all answers that are not in one of the other attributes.
         aborted: by the offset fetched from, (producer id, first offset) of each aborted transaction listed.
-        keys: by key, the newest record of it that the replica shows.
-        key_bytes: the keys themselves, where they are read.
+        keys: by key, its newest record that the replica shows.
+        key_bytes: by hash of the key, the key itself, where keys are read at all.
         key_error: why a key is missing or not complete; None where all are complete.
     """
 
@@ -109,7 +111,7 @@ class Reading:
     key_error: str | None = None
 
     def for_claim(self, claim: Claim) -> ReplicaAnswer:
-        """Return those of the answers that are about one claim."""
+        """Return the part of the answers that is about one claim."""
         if self.answer.error is not None:
             return self.answer
         key = None if claim.key is None else self.keys.get(claim.key)
@@ -145,7 +147,7 @@ class Reading:
 
 
 def driven(questions: Generator[Any, Any, T], answer: Callable[[Any], Any]) -> T:
-    """Pass a generator's questions to ``answer``, one after another; returns the generator's result."""
+    """Run a generator of questions to its end, with ``answer`` as the source of answers; returns its result."""
     try:
         question = next(questions)
         while True:
@@ -157,10 +159,10 @@ def driven(questions: Generator[Any, Any, T], answer: Callable[[Any], Any]) -> T
 
 
 def questions(claims: Sequence[Claim], asked_at_ms: int) -> Generator[Question, Any, list[Answers]]:
-    """Yield the questions about claims on one partition with one pivot; return the answers in the claims' order.
+    """Yield the questions of a probe about some claims; return the answers about each claim.
 
     Args:
-        claims: at least one claim; each with a suspect id of its own.
+        claims: at least one claim, all on one partition and with one pivot; each has a suspect id of its own.
         asked_at_ms: the present time in milliseconds since 1970 UTC, for the evidence.
     """
     first = claims[0]
@@ -350,9 +352,9 @@ def _is_short_of(claim: Claim, answers: _Readings) -> bool:
 
 
 def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
-    """Yield the questions to one replica, in order; return its answers.
+    """Yield the questions to one replica, one after another; return all its answers.
 
-    The module's docstring explains the order.
+    The module's docstring explains their order.
     """
     marks: Marks = yield Ends()
     opened, after = None, marks
@@ -410,7 +412,7 @@ def _offsets_of_keys(*shown: Mapping[int, RecordShown]) -> dict[str, set[int]]:
 
 
 def wanted(claims: Sequence[Claim], replicas: Sequence[int], *, keys: bool = False) -> Wants:
-    """Return what a probe of claims on one partition has to ask each replica.
+    """Return what a probe of some claims has to ask each replica of their partition.
 
     Args:
         claims: at least one claim.

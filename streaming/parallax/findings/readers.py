@@ -1,6 +1,6 @@
-"""Asks the brokers which consumer groups have read past the offsets that a finding is about.
+"""Finds out which consumer groups may have read the offsets that a finding is about.
 
-Only a command that a person runs asks this; the job never does.
+It asks the brokers for the groups' committed offsets. Only a command that a person runs does so; the job never does.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from parallax.replica.errors import ReplicaError
 from parallax.replica.groups import GROUP_RIGHT
 
 _TOGETHER = 200
-"""Groups that a coordinator is asked about in one request."""
+"""How many groups one request asks a coordinator about."""
 
 
 class Coordinators(Protocol):
-    """What this module asks the brokers that coordinate consumer groups; `ReplicaClient` implements it."""
+    """The requests about consumer groups that this module sends to brokers; `ReplicaClient` implements them."""
 
     def brokers(self) -> Mapping[int, object]:
         """The brokers of the cluster by id (`ReplicaClient.brokers`)."""
@@ -44,12 +44,12 @@ class Coordinators(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A consumer group that has committed offsets of the partition.
+    """A consumer group that has committed an offset of the finding's partition.
 
     Attributes:
-        name: its id.
+        name: the group's id.
         committed: the offset that it has committed: that of the record that it reads next.
-        came: whether that is before, among or past the offsets that the finding is about.
+        came: whether ``committed`` is before, among or past the offsets that the finding is about.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """Who may have read what a finding is about.
+    """Which consumers may have read what a finding calls wrong.
 
     Attributes:
         led: when a wrong replica led, and what consumers could read there, in sentences.
@@ -75,7 +75,7 @@ class Readers:
 
 
 def readers(client: Coordinators, storage: str, finding: Finding) -> Readers:
-    """Ask all coordinators how far consumer groups have read the partition of a finding. Changes nothing.
+    """Find out from all brokers how far consumer groups have read a finding's partition. Changes nothing.
 
     Args:
         client: asks the cluster.
@@ -131,7 +131,7 @@ _WORDS = {
 
 
 def in_words(found: Readers) -> str:
-    """Who may have read what a finding is about, for people."""
+    """Return a text for people: which consumers may have read what a finding calls wrong."""
     order = list(_WORDS)
     lines = [*found.led]
     lines += [
@@ -147,7 +147,7 @@ _NOT_KNOWN = "Consumers that commit no offsets to Kafka are not known here."
 
 
 def document(found: Readers) -> dict[str, Any]:
-    """Who may have read what a finding is about, as a JSON-able document."""
+    """Return a JSON-able dict: which consumers may have read what a finding calls wrong."""
     return {
         "led": [
             {

@@ -18,10 +18,10 @@ Array = npt.NDArray[np.int64]
 
 
 class Rows(NamedTuple):
-    """Records of transactions that the views recorded of any replica, as columns, sorted by producer and offset.
+    """Records of transactions as the views recorded them, in columns sorted by producer and offset.
 
-    Element ``i`` of each array is about record ``i``. A record that the views have of several replicas is there
-    several times.
+    Element ``i`` of each array is about record ``i``. If the views have a record of several replicas, it is there once
+    for each.
 
     Attributes:
         first_on: for the first record of each transaction, by producer id and offset: the brokers that showed it.
@@ -35,7 +35,7 @@ class Rows(NamedTuple):
 
 
 def rows_within(batches: Iterable[pa.RecordBatch], of: Sequence[Transaction]) -> Rows:
-    """Return the rows of the views that belong to any of some transactions.
+    """Return those rows of the views that are records of some transactions.
 
     Args:
         batches: rows of the views: `COLUMNS`, without nulls, in any order.
@@ -59,14 +59,14 @@ def rows_within(batches: Iterable[pa.RecordBatch], of: Sequence[Transaction]) ->
 
 
 def records_of(one: Transaction, rows: Rows, read: Mapping[int, tuple[int, int]]) -> TransactionRecords:
-    """Return the last record of each key in a transaction, as far as the views have recorded the transaction.
+    """Return the last record of each key that a transaction has written, according to the views.
 
     Args:
         one: the transaction.
-        rows: what `rows_within` has returned of this transaction and others.
+        rows: records of this transaction and others, from `rows_within`.
         read: by broker, the lowest and the highest position of its reader that the views still hold. Some broker must
-            have shown the transaction's first record, and its reader must have read from there to the end marker. If
-            no broker has, records may be missing, and the result has an ``error``.
+            have shown the transaction's first record, and its reader must have read from there to the end marker. If no
+            broker has, records may be missing, and the result has an ``error``.
     """
     low, high = np.searchsorted(rows.producer_id, [one.producer_id, one.producer_id + 1])
     low, high = low + np.searchsorted(rows.offset[low:high], [one.start, one.end])

@@ -1,4 +1,7 @@
-"""The commands that repair a replica, or show what is wrong with it, with Kafka's own tools."""
+"""Makes the shell commands that repair a finding's replica, or show what is wrong with it.
+
+They use Kafka's own tools and ``parallax``.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from parallax.shell import Shell
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """The reassignments by which the accused of a finding takes a new copy of a right replica.
+    """The reassignments that replace the accused replica of a finding by a copy of a right one.
 
     Attributes:
         finding: the finding, whose accused is copied again.
@@ -34,7 +37,7 @@ class Repair:
 
     @classmethod
     def of(cls, shown: Shown, sources: Collection[int]) -> Self:
-        """Return the reassignments that copy from a right replica and change as little as possible.
+        """Return the repair of a finding that changes as little of the assignment as possible.
 
         Args:
             shown: the evidence of the finding.
@@ -54,11 +57,11 @@ class Repair:
 
     @property
     def leaves_one(self) -> bool:
-        """Whether only one replica would be left while the accused is copied, so that a spare is needed."""
+        """Whether dropping the accused would leave only one replica, so that a spare broker is needed meanwhile."""
         return len(self.moves[Purpose.DROP].replicas) < FEWEST
 
     def describe(self, shell: Shell) -> str:
-        """Return the command that shows who leads and which replicas there are."""
+        """Return the command that shows the leader and the replicas of the finding's topic."""
         return f"kafka-topics.sh {shell.brokers()} --describe --topic {self.finding.topic}"
 
 
@@ -68,18 +71,19 @@ def show_record(finding: Finding, shell: Shell) -> str:
 
 
 def show_seen(finding: Finding, shell: Shell) -> str:
-    """Return the command that shows what consumers of each replica had seen at a finding's record."""
+    """Return the ``parallax seen`` command that shows what consumers of each replica saw at a finding's record."""
     at = f"{finding.decided_at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}"
     words = ("--topic", finding.topic, "--partition", finding.partition, "--offset", finding.record_offset, "--at", at)
     return shell.parallax("seen", *words, by_settings=True)
 
 
 def delete_again(finding: Finding, shell: Shell) -> str:
-    """Return the commands that write the deletion of a finding's key once more.
+    """Return the commands that write a tombstone for a finding's key once more.
 
     Empty where Kafka's tool cannot write the key. kafka-console-producer.sh reads lines of UTF-8 and splits each at a
     separator into key and value. It writes a value equal to ``null.marker`` as null (Kafka's ``LineMessageReader``).
-    Where only the key's hash is known, the record is shown first, and nothing is written until KEY is set.
+
+    If only the key's hash is known, the first command shows the record, and nothing is written until the user sets KEY.
     """
     told = "" if finding.key is None else _line(finding.key)
     if told is None:

@@ -1,4 +1,4 @@
-"""Sends the questions of a probe to one replica of one partition: the IO of `parallax.findings.questions.reading`."""
+"""Sends the questions of a probe to one replica: it does the IO for `parallax.findings.questions.reading`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _GAP = 256
 
 
 class Around(Protocol):
-    """What the probes of all replicas share: client, limits, and where keys were found in logs."""
+    """Everything that the probes of all replicas share: client, limits, and where keys were found."""
 
     client: ReplicaClient
     settings: FindingSettings
@@ -57,10 +57,16 @@ class Around(Protocol):
     scans: LogScans
 
     def topic_id(self, topic: str) -> str:
-        """Return the id of a topic by the last metadata; empty where it is not known."""
+        """Return the id of a topic as the last metadata had it; empty if it is not known."""
 
     def was_replaced(self, broker: int, place: TopicPartition, since_ms: int) -> bool:
-        """Whether the views' readers have noticed, since a time, that another log replaced a replica's log."""
+        """Whether the views' readers have noticed that another log replaced a replica's log.
+
+        Args:
+            broker: the replica's broker.
+            place: the partition.
+            since_ms: only what was noticed since this time counts, milliseconds since 1970 UTC.
+        """
 
 
 def chunks(
@@ -75,7 +81,7 @@ def chunks(
     max_bytes: int = STRETCH_BYTES,
     after_epoch: int = -1,
 ) -> Iterator[Any]:
-    """Return chunks of one replica's log, read no faster than a given limit.
+    """Read a part of one replica's log, no faster than a limit, and yield it as chunks.
 
     Args:
         around: what the probes of all replicas share.
@@ -83,7 +89,7 @@ def chunks(
         place: the partition.
         start: the first offset to read.
         end: the offset to read up to.
-        pace: the limit.
+        pace: the limit on the speed of reading.
         isolation: the isolation level to read at.
         max_bytes: size of one Fetch.
         after_epoch: leader epoch of the last batch that was read before ``start``; -1: unknown.
@@ -105,10 +111,17 @@ def chunks(
 
 
 def holds(around: Around, broker: int, place: TopicPartition, read_to: int, epoch: int) -> bool:
-    """Whether a replica's log is still the one that was read up to an offset, in a leader epoch.
+    """Whether a replica's log is still the one that was read earlier.
 
-    The log's own epochs decide. A log that no longer knows the epoch counts as another one. If the broker is too old to
-    answer, the result is True: only the views' readers can then notice a new log.
+    The log's own leader epochs decide. A log that no longer knows the epoch counts as another one. If the broker is too
+    old to say, the result is True: only the views' readers can then notice a new log.
+
+    Args:
+        around: what the probes of all replicas share.
+        broker: the broker of the replica.
+        place: the partition.
+        read_to: the offset up to which the log was read.
+        epoch: leader epoch of the last batch below ``read_to``; -1 if it is not known, which gives False.
     """
     if epoch < 0:
         return False
@@ -120,11 +133,11 @@ def holds(around: Around, broker: int, place: TopicPartition, read_to: int, epoc
 
 
 class ReplicaProbe:
-    """Answers the requests of a probe about one replica. Each may raise a `ReplicaError`.
+    """Asks one broker the questions of a probe about its replica. Each may raise a `ReplicaError`.
 
     Args:
         around: what the probes of all replicas share.
-        wants: what the probe wants to know of each replica.
+        wants: everything that the probe asks each replica.
         broker: the broker of the replica.
         history: returns where the views recorded the keys; it looks that up at most once for all replicas.
     """
@@ -149,7 +162,7 @@ class ReplicaProbe:
         }
 
     def answer(self, request: Request | Held | Stretch | Replaced) -> Any:
-        """Answer one request, in the form that the docstring of the request's class says."""
+        """Return the answer to one question, in the form that the docstring of the question's class says."""
         return self._answers[type(request)](request)
 
     @property
@@ -310,7 +323,7 @@ class ReplicaProbe:
 
 
 def ranges(offsets: Iterable[int], gap: int = _GAP) -> list[tuple[int, int]]:
-    """Return the ranges to read that cover some offsets: (first offset, offset behind the last) of each.
+    """Return ranges to read that cover some offsets: (first offset, offset behind the last) of each.
 
     Args:
         offsets: the offsets.

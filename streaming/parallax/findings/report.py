@@ -33,13 +33,13 @@ from parallax.shell import ANYWHERE, Shell
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is on record about a finding outside the findings table, in sentences.
+    """Sentences about a finding that come from elsewhere than the findings table.
 
     Attributes:
         absences: what is on record about absences of the partition's replicas.
         repairs: what repairs did about the finding.
         led: when a wrong replica led, and what consumers could read there.
-        readers: how far consumer groups have come; empty where nobody asked.
+        readers: which consumer groups have read past the finding's offsets; empty where nobody asked.
         seen: what consumers of each replica had seen of the finding's record; empty where nobody looked.
     """
 
@@ -59,7 +59,7 @@ _ID_CHARACTERS = 8
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which findings a user asks for; an empty field leaves nothing out.
+    """Which findings a user asks for. An empty field excludes nothing.
 
     Attributes:
         everything: whether findings that are over are wanted too. A dismissed suspect never was a finding.
@@ -93,7 +93,7 @@ ALL_OPEN = Wanted()
 
 
 def listed(storage: str, wanted: Wanted = ALL_OPEN) -> list[Finding]:
-    """Return the findings of the table that a user asks for, open ones first.
+    """Return the last events of the findings that a user asks for, open ones first.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
@@ -103,9 +103,9 @@ def listed(storage: str, wanted: Wanted = ALL_OPEN) -> list[Finding]:
 
 
 def as_document(finding: Finding) -> dict[str, Any]:
-    """Return one finding as a JSON-able document.
+    """Return one finding as a JSON-able document: its fields, its evidence, and the address of its runbook section.
 
-    Times are in ISO 8601 UTC, the key is text, and the evidence is a document. The runbook's section is in it too.
+    Times are in ISO 8601 UTC, and the key is text.
     """
     document: dict[str, Any] = {}
     for name, value in asdict(finding).items():
@@ -117,7 +117,10 @@ def as_document(finding: Finding) -> dict[str, Any]:
 
 
 def key_text(finding: Finding) -> str | None:
-    """Return the key as text where it is UTF-8, else hexadecimal; None where only its hash is known."""
+    """Return a finding's key as text: decoded if it is UTF-8, else in hexadecimal.
+
+    None if only the key's hash is known.
+    """
     return key_as_text(finding.key)
 
 
@@ -141,7 +144,7 @@ def print_findings(
     to: TextIO | None = None,
     shell: Shell = ANYWHERE,
 ) -> None:
-    """Print the findings of a job's storage path.
+    """Print the findings of a job that a user asks for.
 
     Args:
         storage: ``storage.path`` of the job.
@@ -187,7 +190,7 @@ def _indented(text: str, width: int) -> str:
 
 
 def short_id(finding: Finding) -> str:
-    """Return the beginning of a finding's id, as lists and commands name it."""
+    """Return the first 8 characters of a finding's id, as lists and commands show it."""
     return finding.finding_id[:_ID_CHARACTERS]
 
 
@@ -223,7 +226,7 @@ def print_explanation(
     shell: Shell = ANYWHERE,
     runbook: str = RUNBOOK,
 ) -> None:
-    """Print a finding in plain words (`parallax.findings.explain`).
+    """Print in plain words what one finding means and what to do (`parallax.findings.explain`).
 
     Args:
         storage: ``storage.path`` of the job.
@@ -291,7 +294,7 @@ def _seen(explained: Explanation, on_record: Facts) -> Sequence[str]:
 
 
 def sections(explained: Explanation, on_record: Facts = NO_FACTS) -> list[tuple[str, str]]:
-    """Return the parts of an explanation that are not empty, each with a heading."""
+    """Return the parts of a finding's explanation that are not empty, as (heading, text)."""
     steps = "\n".join(f"{number}. {step.text}\n{step.run}" for number, step in enumerate(explained.steps, 1))
     sections = [
         ("What happened", f"{explained.happened} {explained.asked}"),
@@ -318,7 +321,7 @@ def print_finding(
     shell: Shell = ANYWHERE,
     repairs: Callable[[Finding], Sequence[str]] = lambda _: (),
 ) -> None:
-    """Print all events of a finding, and each broker's last answer, side by side.
+    """Print all events of one finding, and a table of what each broker answered last.
 
     Args:
         storage: ``storage.path`` of the job.

@@ -1,4 +1,4 @@
-"""What a probe can ask of the cluster and of one replica, and the form of the answers."""
+"""The questions that a probe can ask the cluster or one replica, and the form of the answers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from parallax.model import IsolationLevel, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """What the cluster's metadata says of a partition's replicas and leader.
+    """Which brokers hold a partition and which one leads, as the cluster's metadata says; the answer to `Where`.
 
     Attributes:
         replicas: the brokers that hold the partition, in the order of assignment.
-        isr: those of them that are in sync.
+        isr: the brokers of ``replicas`` that are in sync.
         leader: the broker that leads; -1 where there is none.
         topic_id: id of the topic; empty where it is not known.
         leader_epoch: the epoch in which ``leader`` leads; -1 where it is not known.
@@ -42,11 +42,11 @@ class Whereabouts:
         return self.gone
 
     def pivot_of(self, claim: Claim) -> int:
-        """Return the replica that a probe of a claim asks last.
+        """Return the broker whose replica a probe of a claim asks last.
 
-        It is the claim's own pivot, as long as that broker holds a replica. Otherwise another replica takes its place
-        if the claim may be true of it as well. A replica in sync is preferred. Among equals, one on the pivot's side is
-        preferred, then one on another side of the difference.
+        It is the claim's own pivot, as long as that broker holds a replica. Otherwise it is another replica, if the
+        claim may be true of that one as well. Replicas in sync are preferred, then those on the pivot's side of the
+        difference, then those on another side.
         """
         own, sides = claim.pivot, claim.recorded.sides.values()
         is_standing = self.gone is None and claim.is_of(self.topic_id)
@@ -59,7 +59,7 @@ class Whereabouts:
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """What a probe wants to know of each replica of one partition.
+    """Everything that a probe asks each replica of one partition.
 
     Attributes:
         offsets: offsets where records are asked for, in both isolation levels.
@@ -68,7 +68,7 @@ class Wants:
         producers: whether open transactions are asked for.
         keys: keys whose newest visible record is asked for.
         epochs: leader epochs whose end is asked for.
-        replicas: all replicas of the partition; the views may know where these have shown the keys.
+        replicas: all replicas of the partition.
     """
 
     topic: str
@@ -92,7 +92,7 @@ class Wants:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Asks which brokers hold the partition, and which of them leads. The answer is a `Whereabouts`."""
+    """A question to the cluster: which brokers hold a partition, and which one leads? The answer is a `Whereabouts`."""
 
     topic: str
     partition: int
@@ -100,11 +100,13 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Coordinators:
-    """Asks the transaction coordinators about producers. The answer is a mapping of each to a `CoordinatorAnswer`.
+    """A question to the transaction coordinators: what are some producers doing in a partition?
+
+    The answer is a dict from producer id to `CoordinatorAnswer`.
 
     Attributes:
         producer_ids: the ids of the producers.
-        place: the partition; only their transactions with a part in it matter.
+        place: the partition; a producer's transaction matters only if it has a part in it.
     """
 
     producer_ids: tuple[int, ...]
@@ -113,7 +115,7 @@ class Coordinators:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Asks several replicas at the same time. The answer is a mapping of each broker to its `Reading`."""
+    """A question to several replicas at the same time. The answer is a dict from broker to `Reading`."""
 
     brokers: tuple[int, ...]
     wants: Wants
@@ -121,7 +123,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A transaction whose records are asked for, as a part of `Transactions`.
+    """One transaction that the question `Transactions` asks about.
 
     Attributes:
         producer_id: the producer of the transaction.
@@ -138,7 +140,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """Asks which records of transactions the views recorded of any replica.
+    """A question to the views: which records have they recorded of some transactions, from any replica?
 
     The answer is a list with a `TransactionRecords` for each transaction. One question covers all transactions of a
     probe, because each question costs a pass over the rows of the views.
@@ -151,11 +153,13 @@ class Transactions:
 
 @dataclass(frozen=True, slots=True)
 class TransactionRecords:
-    """The last record of each key in one transaction, as the views recorded it: a part of the answer to `Transactions`.
+    """The last record of each key that one transaction wrote, as the views recorded it.
+
+    It is one element of the answer to `Transactions`.
 
     Attributes:
-        records: (offset, key) of each of these records, in the order of offsets.
-        left_out: how many more there are.
+        records: (offset, key) of each such record, in the order of offsets.
+        left_out: how many more of them there are beyond the transaction's ``limit``.
         error: why the records are not known, or perhaps not all of them; None where all are.
     """
 
@@ -166,10 +170,10 @@ class TransactionRecords:
 
 @dataclass(frozen=True, slots=True)
 class Recreated:
-    """Asks whether the views recorded, since a time, that another log replaced a replica's log. The answer is a bool.
+    """A question to the views: have they recorded that another log replaced a replica's log? The answer is a bool.
 
     Attributes:
-        since_ms: that time, milliseconds since 1970 UTC.
+        since_ms: only what was recorded since this time counts, milliseconds since 1970 UTC.
     """
 
     topic: str
@@ -180,7 +184,10 @@ class Recreated:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Asks for the ``cleanup.policy`` of a topic. The answer is its value; None where the cluster does not say."""
+    """A question to the cluster: what is the ``cleanup.policy`` of a topic?
+
+    The answer is its value; None where the cluster does not say.
+    """
 
     topic: str
 
@@ -203,17 +210,26 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Asks where the log begins and ends. The answer is a `Marks`: its start, end, high watermark and LSO."""
+    """A question to a replica: where does its log begin and end?
+
+    The answer is a `Marks`: its start, end, high watermark and LSO.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Producers:
-    """Asks for the open transactions (DescribeProducers). The answer is a tuple of them, or text: why there is none."""
+    """A question to a replica: which transactions does it hold open (DescribeProducers)?
+
+    The answer is a tuple of them, or a text that says why there is no answer.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Asks for the records and end markers at single offsets. The answer is a `PointsShown`."""
+    """A question to a replica: which records and end markers does it hold at single offsets?
+
+    The answer is a `PointsShown`.
+    """
 
     offsets: frozenset[int]
     isolation: IsolationLevel
@@ -221,10 +237,10 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class PointsShown:
-    """The answer to `Points`: what the replica holds at the offsets asked for.
+    """The answer to `Points`: the records and end markers that a replica holds at the given offsets.
 
     Attributes:
-        records: by offset, the record there; an offset without one is missing.
+        records: by offset, the record there; an offset without a record has no entry.
         markers: the end markers at these offsets.
         key_bytes: the keys of the records as bytes, where they are read.
         epochs: by offset asked for, the leader epoch of the first batch that the log still has there or above.
@@ -238,7 +254,7 @@ class PointsShown:
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """Asks for the aborted transactions that a read_committed Fetch from an offset lists.
+    """A question to a replica: which aborted transactions does a read_committed Fetch from an offset list?
 
     The answer is (producer id, first offset) of each.
     """
@@ -248,7 +264,9 @@ class Aborted:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Asks for the newest visible record of each key of `Wants` in ``[start, end)``. The answer is a `KeysShown`.
+    """A question to a replica: what is the newest visible record of each key of `Wants`, in ``[start, end)``?
+
+    The answer is a `KeysShown`.
 
     Attributes:
         held: by a key's hash as text, offsets of records of the key that the replica has just shown.
@@ -264,9 +282,10 @@ class KeysShown:
     """The answer to `Keys`: the newest visible record of each key on one replica.
 
     Attributes:
-        keys: by key, that record. A key is missing if its newest record cannot be named yet. It is not complete if
-            the log below its ``complete_from`` was not read, so that another record of the key may lie there.
-        key_bytes: the keys themselves, where they are read.
+        keys: by key, its newest visible record. A key is left out as long as its newest record is not known. It is not
+            complete if the log below its ``complete_from`` was not read, so that another record of the key may lie
+            there.
+        key_bytes: by hash of the key, the key itself, where keys are read at all.
         error: why a key is missing or not complete; None where all are complete.
     """
 
@@ -277,10 +296,11 @@ class KeysShown:
 
 @dataclass(frozen=True, slots=True)
 class EndOfEpoch:
-    """Asks where a leader epoch ends in the log (OffsetsForLeaderEpoch).
+    """A question to a replica: where does a leader epoch end in its log (OffsetsForLeaderEpoch)?
 
     The answer is the largest epoch of the log that is not newer than the one asked for, and the offset where it ends.
-    It is None where the log knows neither that epoch nor a newer one. It is text if the replica does not say: why.
+    It is None if the log knows neither that epoch nor a newer one. It is a text if the replica does not say, with the
+    reason.
     """
 
     epoch: int

@@ -1,6 +1,7 @@
-"""Scans: readings of logs for some keys, where one probe cannot read so much. They run in the background.
+"""Scans: they read whole logs in the background to find the records of some keys.
 
-Probes come first.
+A probe asks for a scan if it would have to read more of a log than one probe may. Probes come first: scans read only
+what the broker's limit leaves.
 
 Each replica that is scanned has a small file, which is replaced as a whole. It says how far the scan is and what it has
 found, so a scan goes on after a restart. If the log was replaced since, the file is dropped.
@@ -43,25 +44,31 @@ Replica = tuple[int, TopicPartition]
 
 
 class Reads(Protocol):
-    """What scans (readings of whole logs for some keys) need from the prober."""
+    """Reads replicas for scans; `parallax.findings.probe.Prober` does it.
+
+    A scan reads a whole log to find the records of some keys.
+    """
 
     def chunks(self, replica: Replica, start: int, end: int, after_epoch: int) -> Iterator[Any]:
-        """Return chunks of a replica's log in ``[start, end)``, as a read_committed consumer gets them.
+        """Yield chunks of a replica's log in ``[start, end)``, as a read_committed consumer gets them.
 
         Raises:
-            LogTruncated: the log does not go on after a batch of ``after_epoch``: it is not the one that was read.
+            LogTruncated: below ``start`` the log holds another leader epoch than ``after_epoch``. It is not the log
+                that was read before.
         """
 
     def is_same_log(self, replica: Replica, lap: Lap) -> bool:
-        """Whether a replica's log is still the one that has been read."""
+        """Whether a replica's log is still the one that the scan ``lap`` has read so far."""
 
 
 class LogScans:
-    """Reads whole logs for some keys (scans) in the background, in one thread for each broker.
+    """Reads whole logs in the background to find the records of some keys; each such reading is a *scan*.
+
+    There is one thread for each broker.
 
     Args:
         reads: reads the replicas.
-        indexes: get what the scans find, for the probes.
+        indexes: the scans put the offsets that they find there, for the probes.
         folder: where the scans' files are; with None no scan survives the process.
         wait: waits some seconds and returns whether all scans have to stop.
     """
@@ -76,24 +83,26 @@ class LogScans:
         self._lock = threading.Lock()
         self._laps: dict[Replica, Lap] = {}
         self._looked: set[Replica] = set()
-        """Whose file was looked for."""
+        """The replicas whose file was looked for."""
         self._running: set[int] = set()
         self._errors: dict[int, str] = {}
         self._lanes = Lanes(1, "scan")
         self._draw = Random()  # noqa: S311 - jitter
 
     def close(self) -> None:
-        """Begin no more scans (readings of logs for keys). Those that are running end once ``wait`` says so."""
+        """Begin no more scans. Scans that are running end once ``wait`` says so."""
         self._lanes.close()
 
     def want(self, replica: Replica, keys: Collection[Key], start: int, end: int, topic_id: str) -> str:
-        """Look for keys in the whole log of a replica, in the background; returns in words how far that is.
+        """Let a scan look for keys in the whole log of a replica, and return in words how far it has come.
+
+        The text is e.g. "the log of broker 2 is being scanned: 40 %".
 
         Args:
             replica: the replica.
             keys: the keys to look for, at least one.
             start: the log start.
-            end: the offset up to which the keys are wanted.
+            end: the offset up to which to look for the keys.
             topic_id: id of the topic; a stored scan of another topic with the same name is not continued.
         """
         broker = replica[0]
@@ -116,7 +125,10 @@ class LogScans:
         return text if error is None else f"{text} ({error})"
 
     def recall(self, replica: Replica, topic_id: str) -> None:
-        """Load how far an earlier process has read a replica's log for keys, to go on there."""
+        """Continue the scan of a replica's log that an earlier process has begun.
+
+        It does nothing if that process has left no file, or if another log has replaced the log.
+        """
         lap = self._stored(replica, topic_id)
         if lap is None:
             return
@@ -127,23 +139,23 @@ class LogScans:
         index.since_ms = min(index.since_ms, lap.since_ms)
 
     def began_ms(self, replica: Replica) -> int | None:
-        """Return when the reading of a replica's log for keys began, ms since 1970 UTC.
+        """Return when the scan of a replica's log began, in milliseconds since 1970 UTC.
 
-        None if no such reading is under way.
+        None if there is none.
         """
         with self._lock:
             lap = self._laps.get(replica)
             return None if lap is None else lap.since_ms
 
     def start_again(self, replica: Replica) -> None:
-        """Drop all that is known of a log that was replaced, so that its scan begins again."""
+        """Drop everything that scans and probes found in a replica's log, because another log replaced it."""
         self._indexes.of(*replica).forget()
         self.forget(replica)
 
     def forget(self, replica: Replica) -> None:
-        """End the reading of a replica's log for keys.
+        """End the scan of a replica's log, and remove its file.
 
-        What earlier readings have found in the log is kept.
+        The index keeps what scans have found in the log.
         """
         with self._lock:
             self._laps.pop(replica, None)
@@ -288,7 +300,7 @@ def _bytes(chunk: Any) -> int:
 
 
 def folder_of(storage: str) -> str | None:
-    """Return the folder of the scans' files below ``storage.path``; None where that is no folder of this machine."""
+    """Return the folder of the scans' files below ``storage.path``; None if the storage is remote."""
     return None if is_remote(storage) else str(Path(rust_path(storage)).absolute() / "scans")
 
 

@@ -1,6 +1,7 @@
-"""The second opinion: what `parallax.judge` says of a claim, from the same answers that `decide` gets.
+"""The second opinion: compares what `parallax.judge` and `findings.decide` make of the same answers to a probe.
 
-It is only counted. Where the judge and `decide` contradict each other, a line of the program's log says so.
+Agreements and contradictions are only counted. A contradiction is also logged. The finding follows ``decide`` in any
+case.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ _LOGGED = 1_000
 
 
 class Says(StrEnum):
-    """What the judge, or `decide`, can answer to a claim."""
+    """One word for what the judge, or `decide`, says of a claim."""
 
     WRONG = "wrong"
-    """A replica is wrong, and is named."""
+    """It is proven which replica is wrong."""
     DIFFER = "differ"
-    """Replicas differ, and nobody is named."""
+    """Replicas differ, and nothing proves which is wrong."""
     ALL_WRONG = "all wrong"
     RIGHT = "right"
     """All replicas are right."""
@@ -52,12 +53,13 @@ class Says(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """The judge's answer to a claim.
+    """What the judge says of one claim.
 
     Attributes:
-        verdicts: the judge's verdicts on what the claim is about, without those on records that are no longer held.
+        verdicts: the judge's verdicts on what the claim is about, without verdicts on records that no replica holds any
+            more.
         right: the brokers that are proven right about what the claim is about.
-        is_over: whether all replicas have answered and are right, so that nothing of the claim is left.
+        is_over: whether all replicas have answered, and all of them are right about it.
     """
 
     verdicts: tuple[Verdict, ...] = ()
@@ -71,7 +73,7 @@ class Opinion:
 
     @property
     def says(self) -> Says:
-        """The judge's answer in a word."""
+        """The opinion in one word, to be compared with the decision."""
         if any(verdict.everywhere for verdict in self.verdicts):
             return Says.ALL_WRONG
         if self.accused:
@@ -82,10 +84,10 @@ class Opinion:
 
 
 def opinion(claim: Claim, answers: Answers, ledger: Ledger, *, compacted: bool, deletes: bool) -> Opinion:
-    """Return the judge's answer to a claim.
+    """Return what the judge says of a claim.
 
     Args:
-        claim: what is claimed.
+        claim: the claim.
         answers: the replicas' answers, given under one leader.
         ledger: all other evidence about the partition.
         compacted: whether the topic's policy compacts.
@@ -160,7 +162,7 @@ def _is_over(claim: Claim, case: Case, judgement: Judgement) -> Iterator[bool]:
 
 
 def said_by(decision: Decision) -> Says:
-    """Return what a decision says, in the words of the judge's answer, to compare the two."""
+    """Return a decision in one word, to be compared with the judge's opinion."""
     if decision.verdict is Decided.CONFIRMED:
         return Says.DIFFER if decision.accused == NOBODY else Says.WRONG
     if decision.has_spread:
@@ -170,7 +172,7 @@ def said_by(decision: Decision) -> Says:
 
 
 class Agreement(StrEnum):
-    """How far the judge's answer to a claim and the decision on it agree."""
+    """How the judge's opinion on a claim compares with the decision on it."""
 
     SAME = "same"
     JUDGE = "judge_knows_more"
@@ -181,10 +183,10 @@ class Agreement(StrEnum):
 
 
 def agreement(claim: Claim, decision: Decision, judged: Opinion) -> Agreement:
-    """Return how far the judge's answer to a claim and the decision on it agree.
+    """Return how the judge's opinion on a claim compares with the decision on it.
 
     They contradict each other if one says that a replica is wrong, or that one of several is, and the other says that
-    all of these are right. If they name two replicas, that is no contradiction: both may be wrong.
+    all of these are right. If they name two different replicas, that is no contradiction, since both may be wrong.
     """
     ours, theirs = judged.says, said_by(decision)
     if theirs is Says.WRONG and ours is Says.WRONG:
@@ -203,9 +205,9 @@ def agreement(claim: Claim, decision: Decision, judged: Opinion) -> Agreement:
 
 
 class SecondOpinions:
-    """Asks the judge about the claims of probes, and counts how far it agrees with the decisions; from any thread.
+    """Asks the judge about the claims of each probe, and counts how often it agrees with the decision. Thread-safe.
 
-    The judge knows nothing but the answers to the same probe.
+    The judge gets only the answers to that probe.
     """
 
     def __init__(self) -> None:
@@ -215,12 +217,12 @@ class SecondOpinions:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Return for how many claims each `Agreement` of judge and decision was found."""
+        """By `Agreement` of judge and decision: how many claims had it so far."""
         with self._lock:
             return dict(self._counts)
 
     def hear(self, claims: Sequence[Claim], answers: Sequence[Answers]) -> None:
-        """Judge the claims of a probe and count how far judge and decision agree; never raises."""
+        """Compare judge and decision for the first 16 claims of a probe, and count the results; never raises."""
         for claim, said in list(zip(claims, answers, strict=False))[:_OF_A_PROBE]:
             try:
                 how = self._beside(claim, said)

@@ -1,4 +1,4 @@
-"""Asks the views what consumers of replicas had seen at a time."""
+"""Finds out from the views which records consumers of each replica had been given by a certain time."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ _LEVEL = IsolationLevel.READ_COMMITTED
 
 
 def seen(storage: str, asked: Asked, brokers: Collection[int] = ()) -> list[Sight]:
-    """Return what a consumer of each replica had seen at a time, by the recorded view.
+    """Return what a consumer of each replica had been given of a key, or at an offset, by a time.
+
+    The recorded view says it; no broker is asked.
 
     Args:
         storage: ``storage.path``.
-        asked: of which key or offset, and when.
-        brokers: ids of the brokers; all of which there are rows by default.
+        asked: the key or offset, the time, and the isolation level.
+        brokers: ids of the brokers; by default all brokers with rows in the view.
 
     Raises:
         FindingsTableError: the view cannot be read.
@@ -49,13 +51,13 @@ def seen(storage: str, asked: Asked, brokers: Collection[int] = ()) -> list[Sigh
 
 
 def seen_around(storage: str, finding: Finding) -> list[str]:
-    """Say in sentences what read_committed consumers had seen of what a finding is about, by replica.
+    """Say in sentences what read_committed consumers of each replica had been given of a finding's key or record.
 
-    It is of the moment when a wrong replica was last seen to lead; else of the finding's last event.
+    The time is the moment when a wrong replica was last seen to lead; if none led, that of the finding's last event.
 
     Args:
         storage: ``storage.path``.
-        finding: its last event; of an incident it is about one key or transaction of many.
+        finding: the finding's last event. For an incident, the sentences are about one key or transaction of many.
     """
     at = _moment(storage, finding)
     key = (finding.key_hash_hi, finding.key_hash_lo)

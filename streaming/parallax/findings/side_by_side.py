@@ -1,4 +1,4 @@
-"""Show what each broker answered about a finding, side by side."""
+"""Makes a table of what the brokers answered about a finding, with a column for each broker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.table import Table
 
 
 def answers_table(evidence: Mapping[str, Any]) -> Table:
-    """Return a table for a terminal: what each broker answered about a finding."""
+    """Return each broker's answers about a finding as a table for a terminal, one column for each broker."""
     answers = answers_of(evidence)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("", no_wrap=True)
@@ -24,11 +24,11 @@ def answers_table(evidence: Mapping[str, Any]) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class AnswersShown:
-    """A table of what each broker answered about a finding.
+    """The brokers' answers about a finding, as a table of texts.
 
     Attributes:
-        brokers: a heading for each broker.
-        rows: each row's heading, and a cell for each broker.
+        brokers: the heading of each column, one for each broker.
+        rows: for each row its heading, and one cell for each broker.
     """
 
     brokers: tuple[str, ...]
@@ -36,7 +36,11 @@ class AnswersShown:
 
 
 def answers_of(evidence: Mapping[str, Any]) -> AnswersShown:
-    """Return what each broker answered about a finding, as headings and cells. Empty rows are left out."""
+    """Return each broker's answers about a finding as headings and cells. Rows with only empty cells are left out.
+
+    Args:
+        evidence: the evidence of the finding's event.
+    """
     replicas: Mapping[str, Mapping[str, Any]] = evidence.get("replicas", {})
     leader = str(evidence.get("leader"))
     rows = ((heading, tuple(str(cell(a)) for a in replicas.values())) for heading, cell in _ANSWERED.items())

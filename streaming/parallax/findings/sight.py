@@ -1,7 +1,8 @@
-"""What a consumer of one replica had seen at a time, by the rows of a view. Pure.
+"""Works out from a view which record a consumer of one replica had been given by a time. Pure.
 
-A consumer sees a record once it comes to it. So what counts is what the view's reader was shown by then, on the log
-that the replica had then. What a cleaner takes later does not count: a consumer that had read along had got it.
+A consumer is given a record once it reads that far. The view's reader acts as such a consumer. So the records that it
+was shown by that time count, in the log that the replica had then. What a cleaner removed later does not matter,
+because a consumer that read along had got it.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from parallax.moments import utc_text
 
 
 class What(StrEnum):
-    """What a consumer had seen."""
+    """What a consumer had been given of a key or at an offset."""
 
     RECORD = "record"
     TOMBSTONE = "tombstone"
     NOTHING = "nothing"
-    """The replica showed it no record."""
+    """The replica showed the consumer no record."""
     UNKNOWN = "unknown"
     """The views do not say."""
 
@@ -34,13 +35,13 @@ _ANEW = frozenset({ReadEvent.TOPIC_RECREATED, ReadEvent.TOPIC_DELETED, ReadEvent
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A record as the replica showed it.
+    """A record as the replica showed it to the view's reader.
 
     Attributes:
         written: the record's timestamp.
         content: the keyed hash of value and headers, 16 hexadecimal digits.
         value_size: bytes of the value; -1 for a tombstone.
-        outcome: what it is for a read_committed consumer of this replica.
+        outcome: committed, aborted or of no transaction, as this replica shows it to read_committed consumers.
     """
 
     offset: int
@@ -53,7 +54,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Where a replica's log ended then; -1 for what is not known.
+    """Where a replica's log began and ended at a moment, by its own answer; -1 for what is not known.
 
     Attributes:
         at: when the replica said so.
@@ -66,7 +67,7 @@ class Marks:
 
     @classmethod
     def of_row(cls, at: datetime, row: Mapping[str, Any]) -> Marks:
-        """Make marks from the columns of a position row, or of a row of ``replica_progress``.
+        """Make marks from a position row of a view, or from a row of the table ``replica_progress``.
 
         Args:
             at: when the replica said so.
@@ -78,16 +79,16 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a consumer of one replica had seen at a time.
+    """What a consumer of one replica had been given of a key, or at an offset, by a time.
 
     Attributes:
         partition: the number of the partition.
-        broker: which holds the replica.
-        what: what it was.
-        why: for nothing, and for what is unknown, the reason in words.
-        row: the record, or the tombstone; None for others.
-        read_to: the position of the reader then; -1 if nothing was read by then.
-        read_at: when it was read last by then.
+        broker: the broker that holds the replica.
+        what: a record, a tombstone, nothing, or unknown.
+        why: if it is nothing or unknown, the reason in words.
+        row: the record or tombstone; None if it is nothing or unknown.
+        read_to: the position of the view's reader at that time; -1 if it had read nothing.
+        read_at: when the reader last read before that time; None if it had read nothing.
     """
 
     partition: int
@@ -161,19 +162,21 @@ def sights(
     offset: int | None = None,
     marks: Mapping[tuple[int, int], Marks] = MappingProxyType({}),
 ) -> list[Sight]:
-    """Say what a consumer of each replica had seen at a time: of a key its newest record, or what is at an offset.
+    """Return what a consumer of each replica had been given of a key, or at an offset, by a time.
+
+    Of a key it is the newest record.
 
     Args:
-        rows: position rows, and between them those of the key or the offset, in the order in which they were recorded
+        rows: position rows, and between them the rows of the key or offset, in the order in which they were recorded
             (`parallax.views.shown`).
-        isolation: of the consumer, and of the view.
+        isolation: the isolation level of the consumer, and of the view.
         at: the time, UTC.
-        offset: the offset; None for a key.
-        marks: by partition and broker, where the log ended then by the recorded progress. A reader that does not move
-            records nothing.
+        offset: the offset; None if the rows are of a key.
+        marks: by partition and broker, where the log began and ended at that time by the recorded progress. It is
+            needed because a reader that does not move records nothing.
 
     Returns:
-        One for each replica of which there are rows, by partition and broker.
+        One `Sight` for each replica that has rows, in the order of partition and broker.
     """
     readers: dict[tuple[int, int], _Reader] = {}
     for row in rows:
@@ -259,7 +262,7 @@ def _shown(row: Mapping[str, Any]) -> _Found:
 
 
 def document(one: Sight) -> dict[str, Any]:
-    """What a consumer of a replica had seen, as a JSON-able document."""
+    """Return as a JSON-able dict what a consumer of a replica had been given."""
     row = one.row
     return {
         "partition": one.partition,
@@ -282,13 +285,13 @@ def document(one: Sight) -> dict[str, Any]:
 
 
 def in_words(one: Sight) -> str:
-    """What a consumer of a replica had seen, as a line for people."""
+    """Return as one line for people what a consumer of a replica had been given."""
     read = f" (read up to offset {one.read_to} at {utc_text(one.read_at)})" if one.read_at is not None else ""
     return f"broker {one.broker}: {saw(one)}{read}"
 
 
 def saw(one: Sight) -> str:
-    """What it had seen, as a phrase that is the same for those that saw the same."""
+    """Return as a phrase what a consumer had been given; equal phrases mean the same record or reason."""
     row = one.row
     if row is None:
         return f"not known: {one.why}" if one.what is What.UNKNOWN else f"nothing: {one.why}"

@@ -1,8 +1,7 @@
-"""What to do about a finding, in order: in words, and as lines to run.
+"""The steps that a person should take about a finding, in order: each with a text, and often with commands.
 
-Parallax advises a copy only from a replica that the finding proves right. By another finding of the partition, that
-replica may be wrong about something of which the accused is right. Then Parallax advises no copy, since it would spread
-that.
+Parallax advises a copy only from a replica that the finding proves right. Another finding of the partition may prove
+that replica wrong about something else. Then Parallax advises no copy, because the copy would spread that error.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class Step:
 
     Attributes:
         text: what to do, and why.
-        run: the lines that do it, for a shell; empty where there are none.
+        run: the shell commands for it; empty where there are none.
         only_where_right: the broker whose replica a person must first find right, because no evidence proves it; the
             text says so too. None: the step has no such condition.
     """

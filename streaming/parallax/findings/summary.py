@@ -1,4 +1,4 @@
-"""Describe a finding in a plain English sentence or two, for the person on call."""
+"""Describes a finding in a sentence or two of plain English, for the person on call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from parallax.sides import OUTCOMES, Shows, Side
 
 
 def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
-    """Return a sentence or two: which broker shows what, and what consumers of the accused, or of either side, see.
+    """Return a sentence or two: which broker shows what, and what that means for consumers of the replicas.
 
     A broker that neither answered nor was read is not named.
     """
@@ -131,10 +131,10 @@ _BLOCKED = (
 
 
 def blocked_at(claim: Claim, decision: Decision, answers: Answers) -> int | None:
-    """Return the accused's LSO if it now holds open the transaction whose outcome it showed wrongly; else None.
+    """Return the LSO at which the accused is frozen by the very transaction that it had ended wrongly; else None.
 
-    The end marker was truncated then. From the LSO on, the accused shows read_committed consumers nothing. A freeze by
-    another transaction is a finding of its own.
+    This happens if the wrong end marker was truncated, so that the accused holds the transaction open now. The accused
+    shows read_committed consumers nothing from the LSO on. A freeze by another transaction is a finding of its own.
     """
     answer = answers.replicas.get(decision.accused)
     if decision.kind not in OUTCOME_KINDS or answer is None or answer.error is not None:
@@ -163,7 +163,7 @@ def _tombstones(answers: Answers, above: int) -> set[int]:
 
 
 def sides_in_words(sides: Mapping[Side, Sequence[int]]) -> str:
-    """Return who shows what: ``no value on broker 1, value at offset 7 on brokers 2 and 3``."""
+    """Return which brokers show what, e.g. ``no value on broker 1, value at offset 7 on brokers 2 and 3``."""
     return (
         ", ".join(f"{side.text} on {_broker_words(brokers)}" for side, brokers in sides.items())
         or "by none that answered"
@@ -209,11 +209,11 @@ def incident(
     """Say in a sentence how many keys or transactions an incident counts, and what consumers see.
 
     Args:
-        group: what is wrong on which replica.
+        group: the kind, the partition and the accused of the incident.
         count: how many keys or transactions probes have proven.
         offsets: the lowest and the highest offset of their records.
         waiting: how many suspects of the group have no verdict yet.
-        status: confirmed, spread where all replicas share it, or unsettled where they agree, perhaps on what is wrong.
+        status: confirmed, spread (all replicas are wrong), or unsettled (they agree, perhaps on something wrong).
         is_exposed: whether the accused leads, or a replica that shows the same.
     """
     partition = group.place.name
@@ -250,16 +250,18 @@ _UNSETTLED_MANY = (
 
 
 def counted_in_words(group: Group, number: int | None = None) -> str:
-    """Return what an incident counts, with the number if there is one: ``3 keys``, ``1 transaction``, ``keys``."""
+    """Return what an incident counts, with the number if one is given: ``3 keys``, ``1 transaction``, ``keys``."""
     what = "transaction" if group.is_of_transactions else "key"
     return f"{what}s" if number is None else counted(number, what)
 
 
 def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple[str, str]:
-    """Return a sentence that says how an incident ended, and its resolution: healed only if all members have healed.
+    """Return a sentence that says how an incident ended, and its resolution.
+
+    The resolution is healed only if all members have healed.
 
     Args:
-        group: what was wrong on which replica.
+        group: the kind, the partition and the accused of the incident.
         ended: by resolution, how many members ended with it.
         at: when the replicas were asked about the last of them.
     """
@@ -337,9 +339,9 @@ def resolved(claim: Claim, decision: Decision, answers: Answers, repaired: str =
 
 
 def dismissed(decision: Decision, answers: Answers) -> str:
-    """Say in a sentence why a suspect was dismissed, and when.
+    """Say in a sentence why and when a suspect was dismissed.
 
-    If it is a duplicate, the sentence names the finding that says the same.
+    If it is a duplicate, the sentence names the finding that reports the same.
     """
     reason = _past(decision, answers)
     return f"{reason[:1].upper()}{reason[1:]}."

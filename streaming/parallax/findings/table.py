@@ -1,4 +1,4 @@
-"""The findings table: an append-only Delta log of events; the last event of each id is its state.
+"""The findings table: an append-only Delta log of events. The last event of each id is its state.
 
 It is written and read with delta-rs, not with Spark. An append of a few rows takes milliseconds even while Spark is
 busy, and the command line reads the table without starting a JVM. The protocol is Delta's own, so Spark reads it as
@@ -6,8 +6,8 @@ well.
 
 Several processes may write: the job's findings manager, and the command line that acknowledges a finding. Each commit
 carries the number of its last event as the version of one Delta transaction (SetTransaction in Delta's protocol). So an
-append is a compare-and-swap: it succeeds only if the writer has seen all that the table holds. Otherwise the writer
-gets `AppendedMeanwhile`, reads what is new (`FindingsTable.news`), decides again and appends again.
+append is a compare-and-swap: it succeeds only if the writer has seen all events of the table. Otherwise the writer gets
+`AppendedMeanwhile`, reads the new events (`FindingsTable.news`), decides again and appends again.
 """
 
 from __future__ import annotations
@@ -104,11 +104,11 @@ class NoFindingsTableError(FindingsTableError):
 
 
 class AppendedMeanwhile(FindingsTableError):  # noqa: N818 - it says what happened; it is caught where it is expected
-    """Another process has appended events that this one has not read: nothing was written."""
+    """Nothing was written, because another process has appended events that this one has not read yet."""
 
 
 def table_uri(storage: str, name: str) -> str:
-    """Return where a table is below ``storage.path``, in delta-rs's spelling of URIs (s3a is s3)."""
+    """Return the address of a table below ``storage.path`` as delta-rs needs it (``s3a://`` becomes ``s3://``)."""
     uri = f"{storage.rstrip('/')}/{name}"
     uri = re.sub(r"^s3[an]://", "s3://", uri)
     if re.match(r"^[a-z][a-z0-9+.-]+://", uri):
@@ -117,17 +117,17 @@ def table_uri(storage: str, name: str) -> str:
 
 
 class FindingsTable:
-    """The Delta table ``findings`` below ``storage.path``.
+    """Reads and appends the events of the Delta table ``findings`` below ``storage.path``.
 
     Not thread-safe: one thread owns it.
 
     Args:
         storage: ``storage.path`` of the settings.
-        create: whether to make the table where it is not there.
+        create: whether to create the table if it does not exist.
         strict: whether to fail on an event that is damaged or of a newer version, instead of leaving it out.
 
     Raises:
-        FindingsTableError: the path cannot be read or written, or there is no table and none is to be made.
+        FindingsTableError: the path cannot be read or written. Or there is no table, and ``create`` is false.
     """
 
     def __init__(self, storage: str, *, create: bool = True, strict: bool = False) -> None:
@@ -152,7 +152,7 @@ class FindingsTable:
     def news(self) -> list[Finding]:
         """Return the events that were appended since this object last read or wrote, oldest first.
 
-        If there are none, only newer commits are looked for: less than a millisecond on a local disk.
+        If there are none, the call only looks for newer commits, which takes less than a millisecond on a local disk.
 
         Raises:
             FindingsTableError: the table cannot be read; or it is strict, and an event is of a newer version.
@@ -179,10 +179,10 @@ class FindingsTable:
         return self._guard(lambda: self._table.transaction_version(_APP_ID)) or 0
 
     def append(self, events: Sequence[Finding]) -> list[Finding]:
-        """Append events in one commit, and return them with their numbers, which follow the last one.
+        """Append events in one commit, and return them with the numbers that they got.
 
-        The commit is atomic: if the process dies, all events are there or none. In the latter case the next process
-        probes the claims again.
+        The commit is atomic: if the process dies, either all events are there or none. If none, the next process probes
+        the claims again.
 
         Raises:
             AppendedMeanwhile: another process has appended since; read its events (`news`) and decide again.
@@ -233,7 +233,7 @@ _CONFIGURATION = {"delta.appendOnly": "true"}
 
 
 def as_read(event: Finding) -> Finding:
-    """Return an event in the form in which readers of the table get it, once it is written.
+    """Return an event in the form that readers of the table will get.
 
     Raises:
         FindingsTableError: readers could not read the event.
@@ -327,12 +327,14 @@ def read_events(storage: str) -> list[Finding]:
 
 
 def read_suspects(storage: str, *, decided: Mapping[str, int] | None = None) -> Iterator[list[dict[str, Any]]]:
-    """Yield rows of the suspects table that wait for a verdict, some thousand at a time; none where there is no table.
+    """Yield the rows of the suspects table that wait for a verdict, some thousand at a time.
+
+    If there is no table, it yields nothing.
 
     Args:
         storage: ``storage.path`` of the settings.
         decided: by id of each suspect that has a verdict: when the replicas were asked for it, milliseconds since 1970
-            UTC. Its rows are left out unless it was raised again since then.
+            UTC. The rows of such a suspect are left out unless it was raised again since then.
 
     Raises:
         FindingsTableError: the table is there and cannot be read.

@@ -1,6 +1,6 @@
-"""The tasks: claims that wait for a probe of their own.
+"""The tasks of a process: claims that each get a probe of their own, at a given time.
 
-They are claims of suspects, and of findings that are checked again.
+A task is about a suspect, or about a finding that is checked again.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from parallax.model import FindingKind, TopicPartition
 
 @dataclass(slots=True)
 class Task:
-    """The claim of a suspect, or of a finding that is checked again, which waits for its own probe.
+    """One claim that waits for its own probe: that of a suspect, or of a finding that is checked again.
 
     Attributes:
-        claim: what to ask about.
+        claim: the claim that the probe asks about.
         number: unique among the tasks of the process; 0 for a member of a group, which is probed together with others.
         due: when to probe, in seconds of the monotonic clock.
         finding_id: id of the finding that is checked again; None for a suspect; empty for a member of an incident,
             which has no finding of its own.
         attempts: how many probes decided nothing.
-        gone: how many probes in a row found that the claim's record or transaction no longer exists.
+        gone: how many probes in a row found that the claim's topic, partition or replica no longer exists.
         lone: how many probes found that the proof rests on a single witness.
         agreed: how many probes in a row have confirmed what ``proven`` says.
         proven: what the last probe confirmed: the kind and two numbers that identify it; None if it confirmed nothing.
@@ -50,17 +50,20 @@ class Task:
 
     @property
     def name(self) -> str:
-        """A name, made of the id of the suspect or finding. A newer task replaces one of the same name."""
+        """The task's name: its suspect id, or ``finding:`` and its finding id.
+
+        A newer task replaces one of the same name.
+        """
         return self.claim.suspect_id if self.finding_id is None else f"finding:{self.finding_id}"
 
     @property
     def is_counted(self) -> bool:
-        """Whether an incident counts the task's claim. It then has no finding of its own."""
+        """Whether the claim is a member of an incident, so that it has no finding of its own."""
         return self.finding_id == ""
 
 
 class Tasks:
-    """All tasks of a process. They are found by number and by name; those about suspects also by partition."""
+    """All tasks of a process, found by number or name. Tasks about suspects are also found by partition."""
 
     def __init__(self) -> None:
         self._by_number: dict[int, Task] = {}
@@ -74,7 +77,7 @@ class Tasks:
         """Add a task; it replaces the task with the same name.
 
         Args:
-            claim: what to ask about.
+            claim: the claim that the probe asks about.
             due: when to probe, in seconds of the monotonic clock.
             finding_id: id of the finding that is checked again; None for a suspect.
         """
@@ -123,5 +126,8 @@ class Tasks:
             yield from tasks.values()
 
     def idle(self) -> Iterator[Task]:
-        """Iterate over the tasks of which no probe is running and no event is being written."""
+        """Iterate over the tasks that may be probed now.
+
+        A task is left out while its probe is running, or while the event of its last probe is being written.
+        """
         return (task for task in self._by_number.values() if not task.busy)

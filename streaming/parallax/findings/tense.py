@@ -1,4 +1,4 @@
-"""Put the reasons of verdicts into the past tense, for reports on what is over."""
+"""Puts the reason of a verdict into the past tense, for reports on what is over."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ _PRESENT = re.compile(_INFINITIVE + _NAME.format(words="|".join(PAST)) + "(?! ma
 
 
 def in_past(reason: str) -> str:
-    """Return a reason in the past tense: ``broker 2 shows no live value`` is ``broker 2 showed no live value``."""
+    """Return a reason in the past tense, e.g. ``broker 2 shows no value`` as ``broker 2 showed no value``."""
     return _PRESENT.sub(lambda found: PAST[found[0]], reason)

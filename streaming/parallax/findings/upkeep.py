@@ -1,9 +1,9 @@
-"""Upkeep of the suspects table: drop suspects that had their verdict long ago, and merge small files.
+"""Upkeep of the suspects table: drops suspects that had their verdict long ago, and merges small files.
 
-However old a suspect is, it stays until an event of the findings table gives it a verdict: until then it is the only
-record that it has to be probed. It stays too if it was raised again after the replicas were asked for the verdict.
+A suspect without a verdict stays, however old it is: its row is the only record that it has to be probed. A suspect
+that was raised again after the replicas were asked for its verdict stays too.
 
-A member of an incident has no event of its own, or one that only says that it is a member. So it stays as well. Only
+A member of an incident stays as well. It has no event of its own, or one that only says that it is a member. Only
 suspects that the job no longer asks about at a start are dropped (`parallax.findings.incident.decided`).
 """
 

@@ -1,5 +1,5 @@
-"""Acts before replicas diverge, while one of them is away.
+"""Acts while a broker is away, before its replicas can diverge.
 
 The clock computes until when each absent replica can come back without missing anything. The guard changes topics'
-settings, so that there is more time.
+settings to move that time later.
 """

@@ -1,4 +1,7 @@
-"""Which replicas are absent, until when what they lack is surely kept, and which copied something too late."""
+"""Absent replicas, each with its bound, and late replicas, which copied something after their bound.
+
+The *bound* is the time from which on something that the replica lacks may be gone from the other replicas.
+"""
 
 from __future__ import annotations
 
@@ -11,48 +14,48 @@ from parallax.model import TopicPartition
 
 
 class Presence(StrEnum):
-    """In which way a replica is absent."""
+    """The way in which a replica is absent: away, behind or copying."""
 
     AWAY = "away"
     """It is not in sync, and does not answer."""
     BEHIND = "behind"
-    """It answers, but it is not in sync, or its log ends below what was written some time ago."""
+    """It answers, but it is not in sync, or its log lacks what the leader has had for some time."""
     COPYING = "copying"
-    """It has not been in sync yet, and was empty when first watched: the replica is being added."""
+    """It is being added: it has not been in sync yet, and its log was empty when it was first watched."""
 
 
 class Unclear(StrEnum):
     """Why the bound of an absent replica is not known."""
 
     BEFORE_WATCH = "before_watch"
-    """No look is known at which the others had nothing that it lacks."""
+    """No look is known at which the other replicas had nothing that it lacks."""
     COPYING = "copying"
-    """It copies what was written before the watch, and that log may be cleaned meanwhile."""
+    """It copies records from before Parallax watched, and the log that it copies may be cleaned meanwhile."""
     SETTINGS = "settings"
     """The topic's settings cannot be read."""
     NO_TIME = "no_time"
-    """``delete.retention.ms`` is not longer than clocks may be apart and a look may take.
+    """``delete.retention.ms`` is no longer than the sum of how far clocks may be apart and how long a look may take.
 
-    So no look can say whether a replica was back in time. If a bound is known, it is kept, and has passed immediately.
+    So no look can say whether a replica was back in time. A bound that is known has passed from the first moment on.
     This comes before all other reasons but `REASSIGNED`.
     """
     REASSIGNED = "reassigned"
-    """The replica was taken off its broker, which answered, and given back: its log is copied again."""
+    """The replica was taken off its broker and given back, while the broker answered: its log is copied again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """An absent replica and its bound; times in milliseconds since 1970 UTC.
+    """One replica that is absent, and its bound; times in milliseconds since 1970 UTC.
 
     Attributes:
-        lacks_from: the offset below which it has everything, by its last answer; None if it never answered.
-        since_ms: the last look at which it lacked nothing, or else the first at which it was absent.
+        lacks_from: the offset below which the replica has everything, by its last answer; None if it never answered.
+        since_ms: the last look at which it lacked nothing. If none is known: the first look at which it was absent.
         retention_ms: the smallest ``delete.retention.ms`` in force since then; None if it is not known.
         bound_ms: from when on the first tombstone or end marker that it lacks may be gone; None if that is not known.
         unclear: why no bound is known, or why the known one says nothing of this replica (`Unclear.NO_TIME`).
-        horizon_ms: the earliest horizon of what it lacks, as read from other replicas' logs, less how far clocks may be
-            apart; None if none was read.
-        read_ms: when all batches with horizons were last read, on all replicas that it may copy from; None if they were
+        horizon_ms: the earliest horizon of a tombstone or end marker that it lacks, as read from other replicas' logs,
+            less how far clocks may be apart; None if none was read.
+        read_ms: when all batches with horizons were last read, on all replicas that it may copy from. None if they were
             not.
         is_held: whether all replicas that it may copy from have cleaned nothing since before the bound, up to the last
             look. So the bound is not before that look.
@@ -72,13 +75,13 @@ class Absence:
 
     @property
     def replica(self) -> tuple[str, int, int]:
-        """The replica that is absent: topic, partition, broker."""
+        """The absent replica, as (topic, partition, broker)."""
         return *self.place, self.broker
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """A late replica: it copied something after its bound, or while no bound was known.
+    """One late replica: it copied something after its bound, or while no bound was known.
 
     Only an audit can say whether it misses anything.
 
@@ -94,12 +97,12 @@ class Late:
 
     @property
     def replica(self) -> tuple[str, int, int]:
-        """The replica that is late: topic, partition, broker."""
+        """The late replica, as (topic, partition, broker)."""
         return *self.place, self.broker
 
     @property
     def is_of_an_outage(self) -> bool:
-        """Whether the replica is late because its broker was away for too long, or may have been.
+        """Whether the replica is, or may be, late because its broker was away for too long.
 
         False if somebody ordered the copy, as in a reassignment. False, too, for topics whose ``delete.retention.ms``
         is too short to be watched, since their replicas count as late after each restart.
@@ -109,14 +112,14 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Absences:
-    """The replicas that are absent, or copied something too late, as the clock knows them at one moment.
+    """All absent and late replicas, as the clock knows them at one moment.
 
     Attributes:
         absent: replicas that lack something that the others hold, or may lack it.
-        late: replicas that copied something too late, and that no audit has compared since.
+        late: replicas that copied something after their bound, and that no audit has compared since.
         outages: outages of brokers that last, or ended a moment ago, the oldest first.
-        unwatched: by topic, its ``delete.retention.ms``, if that is too short for any look to say whether a replica
-            was back in time.
+        unwatched: by topic, its ``delete.retention.ms``, if that is too short for any look to say whether a replica was
+            back in time.
     """
 
     absent: tuple[Absence, ...] = ()
@@ -126,9 +129,10 @@ class Absences:
 
     @property
     def copied(self) -> dict[TopicPartition, int]:
-        """By partition, when its newest late copy was seen, milliseconds since 1970 UTC.
+        """By partition with a late replica: when the newest late copy was seen, in milliseconds since 1970 UTC.
 
-        Partitions of which a replica is away or still copies are left out, since no audit can compare them whole.
+        Only partitions that an audit can compare are included. One is left out while a replica of it is away or still
+        copies.
         """
         replicas = {one.replica for one in self.late}
         missing = {one.place for one in self.absent if one.presence is not Presence.BEHIND or one.replica in replicas}
@@ -139,7 +143,7 @@ class Absences:
         return found
 
     def of(self, places: Collection[TopicPartition]) -> Absences:
-        """A copy with only the absent and late replicas of some partitions."""
+        """Return a copy with only the absent and late replicas of some partitions."""
         absent = tuple(one for one in self.absent if one.place in places)
         late = tuple(one for one in self.late if one.place in places)
         topics = {place.topic for place in places}

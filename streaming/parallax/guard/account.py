@@ -1,4 +1,4 @@
-"""What the clock and the guard have on record about the replicas of a partition, as plain facts for a finding.
+"""Sentences about a partition's past absences and holds, for the explanation of a finding.
 
 They prove nothing about who is right. An absence only explains how replicas may have come to differ.
 """
@@ -42,7 +42,7 @@ _MOST_EVENTS = 20
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A time for which a replica was absent; milliseconds since 1970 UTC.
+    """One time span in which a replica was absent; times in milliseconds since 1970 UTC.
 
     Attributes:
         absence: the absence as the clock knew it last.
@@ -62,7 +62,9 @@ class Past:
 def on_record(
     storage: str, place: TopicPartition, suspected_at: datetime, read: ReadSettings, guard: GuardSettings
 ) -> list[str]:
-    """What is recorded about absences of a partition's replicas and the guard's holds, one fact a sentence, for people.
+    """Return what is recorded about absences of a partition's replicas and about the guard's holds.
+
+    Each element is a sentence for people.
 
     Args:
         storage: ``storage.path``.
@@ -96,10 +98,10 @@ def on_record(
 
 
 def history(looks: Sequence[Look], clock: Clock, holds: Sequence[Hold] = ()) -> list[Past]:
-    """The absences of replicas that looks at one partition show, in the order in which they began.
+    """Return the absences of one partition's replicas, in the order in which they began.
 
     Args:
-        looks: the looks, in the order of time.
+        looks: what brokers answered about the replicas, in the order of time.
         clock: a clock that has observed nothing yet; it works out the absences.
         holds: the guard's holds of the topic, as recorded.
     """

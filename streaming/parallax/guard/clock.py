@@ -1,12 +1,13 @@
-"""From when on may the first tombstone or end marker that an absent replica lacks be gone from the others?
+"""Computes each absent replica's *bound*: from when on something that it lacks may be gone from the others.
 
-That time is the replica's *bound*. The cleaner keeps a tombstone and an end marker for ``delete.retention.ms`` at
-least. The time counts from the first pass that met it (KIP-534). Before Kafka 3.1, and for old message formats, it
-counts from when its segment was last written.
+What may be gone are tombstones and end markers. The cleaner keeps each for ``delete.retention.ms`` at least, from the
+first pass that met it (KIP-534). Before Kafka 3.1, and for old message formats, the time counts from the last write to
+its segment.
 
-All that an absent replica lacks was written after the last look at which the leader's log did not go beyond what that
-replica has. So the bound is the time of that look plus the smallest ``delete.retention.ms`` in force since. If the
-logs themselves were read, the first tombstone or marker that can be removed counts instead (`parallax.guard.horizons`).
+All that an absent replica lacks was written after the last look at which the leader's log went no further than that
+replica's. So the bound is the time of that look plus the smallest ``delete.retention.ms`` in force since. *Example.*
+That look was at 12:00, and the retention is 24 h: the bound is 12:00 tomorrow. If the logs themselves were read, the
+first tombstone or marker that can be removed counts instead (`parallax.guard.horizons`).
 
 Pure: looks and readings in, absences out. Leaving out a look makes a bound earlier, never later. So the clock needs
 only those looks that are recorded (`parallax.source.repeats`), and may forget some of them. What can break a bound:
@@ -34,7 +35,9 @@ FORGET_MS = 900_000
 
 
 class Clock:
-    """Computes the bound of each absent replica from looks at all replicas; a job has one clock.
+    """Computes the bounds of all absent replicas from looks at all replicas; a job has one clock.
+
+    A *look* is what a broker answered about one replica at one moment.
 
     Args:
         clock_skew_ms: how far a broker's clock may be from the clock of this machine.
@@ -80,10 +83,10 @@ class Clock:
         self._late, self._unsettled = {}, []
 
     def observe(self, looks: Collection[Look]) -> list[Late]:
-        """Update absences and bounds by the looks of one tick, or of several.
+        """Update absences and bounds from new looks at replicas; a look is a broker's answer about one replica.
 
         Returns:
-            The replicas that these looks show, for the first time, to have copied something too late.
+            The replicas that these looks show, for the first time, to have copied something after their bound.
         """
         found: list[Late] = []
         in_turn = sorted(looks, key=lambda look: (look.place, look.at_ms))
@@ -96,10 +99,10 @@ class Clock:
         return self._settled(found)
 
     def paused(self, looks: Iterable[Paused]) -> list[Late]:
-        """Update bounds by which brokers were seen not to clean certain topics, so that nothing is removed there.
+        """Make bounds later where looks show that brokers do not clean a topic, so that nothing is removed.
 
         Returns:
-            The replicas that are now known to have copied something too late.
+            The replicas that are now known to have copied something after their bound.
         """
         for look in looks:
             self._kept.see(look)
@@ -128,7 +131,7 @@ class Clock:
         return news
 
     def read(self, readings: Iterable[Reading]) -> None:
-        """Update bounds by what was read of replicas' logs.
+        """Update bounds from the tombstones, end markers and horizons that were read in replicas' logs.
 
         A reading that ended after a bound is ignored, since something in the log may have been cleaned before.
         """
@@ -141,7 +144,7 @@ class Clock:
                 known.readings.take_in(one, min(a.retention_ms for a in about if a.retention_ms is not None))
 
     def absences(self) -> list[Absence]:
-        """The replicas that are absent, by the last look at their partitions."""
+        """Return all replicas that are absent by the last look at their partitions, each with its bound."""
         return [
             self._kept.applied(one, known.assigned, self._now_ms)
             for known in self._partitions.values()
@@ -149,17 +152,17 @@ class Clock:
         ]
 
     def answers(self, place: TopicPartition, broker: int) -> bool | None:
-        """Whether a replica answered at the last look.
+        """Whether a replica answered at the last look; None if the clock does not watch it any more.
 
-        None if it is no longer watched: it was taken off its broker, or its topic was deleted or is not compacted any
-        more.
+        The clock stops watching if the replica was taken off its broker. It also stops if the topic was deleted, or is
+        not compacted any more.
         """
         known = self._partitions.get(place)
         replica = None if known is None or not known.is_cleaned else known.replicas.get(broker)
         return None if replica is None else replica.has_answered
 
     def unwatched(self) -> dict[str, int]:
-        """By topic whose ``delete.retention.ms`` is too short to be watched, that value in milliseconds.
+        """Return by topic its ``delete.retention.ms``, for topics where that is too short to be watched.
 
         No look can say whether a replica of such a topic was back in time.
         """
@@ -171,26 +174,28 @@ class Clock:
         return leaves_no_time(retention_ms, self._skew_ms, self._look_ms)
 
     def remember(self, late: Iterable[Late]) -> None:
-        """Count the replicas as late that the table ``late_replicas`` names."""
+        """Add late replicas that an earlier process recorded in the table ``late_replicas``."""
         self._late |= {(one.place, one.broker): one for one in late}
 
     def late(self) -> list[Late]:
-        """The replicas that copied something too late, and that no audit has compared since (`audited`)."""
+        """Return all late replicas. A replica stays late until `audited` removes it."""
         return list(self._late.values())
 
     def unsettled(self) -> list[Late]:
-        """The replicas that may have copied something too late, if the other replicas' cleaners were not paused then.
+        """Return the replicas that are perhaps late; a later look decides it.
 
-        A later look at the topic's settings decides it.
+        They copied something after the bound that ``delete.retention.ms`` gives. But the other brokers' cleaners may
+        have been paused then, so that nothing was gone. A later look at the topic's settings says whether they were.
         """
         return [one for one, _ in self._unsettled]
 
     def audited(self, place: TopicPartition, began_ms: int) -> None:
-        """Forget what was copied late in a partition before an audit began that had a verdict on it.
+        """Remove a partition's late replicas, because an audit has compared what they copied.
 
         Args:
             place: the partition.
-            began_ms: when the audit began, milliseconds since 1970 UTC.
+            began_ms: when the audit began, milliseconds since 1970 UTC. A replica that copied late after that time
+                stays late.
         """
         self._late = {key: one for key, one in self._late.items() if key[0] != place or one.at_ms >= began_ms}
 

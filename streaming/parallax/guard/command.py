@@ -1,6 +1,7 @@
-"""What ``parallax guard`` does: shows which topics are held, holds topics, and ends holds.
+"""What ``parallax guard`` does: it shows holds, holds topics, and ends holds.
 
-Without a running job it makes these changes itself.
+A *hold* is the guard's change of a topic's settings while a replica is away. If a running job acts, it makes the
+change; otherwise the command does.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ PATIENCE_S = 90.0
 
 
 class GuardCommandError(Exception):
-    """A command of ``parallax guard`` cannot be carried out; the text is one line that says what to do."""
+    """``parallax guard`` cannot do what was asked; the text is one line that says what to do."""
 
 
 def read_record(storage: str) -> tuple[Record, list[Event]]:
-    """The state of all holds that are on record, and all events of the guard's table.
+    """Return the state of all recorded holds, and all events of the table ``guard_events``.
 
     Raises:
         EventLogError: there is no such table, or it cannot be read.
@@ -45,7 +46,7 @@ def read_record(storage: str) -> tuple[Record, list[Event]]:
 
 
 def document(hold: Hold, kafka: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """A hold as a JSON-able document, with the commands that end it by hand.
+    """Return a hold as a JSON-able document, with the commands that end it by hand.
 
     Args:
         hold: the hold.
@@ -67,7 +68,10 @@ def document(hold: Hold, kafka: Mapping[str, str] | None = None) -> dict[str, An
 
 
 def in_words(hold: Hold, kafka: Mapping[str, str] | None = None) -> str:
-    """A hold in words, with the commands that put its settings back by hand, if any are needed."""
+    """Return a hold in words for people.
+
+    If settings have to be put back, the commands to do it by hand follow.
+    """
     if not hold.is_open:
         return _over_in_words(hold)
     what = "tombstones and end markers are kept for longer" if hold.level == 1 else "nothing is cleaned"
@@ -96,7 +100,7 @@ def _over_in_words(hold: Hold) -> str:
 
 
 def refused_in_words(event: Event, kafka: Mapping[str, str] | None = None) -> str:
-    """Why the guard does not hold a topic, or what it would do if it might act, for people.
+    """Return why the guard does not hold a topic, or what it would do if it were allowed to act.
 
     The commands to do it by hand follow on lines of their own.
     """
@@ -112,7 +116,7 @@ def refused_in_words(event: Event, kafka: Mapping[str, str] | None = None) -> st
 
 
 def addressed(text: str, kafka: Mapping[str, str] | None) -> str:
-    """A text of commands, in which the brokers of the job's settings replace the placeholder for them.
+    """Return a text of commands with the brokers of the job's settings in place of the placeholder.
 
     If the brokers need a login, the commands also name a file of client properties.
     """
@@ -120,7 +124,7 @@ def addressed(text: str, kafka: Mapping[str, str] | None) -> str:
 
 
 def undo(hold: Hold) -> str:
-    """The commands with which a person puts the settings of a held topic back."""
+    """Return the commands that put back the settings of a held topic."""
     return commands(hold.topic, {change.name: change.before for change in hold.own})
 
 
@@ -134,7 +138,7 @@ def ask(settings: Settings, topics: Collection[str], *, hold: bool, is_run_by_jo
         is_run_by_job: whether a running job has this storage and acts; otherwise this process acts itself.
 
     Returns:
-        The holds of these topics as they are then.
+        The holds of these topics afterwards.
 
     Raises:
         GuardCommandError: it was not done within 90 seconds, or may not be done; a topic does not exist or is not held.

@@ -1,9 +1,9 @@
-"""Decides what the guard does, from bounds, topics' settings, space and time. Pure.
+"""Decides what the guard does next for each topic, from bounds, the topic's settings, space and time. Pure.
 
-In every round it looks at each topic again, and takes one step for it at most. It records each change before it asks
-for it, so a guard that starts later can carry on. Kafka has no compare-and-set. So each step goes by the settings that
-every broker of the topic shows now. A value that is neither the earlier one nor the guard's own was set by somebody
-else.
+In every round it looks at each topic again, and takes at most one step for it. It records each change before it asks
+for it, so a guard that starts later can carry on. Kafka has no compare-and-set. So each step is decided by the settings
+that every broker of the topic shows now. If a value is neither the one before the hold nor the guard's own, somebody
+else has set it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Rules:
         max_hold_ms: how long a hold may last.
         topics: the topics that the guard may hold; empty: all.
         may_shorten: topics that may be compacted later than their finite ``max.compaction.lag.ms`` demands.
-        mark: an odd number below a million in the values that the guard sets, by which it knows them as its own.
+        mark: an odd number below a million. It is part of the numbers of milliseconds that the guard sets, so that it
+            recognises them later.
     """
 
     may_act: bool
@@ -73,14 +74,17 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """An action: put an event of a hold on record; the event counts only after that."""
+    """An action: record an event of a hold. The event takes effect only once it is recorded."""
 
     event: Event
 
 
 @dataclass(frozen=True, slots=True)
 class Alter:
-    """An action: change settings of a topic by IncrementalAlterConfigs; None deletes the topic's own value."""
+    """An action: change settings of a topic by IncrementalAlterConfigs.
+
+    The value None deletes the topic's own value.
+    """
 
     hold_id: str
     topic: str
@@ -101,10 +105,10 @@ class _Asked:
 
 @dataclass(slots=True)
 class Guard:
-    """Decides what the guard does next for each topic; give it all recorded events by `take_in` first.
+    """Decides the guard's next step for each topic. First give it all recorded events by `take_in`.
 
     Attributes:
-        rules: its settings.
+        rules: the settings by which it decides.
         record: the state of all holds, by the events that were taken in.
     """
 
@@ -116,7 +120,7 @@ class Guard:
     _let_go_ms: int | None = None
 
     def take_in(self, events: Iterable[Event]) -> None:
-        """Bring `record` up to date by events of holds that are on record, including the guard's own."""
+        """Update `record` by events of holds that were recorded, including the guard's own."""
         for event in events:
             self.record.take_in([event])
             if event.kind in (EventKind.INTENDED, EventKind.RELEASING):
@@ -125,14 +129,14 @@ class Guard:
                 self._let_go_ms = max(self._let_go_ms or 0, event.at_ms)
 
     def asked(self, alter: Alter, now_ms: int) -> None:
-        """Call it when the cluster is asked for a change of settings.
+        """Note that the cluster was asked to change settings.
 
-        Then `tick` knows since when the change is awaited.
+        So `tick` knows since when it waits for the change.
         """
         self._asked[alter.hold_id] = _Asked(now_ms)
 
     def answered(self, alter: Alter, refusal: str = "") -> None:
-        """Call it with the cluster's answer to a change of settings; if no answer came, do not call it.
+        """Note the cluster's answer to a change of settings. If no answer came, do not call it.
 
         Args:
             alter: the change.
@@ -142,14 +146,17 @@ class Guard:
         known.was_taken, known.refusal = not refusal, refusal
 
     def topics(self, absences: Iterable[Absence], now_ms: int) -> set[str]:
-        """The topics that the guard must look at in this round."""
+        """Return the topics that the guard must look at in this round.
+
+        These are topics with absent replicas, and topics that are held, were held a moment ago, or wait for something.
+        """
         found = {one.place.topic for one in absences}
         found |= {t for t, h in self.record.holds.items() if h.is_open or now_ms - h.at_ms < LINGERS_MS}
         found |= self.record.spent.keys() | self.record.refused.keys()
         return found | {t for t, wanted in self.record.asked.items() if wanted}
 
     def tick(self, now_ms: int, seen: Mapping[str, TopicSeen], absences: Collection[Absence]) -> list[Action]:
-        """What to do next for each topic that was looked at: at most one change or event for each.
+        """Return the next actions: at most one for each topic that was looked at.
 
         Args:
             now_ms: milliseconds since 1970 UTC.

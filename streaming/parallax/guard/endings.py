@@ -1,4 +1,4 @@
-"""Words for how an outage of a broker ended, or for a broker that did not answer. Pure.
+"""How an outage of a broker ended, as a value and in words for people. Pure.
 
 Log lines, alerts and the status page take their words about the end of an outage from here.
 """
@@ -18,16 +18,19 @@ OVER = "No watched replica of it is absent or waits for an audit. Findings have 
 
 
 class Ending(StrEnum):
-    """In which way an outage ended, or the time in which a broker did not answer."""
+    """How an outage ended, e.g. with all replicas back in time.
+
+    It also says how a broker that did not answer came to answer again.
+    """
 
     IN_TIME = "in_time"
-    """Every replica of which anybody can tell was back in time."""
+    """Every replica was back in time, except those of which nobody knows."""
     LATE = "late"
-    """Some were back too late, and were audited."""
+    """Some replicas were back too late, and were audited."""
     GONE = "gone"
     """The broker holds no watched replica any more."""
     UNKNOWN = "unknown"
-    """Nobody can tell whether it was back in time, or the job was restarted meanwhile."""
+    """Nobody knows whether the broker was back in time, e.g. because the job was restarted meanwhile."""
 
 
 REACHABLE = {
@@ -44,13 +47,13 @@ REACHABLE = {
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """An outage: one broker whose replicas are absent, or were.
+    """One outage: the time in which replicas of one broker are absent, and what became of these replicas.
 
     Attributes:
         since_ms: when the first absent replica was last known to lack nothing, milliseconds since 1970 UTC.
         away_ms: since when the first of the replicas has not answered, milliseconds since 1970 UTC; None if all answer.
         absent: the broker's replicas that were absent at some time of the outage.
-        late: the broker's replicas that copied something too late.
+        late: the broker's replicas that copied something after their bound.
         doubtful: late replicas whose bound was not known, so that nobody can say whether they were back in time.
         untold: replicas of topics whose ``delete.retention.ms`` is so short that no look can say whether they were back
             in time (`Unclear.NO_TIME`).
@@ -82,12 +85,12 @@ class Outage:
 
     @property
     def topics(self) -> str:
-        """The first few topics of the outage in words, and how many more there are."""
+        """The topics of the outage's replicas in words: the first few names, and how many more there are."""
         return named(place.topic for place in self.places)
 
     @property
     def ending(self) -> Ending | None:
-        """In which way the outage ended; None while it lasts."""
+        """The way in which the outage ended; None while it lasts."""
         if self.ended_ms is None:
             return None
         if self.late:
@@ -98,10 +101,9 @@ class Outage:
 
     @property
     def outcome(self) -> str:
-        """How the outage ended, and what that meant, in sentences; empty while it lasts.
+        """Sentences that say how the outage ended and whether replicas were back in time; empty while it lasts.
 
-        The text is that of the moment when the outage ended, and is sent later. So it does not say which findings are
-        open.
+        The text is written at the end of the outage and sent later. So it does not say which findings are open.
         """
         ending = self.ending
         if ending is None:
@@ -182,11 +184,11 @@ def _partitions(places: Iterable[TopicPartition]) -> str:
 
 
 def of_it(places: Collection[TopicPartition], it: str = "it") -> str:
-    """A phrase that counts replicas of a broker and names their topics: ``2 replicas of it (orders, payments)``.
+    """Return a phrase that counts replicas of a broker and names their topics: ``2 replicas of it (orders, payments)``.
 
     Args:
         places: the partitions of the replicas.
-        it: what the phrase calls the broker.
+        it: what the phrase calls the broker, e.g. ``broker 2``.
     """
     return f"{counted(len(places), 'replica')} of {it} ({named(place.topic for place in places)})"
 

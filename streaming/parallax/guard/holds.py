@@ -1,7 +1,8 @@
-"""What the guard has on record: events of holds, and the state that they lead to. Pure.
+"""The events of the guard's holds, and the state of each hold that follows from them. Pure.
 
-A hold is about one topic: the guard gives some of its settings values of its own, and puts them back later. Each event
-holds all that the next start needs. So a guard that was killed between any two steps goes on from the last.
+A *hold* is about one topic: the guard gives some of its settings values of its own, and puts the old values back later.
+Each event holds all that the next start needs. So if a guard is killed between two steps, the next one goes on from the
+last step.
 """
 
 from __future__ import annotations
@@ -22,36 +23,36 @@ NO_LAG = 2**63 - 1
 
 
 class EventKind(StrEnum):
-    """What happened to a hold; the kinds are in the order in which they happen."""
+    """What happened to a hold. The kinds are in the order in which they usually happen."""
 
     INTENDED = "intended"
-    """The settings are going to be given the values that the event names."""
+    """The guard is about to give the topic's settings the values that the event names."""
     SET = "set"
-    """The cluster has taken them."""
+    """The cluster has accepted these values."""
     HELD = "held"
-    """Every broker that hosts the topic shows them."""
+    """Every broker that hosts the topic shows these values."""
     RELEASING = "releasing"
-    """They are going to be put back."""
+    """The guard is about to put the earlier values back."""
     RELEASED = "released"
-    """They are as they were, or somebody else's."""
+    """The settings have their earlier values again, or values that somebody else has set."""
     OVERRULED = "overruled"
-    """Somebody else has changed a setting: it is left as it is, and nothing more is held for this absence."""
+    """Somebody else has changed a setting. The guard leaves it, and holds no more for this absence."""
     ABANDONED = "abandoned"
-    """The topic is gone, or another one has its name: nothing is put back."""
+    """The topic is gone, or another topic has its name: nothing is put back."""
     REFUSED = "refused"
-    """The cluster, or a rule of the guard's, does not let it hold."""
+    """The topic is not held, because the cluster or a rule of the guard forbids it."""
     ADVISED = "advised"
-    """What it would do, where it may not act."""
+    """The guard may not act, and says what it would do."""
     IN_SYNC = "in_sync"
-    """The replicas of a hold that ended early are in sync again: those that it names, or all of the topic."""
+    """Replicas of a hold that ended early are in sync again: those that the event names; without names, all."""
     ASKED_HOLD = "asked_hold"
     """A person asks for a hold, no matter which replicas are absent."""
     ASKED_RELEASE = "asked_release"
-    """A person asks for the end of it."""
+    """A person asks for the end of a hold."""
 
 
 class Absentee(NamedTuple):
-    """An absent replica for whose sake a topic is held."""
+    """An absent replica of a topic, as a reason to hold the topic."""
 
     partition: int
     broker: int
@@ -73,7 +74,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event of a hold; ``at_ms`` in milliseconds since 1970 UTC, ``sequence`` 0 until it is recorded.
+    """One event of a hold; ``at_ms`` is in milliseconds since 1970 UTC, ``sequence`` is 0 until the event is recorded.
 
     Attributes:
         level: 1: tombstones and end markers are kept for longer; 2: cleaning is paused as well.
@@ -81,7 +82,7 @@ class Event:
             changed, as they are now.
         absent: the absent replicas for whose sake the topic is held.
         reason: why the event happened, in a few words.
-        shown: ids of the brokers that show the hold's settings; empty unless the event is that they do.
+        shown: for `EventKind.HELD`, ids of the brokers that show the hold's settings; else empty.
     """
 
     kind: EventKind
@@ -98,7 +99,7 @@ class Event:
 
 
 class Phase(StrEnum):
-    """How far a hold is: from intended to put back."""
+    """How far a hold has come: intended, set, held, releasing, over."""
 
     INTENDED = "intended"
     SET = "set"
@@ -116,14 +117,14 @@ _PHASE = {
     EventKind.ABANDONED: Phase.OVER,
 }
 LATE = "came late"
-"""Why a hold that was over is put back once more: a requested change came late."""
+"""The reason of an event: a hold that was over is put back once more, because a requested change came late."""
 EARLY = frozenset({"expired", "space", "overruled", "asked", "refused"})
-"""Reasons for which a hold ends before its replicas are back; it does not begin again for them."""
+"""Reasons for which a hold ends before its replicas are back. The topic is not held for these replicas again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The state of one hold, built from its events.
+    """The state of one hold of a topic, as its events say.
 
     Attributes:
         began_ms: when the guard first decided on it, milliseconds since 1970 UTC.
@@ -147,7 +148,7 @@ class Hold:
 
     @property
     def is_open(self) -> bool:
-        """Whether some setting may still have to be put back."""
+        """Whether the hold is not over: some setting may still have to be put back."""
         return self.phase is not Phase.OVER
 
     @property
@@ -158,15 +159,15 @@ class Hold:
 
 @dataclass(slots=True)
 class Record:
-    """The state of all holds, built from their events.
+    """The state of all holds of a storage, as the recorded events say.
 
     Attributes:
         holds: by topic, the newest hold.
         spent: by topic, absent replicas for whose sake the topic is not held again until they are in sync.
         asked: by topic, whether a person wants it held (true) or wants its hold to end (false).
-        refused: by topic, the last reason why the guard does not hold it.
-        ever: by topic and setting that a hold ever changed, the last change that was intended. So a request that takes
-            effect late is recognised.
+        refused: by topic, the last event that says why the guard does not hold it.
+        ever: by topic and by setting that a hold ever changed, the last change that was intended. With it a change is
+            recognised that the cluster makes only later.
         last: by topic and setting, the newest event of a hold that changes the setting.
     """
 
@@ -178,7 +179,7 @@ class Record:
     last: dict[str, dict[str, Event]] = field(default_factory=dict)
 
     def take_in(self, events: Iterable[Event]) -> None:
-        """Update the holds by further events, in the order of their numbers."""
+        """Update the holds by recorded events that it does not know yet, in the order of their numbers."""
         for event in events:
             self._take_in(event)
 
@@ -276,7 +277,10 @@ class Record:
 
 
 def is_marked(name: str, value: str) -> bool:
-    """Whether a value was set by a guard: an odd number of milliseconds, which nobody writes by hand."""
+    """Whether a guard set this value of ``delete.retention.ms`` or ``max.compaction.lag.ms``.
+
+    Guards set odd numbers of milliseconds, which nobody writes by hand. For other settings it returns False.
+    """
     if name not in (RETENTION, LAG):
         return False
     number = int(value) if value.isdecimal() else 0
@@ -284,7 +288,7 @@ def is_marked(name: str, value: str) -> bool:
 
 
 def is_same(mine: str | None, other: str | None) -> bool:
-    """Whether two values of a setting are equal, as 0.5 and 0.50 are.
+    """Whether two values of a setting mean the same, e.g. ``0.5`` and ``0.50``.
 
     Kafka writes numbers in its own way.
     """
@@ -301,7 +305,9 @@ BROKERS = ANYWHERE.brokers()
 
 
 def commands(topic: str, settings: Mapping[str, str | None]) -> str:
-    """Commands that change a topic's settings by hand: one line of kafka-configs.sh sets values, one deletes them.
+    """Return the commands that change a topic's settings by hand.
+
+    One line of kafka-configs.sh sets values, one deletes values; either may be missing.
 
     Args:
         topic: the topic's name.
@@ -314,12 +320,14 @@ def commands(topic: str, settings: Mapping[str, str | None]) -> str:
 
 
 def open_holds(record: Record) -> list[Hold]:
-    """The holds that are not over, by topic."""
+    """Return the holds that are not over, in the order of topics."""
     return [hold for _, hold in sorted(record.holds.items()) if hold.is_open]
 
 
 def stranded(topic: str, mode: str) -> str:
-    """A warning that no guard will end a topic's hold, and what ends it; empty if ``guard.mode`` is ``act``.
+    """Return a warning if no guard is going to end a topic's hold, with the command that ends it.
+
+    The text is empty if ``guard.mode`` is ``act``.
 
     Args:
         topic: the topic's name.

@@ -1,9 +1,9 @@
-"""When tombstones and end markers that an absent replica lacks may be removed, by the horizons in batches. Pure.
+"""When the tombstones and end markers that an absent replica lacks may be removed, by the horizons in batches. Pure.
 
-From Kafka 3.1 on the cleaner stamps some batches of format 2 (KIP-534): those that keep a tombstone, or an end marker
-whose data are gone. Such a batch has bit 6 of its attributes set. Its base timestamp is then the *horizon*: the time
-from when on a later pass may remove the tombstone or marker. Each replica is cleaned at its own time, so each has
-horizons of its own.
+From Kafka 3.1 on, the cleaner stamps some batches of format 2 (KIP-534): those that keep a tombstone, or an end marker
+whose data are gone. Such a batch has bit 6 of its attributes set. Its base timestamp is then the *horizon*: from that
+time on, a later pass may remove the tombstone or marker. Each replica is cleaned at its own time, so each has horizons
+of its own.
 
 Under which conditions this is right: docs/contribute/theory.md.
 """
@@ -23,7 +23,7 @@ _MOST_WAITING = 8
 
 
 class Reading(NamedTuple):
-    """The tombstones, end markers and horizons that were read of one replica at and above an offset.
+    """All tombstones, end markers and horizons that were read of one replica's log from an offset on, summed up.
 
     Attributes:
         at_ms: when the last answer came, milliseconds since 1970 UTC.
@@ -54,17 +54,23 @@ class Reading(NamedTuple):
 
     @property
     def first_or_reached(self) -> int:
-        """The offset below which nothing that was read is a tombstone or an end marker."""
+        """The lowest offset of a tombstone or end marker that was read.
+
+        If none was read, it is the offset up to which the log was read.
+        """
         return self.reached if self.first is None else self.first
 
     @property
     def unstamped_or_reached(self) -> int:
-        """The offset below which every tombstone and end marker that was read has a horizon."""
+        """The lowest offset of a tombstone or end marker that was read without a horizon.
+
+        If there is none, it is the offset up to which the log was read.
+        """
         return self.reached if self.unstamped is None else self.unstamped
 
 
 class Part(NamedTuple):
-    """Which tombstones, end markers and horizons one Fetch has shown, as offsets and times.
+    """The tombstones, end markers and horizons that one Fetch has shown, summed up.
 
     Attributes:
         up_to: the offset below which everything was read.
@@ -81,10 +87,10 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class Lap:
-    """How far the repeated reading (each time a *lap*) of one replica's log has come, and what it has shown.
+    """The state of reading one replica's log for horizons, again and again; each time is a *lap*.
 
-    Each lap reads from the first tombstone or end marker without a horizon to the high watermark. A cleaner may have
-    given it a horizon since the lap before.
+    The cleaner may give a tombstone or end marker a horizon at any time. So each lap reads from the first one without a
+    horizon to the high watermark.
 
     Attributes:
         topic_id: Kafka's id of the topic that is read.
@@ -110,7 +116,7 @@ class Lap:
     whole_ms: int | None = None
 
     def go_on(self, now_ms: int, budget: int) -> None:
-        """Go on with reading the log, or begin to read it once more (the next lap).
+        """Prepare the next reading: continue the present lap, or begin the next one.
 
         Args:
             now_ms: the present, milliseconds since 1970 UTC.
@@ -124,7 +130,7 @@ class Lap:
                 self.position, self.unstamped = self.unstamped, None
 
     def took(self, part: Part) -> None:
-        """Add what one Fetch has read from `position` on, and move `position` on."""
+        """Add the tombstones, end markers and horizons of one Fetch, and move `position` on."""
         self.first = _least(self.first, part.first)
         self.unstamped = _least(self.unstamped, part.unstamped)
         self.horizon_ms = _least(self.horizon_ms, part.horizon_ms)
@@ -132,11 +138,11 @@ class Lap:
         self.reached = max(self.reached, self.position)
 
     def rest(self, due_ms: int) -> None:
-        """Read nothing more until a time, in milliseconds since 1970 UTC."""
+        """Pause the lap: read nothing more until ``due_ms``, in milliseconds since 1970 UTC."""
         self.left, self.due_ms = 0, due_ms
 
     def end(self, due_ms: int) -> None:
-        """End the lap at the high watermark, and set when the next one is to begin.
+        """End the lap, because it has reached the high watermark.
 
         Args:
             due_ms: when the next lap begins, milliseconds since 1970 UTC.
@@ -145,9 +151,9 @@ class Lap:
         self.rest(due_ms)
 
     def reading(self, place: TopicPartition, broker: int, now_ms: int, *, stamps: bool) -> Reading:
-        """All that was read of the log by now, in this lap and earlier ones.
+        """Return all that this lap and earlier ones have read of the log.
 
-        Beyond the present lap's position, tombstones and markers count as without a horizon.
+        The present lap has not read beyond its position yet. Tombstones and markers there count as without a horizon.
         """
         unstamped = self.unstamped
         if unstamped is None and self.position < self.reached:
@@ -173,13 +179,13 @@ def _least(one: int | None, other: int | None) -> int | None:
 
 
 class Stand(NamedTuple):
-    """What the readings of all replicas say of the tombstones and end markers that an absent replica lacks.
+    """What the readings of all replicas together say of the tombstones and end markers that an absent replica lacks.
 
     Attributes:
         unstamped_from: the offset below which every such tombstone and end marker has a horizon, on every replica.
         horizon_ms: the earliest of these horizons, by the brokers' clocks; None if there is none.
-        whole_ms: of the last complete lap on each replica, when the earliest began, milliseconds since 1970 UTC; None
-            if some replica has had no complete lap.
+        whole_ms: when the last complete reading of a log began, on the replica where that is longest ago; milliseconds
+            since 1970 UTC. None if some replica's log was never read completely.
     """
 
     unstamped_from: int
@@ -188,7 +194,7 @@ class Stand(NamedTuple):
 
 
 class Readings:
-    """Keeps what was read of the logs of one partition's replicas, as long as it can be relied on.
+    """Keeps the newest reading of each replica's log in one partition, as long as it can be relied on.
 
     Args:
         metadata_ms: how old metadata may be. A replica may have been added, and cleaned, before the metadata name it.
@@ -203,10 +209,10 @@ class Readings:
         self._retention_ms: int | None = None
 
     def take_in(self, reading: Reading, retention_ms: int) -> None:
-        """Add a reading of one replica; it must have ended before anything in it could be removed.
+        """Add a reading of one replica. It must have ended before anything in it could be removed.
 
         Args:
-            reading: a reading of one replica.
+            reading: the reading.
             retention_ms: the smallest ``delete.retention.ms``, by which the caller knows that nothing could be removed.
         """
         if reading.leader_epoch != self._leader_epoch:
@@ -216,7 +222,10 @@ class Readings:
         self._retention_ms = retention_ms if self._retention_ms is None else min(self._retention_ms, retention_ms)
 
     def see(self, at_ms: int, leader_epoch: int, ends: dict[int, int | None]) -> None:
-        """Drop the earlier readings that no longer count, by a look at the partition.
+        """Update by a look at the partition which readings count.
+
+        Readings that the look shows to be outdated are dropped. Readings that are older than its metadata count from
+        now on.
 
         Args:
             at_ms: when the look was, milliseconds since 1970 UTC.
@@ -244,25 +253,27 @@ class Readings:
         return [*self._waiting.get(broker, ()), *([known] if known is not None else ())]
 
     def offsets(self) -> list[int]:
-        """The offsets that later bounds depend on.
+        """Return the offsets that bounds will depend on while these readings count.
 
-        For each, a clock must remember when the leader's log last ended at or below it.
+        For each, the clock must remember when the leader's log last ended at or below it.
         """
         known = self._known.values()
         return [offset for one in known for offset in {one.first_or_reached, one.unstamped_or_reached}]
 
     def forget(self) -> None:
-        """Forget all readings, because they can be relied on no more."""
+        """Drop all readings, because they can no longer be relied on."""
         self._waiting, self._known, self._retention_ms = {}, {}, None
 
     def stand(self, offset: int, brokers: Collection[int], retention_ms: int) -> Stand | None:
-        """What all readings together say of what an absent replica lacks; None if they say nothing.
+        """Return what all readings together say of the tombstones and end markers that an absent replica lacks.
+
+        None if the readings say nothing of them.
 
         Args:
             offset: the first offset that the replica lacks.
             brokers: the brokers that it may copy from, now or later.
-            retention_ms: the smallest ``delete.retention.ms`` by now. If it is smaller than any that was given to
-                `take_in`, some of what a reading should have shown may have been removed before; all are forgotten.
+            retention_ms: the smallest ``delete.retention.ms`` by now. If `take_in` was only ever given larger values,
+                something may have been removed before it was read. All readings are then dropped.
         """
         if self._retention_ms is not None and retention_ms < self._retention_ms:
             self.forget()

@@ -1,7 +1,8 @@
 """Makes the bound of an absent replica later while the other replicas' cleaners are paused. Pure.
 
-A paused cleaner begins no pass, so it removes nothing. If a cleaner paused before the bound, it had not yet removed
-anything that the absent replica lacks. So the bound moves on as long as the cleaners of all other replicas are paused.
+A *paused* cleaner begins no pass over the topic, so it removes nothing. If a cleaner paused before the bound, it had
+not yet removed anything that the absent replica lacks. So the bound moves on as long as the cleaners of all other
+replicas are paused.
 """
 
 from __future__ import annotations
@@ -44,17 +45,20 @@ class Kept:
         self._kept: dict[tuple[TopicPartition, int], _Kept] = {}
 
     def see(self, look: Paused) -> None:
-        """Take in a look at one topic, which says on which brokers its cleaner is paused."""
+        """Update the known pauses by a look at one topic.
+
+        The look says on which brokers the cleaner is paused for that topic.
+        """
         self._pauses.setdefault(look.topic, Pauses()).see(look)
 
     def knows(self, topic: str) -> bool:
-        """Whether any look has reported pauses in the cleaning of a topic."""
+        """Whether any look has said which brokers' cleaners are paused for a topic."""
         return topic in self._pauses
 
     def keep(self, known: Partition, absence: Absence, in_force: Retentions) -> None:
-        """Remember the pauses that began before an absent replica's bound, when nothing that it lacks was gone.
+        """Note which cleaners paused before an absent replica's bound, when nothing that it lacks was gone.
 
-        They stay remembered if the bound becomes earlier because a reading of a log no longer counts. They are
+        These pauses stay noted if the bound becomes earlier because a reading of a log no longer counts. They are
         forgotten if the replica lacks more than before, or if another topic has taken the name.
 
         Args:
@@ -82,10 +86,10 @@ class Kept:
         self._kept[key] = _Kept(known.topic_id, lacks_from, retention, since)
 
     def doubt(self, place: TopicPartition, seen_ms: int) -> None:
-        """Forget what the last looks before a change of leader showed to be in time.
+        """Forget recently seen pauses of a partition, because its leader or leader epoch has changed.
 
-        Call it when another broker leads, or the leader epoch has changed. Those looks may show the answers of a broker
-        that no longer led.
+        Looks shortly before such a change may show answers of a broker that no longer led. So they do not prove that a
+        pause began before the bound.
 
         Args:
             place: the partition.
@@ -98,10 +102,10 @@ class Kept:
                 self._kept[key] = kept._replace(since=sure)
 
     def doubt_since(self, topic: str, lowered_ms: int, retention_ms: int) -> None:
-        """Forget pauses that began after ``delete.retention.ms`` was lowered: the true bound may lie before them.
+        """Forget pauses that began after ``delete.retention.ms`` was lowered: the true bound may be earlier.
 
-        A pause stays remembered if its bound was judged by a retention that was no higher. So the end of a hold, which
-        lowers the retention from a high value to the old one, changes nothing.
+        A pause stays remembered if its bound was computed from a retention that was no higher. So the end of a hold,
+        which lowers the retention from a high value to the old one, changes nothing.
 
         Args:
             topic: the topic.
@@ -114,9 +118,9 @@ class Kept:
                 self._kept[key] = kept._replace(since=sure)
 
     def reach(self, absence: Absence, replicas: Iterable[int]) -> Span | None:
-        """The time for which the cleaners of all other replicas are paused, if each paused before the absence's bound.
+        """Return the time span in which the cleaners of all other replicas are paused.
 
-        None if some other replica's cleaner is not paused, or paused too late.
+        None if some other replica's cleaner is not paused, or paused only after the absent replica's bound.
 
         Args:
             absence: the absence of one replica.
@@ -136,7 +140,7 @@ class Kept:
         )
 
     def applied(self, absence: Absence, replicas: Iterable[int], now_ms: int) -> Absence:
-        """The absence with the later bound that it has because the other cleaners are paused; else unchanged.
+        """Return an absence with the later bound that follows from paused cleaners; unchanged if they do not move it.
 
         Args:
             absence: the absence, with the bound that it has without pauses.
@@ -151,14 +155,14 @@ class Kept:
         return replace(absence, bound_ms=max(absence.bound_ms, reach.until_ms), is_held=goes_on(reach, now_ms))
 
     def forget(self, places: Collection[TopicPartition]) -> None:
-        """Forget all partitions but the given ones."""
+        """Forget everything about partitions that are not among the given ones."""
         topics = {place.topic for place in places}
         self._kept = {key: one for key, one in self._kept.items() if key[0] in places}
         self._pauses = {topic: one for topic, one in self._pauses.items() if topic in topics}
 
 
 def goes_on(span: Span, now_ms: int) -> bool:
-    """Whether a pause still lasts, so far as looks show.
+    """Whether a pause of cleaners still lasts, so far as looks show.
 
     Args:
         span: the pause.

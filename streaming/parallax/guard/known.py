@@ -1,6 +1,7 @@
-"""What the guard's clock remembers of looks, for a topic, a leader, a replica and a partition. Pure.
+"""What the guard's clock remembers of its looks at topics, partitions and replicas. Pure.
 
-It remembers each topic's ``delete.retention.ms``, where each leader's log ended, and each replica's last answer.
+A *look* is what a broker answered about one replica at one moment. The clock remembers each topic's
+``delete.retention.ms``, where each leader's log ended, and each replica's last answer.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ _MOST_LOOKS = 16
 
 
 class Retentions:
-    """Knows, for one topic, the smallest ``delete.retention.ms`` that was in force since a given time.
+    """The values of one topic's ``delete.retention.ms`` over time, to find the smallest since a given time.
 
     Args:
-        settings_ms: for how many milliseconds before a look its value may have been in force. After as many without a
-            further look, the value is no longer known.
+        settings_ms: for how many milliseconds before a look its value may have been in force. If no look follows for as
+            long, the value is no longer known.
     """
 
     def __init__(self, settings_ms: int = SETTINGS_MS) -> None:
@@ -38,11 +39,11 @@ class Retentions:
 
     @property
     def newest(self) -> int | None:
-        """The value of the setting that was seen last; None if none was."""
+        """The value of ``delete.retention.ms`` that was seen last; None if none was."""
         return self._known[-1][0] if self._known else None
 
     def see(self, at_ms: int, retention_ms: int) -> int | None:
-        """Add a value that the setting had at a time; `smallest_since` goes by it.
+        """Add a value that the topic's ``delete.retention.ms`` had at a time, for `smallest_since`.
 
         Args:
             at_ms: the time, milliseconds since 1970 UTC. If a later value is already known, its time counts instead.
@@ -67,7 +68,7 @@ class Retentions:
         return lowered
 
     def smallest_since(self, at_ms: int, now_ms: int) -> int | None:
-        """The smallest value of the setting that was in force at a time or later.
+        """Return the smallest ``delete.retention.ms`` that was in force at a time or later.
 
         Args:
             at_ms: the time, milliseconds since 1970 UTC.
@@ -84,7 +85,7 @@ class Retentions:
 
 @dataclass(slots=True)
 class Replica:
-    """What looks have shown of one replica.
+    """What looks have shown of one replica until now.
 
     Attributes:
         high_watermark: in its last answer; None if it has never answered.
@@ -92,7 +93,7 @@ class Replica:
         has_answered: whether it answered at the last look.
         absent_since_ms: the first look at which it was absent, milliseconds since 1970 UTC; None if it is not absent.
         was_in_sync: whether any look has shown it in sync.
-        had_nothing_ms: a time at which its log was empty, so that it copied all later, milliseconds since 1970 UTC;
+        had_nothing_ms: a time at which its log was empty, milliseconds since 1970 UTC: it has copied everything since.
             None if no such time is known, or if `Partition.lead` has dropped it.
     """
 
@@ -114,7 +115,7 @@ class Replica:
 
 
 class Ends:
-    """Knows when the log of a partition's leader was seen to end at which offset.
+    """Remembers at which offset the log of a partition's leader ended, and when that was seen.
 
     Metadata names the leader and may be old, and a broker that no longer leads answers as if it did. So a log end
     counts for good only once the leader epoch has stayed the same for as long as metadata may be old.
@@ -132,7 +133,7 @@ class Ends:
         self._epoch_seen_ms = 0
 
     def see(self, look: Look) -> None:
-        """Take in a look, which says which broker leads. A look at the leader also says where its log ends."""
+        """Add a look. It says which broker leads and, if it is a look at the leader, where the leader's log ends."""
         epoch = look.leader_epoch, look.leader
         if epoch != self._epoch:
             sure_ms = self._epoch_seen_ms - self._metadata_ms
@@ -145,7 +146,7 @@ class Ends:
             self._recent.append((look.at_ms, look.log_end_offset))
 
     def add(self, at_ms: int, end: int) -> None:
-        """Add a log end of the leader that counts for good; `last_without` goes by it.
+        """Add a log end of the leader that counts for good, for `last_without`.
 
         Args:
             at_ms: when it was seen, milliseconds since 1970 UTC.
@@ -157,9 +158,9 @@ class Ends:
             self._sure.append((at_ms, end))
 
     def thin(self, offsets: Iterable[int]) -> None:
-        """If many log ends are remembered, forget every second one of the older ones.
+        """Forget every second one of the older log ends, if many are remembered.
 
-        Those that `last_without` needs for the given offsets are kept.
+        Log ends that `last_without` needs for the given offsets are kept.
         """
         if len(self._sure) <= _MOST_LOOKS:
             return
@@ -168,9 +169,9 @@ class Ends:
         self._sure = [one for i, one in enumerate(self._sure) if i == 0 or i >= half or i % 2 == 0 or one[0] in kept]
 
     def last_without(self, offset: int) -> int | None:
-        """When the leader's log was last seen to end at or below an offset, milliseconds since 1970 UTC.
+        """Return when the leader's log was last seen without anything at or above an offset.
 
-        None if it never was.
+        The time is in milliseconds since 1970 UTC; None if the log was never seen so short.
         """
         recent = _last_without(self._recent, offset)
         return _last_without(self._sure, offset) if recent is None else recent
@@ -185,7 +186,7 @@ def _last_without(looks: Sequence[tuple[int, int]], offset: int) -> int | None:
 
 @dataclass(slots=True)
 class Partition:
-    """What looks have shown of one partition.
+    """What looks have shown of one partition until now.
 
     Attributes:
         ends: at which offsets the leader's log ended, and when.
@@ -195,14 +196,14 @@ class Partition:
         leader_epoch: the leader epoch by the last look.
         led_by: the last known leader, and the epoch in which it led; None if no leader is known.
         assigned: the brokers that hold the partition.
-        removed: brokers that no longer hold it; by broker, the first look without it, milliseconds since 1970 UTC. A
-            broker that was away then may still have its log.
+        removed: by broker that no longer holds the partition, the first look without it, milliseconds since 1970 UTC.
+            If the broker was away then, it may still have its log.
         answering: the brokers of ``removed`` that answered at the last look before their removal.
         emptied: the brokers of ``answering`` that were removed for longer than metadata may be old. They have deleted
             their logs.
         is_cleaned: whether the topic is compacted, as far as is known.
-        added: the brokers that were added while the partition is watched; by broker, a time at which its log was
-            empty, milliseconds since 1970 UTC.
+        added: by broker that was added while the partition is watched, a time at which its log was empty, milliseconds
+            since 1970 UTC.
         replicas: by broker, what looks have shown of its replica.
         absences: by broker of an absent replica, its absence.
     """
@@ -223,7 +224,7 @@ class Partition:
     absences: dict[int, Absence] = field(default_factory=dict)
 
     def assign(self, replicas: tuple[int, ...], at_ms: int, metadata_ms: int) -> None:
-        """Take in which brokers hold the partition. The log of a broker that is new among them was empty before.
+        """Update which brokers hold the partition. The log of a broker that was added was empty before.
 
         Args:
             replicas: the brokers that hold the partition.
@@ -242,11 +243,11 @@ class Partition:
         self.replicas = {b: one for b, one in self.replicas.items() if b in replicas}
 
     def lead(self, newest: Look) -> None:
-        """Take in which broker leads; a change of leader sets `Replica.had_nothing_ms` to None for most replicas.
+        """Update which broker leads. If it is another one, most replicas lose their `Replica.had_nothing_ms`.
 
         Such a replica may have copied from two leaders, which are cleaned independently. The time stays for a replica
-        that certainly was in sync before the change: the direct successor, and, if the old leader was taken off its
-        broker, all that are in sync now.
+        that certainly was in sync before the change. That is the direct successor and, if the old leader was taken off
+        its broker, every replica that is in sync now.
 
         Args:
             newest: the last look.
@@ -264,12 +265,12 @@ class Partition:
                 self.added.pop(broker, None)
 
     def leads(self, newest: Look) -> bool:
-        """Whether the leader that a look names answered at the last look at it."""
+        """Whether the broker that a look names as leader answered when its own replica was last looked at."""
         leader = self.replicas.get(newest.leader)
         return leader is not None and leader.has_answered
 
     def log_ends(self, replicas: Collection[int]) -> dict[int, int | None]:
-        """By broker, the log end offset of its replica.
+        """Return by broker the log end offset of its replica.
 
         It is None if the replica did not answer at the last look.
         """

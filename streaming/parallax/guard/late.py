@@ -1,6 +1,7 @@
-"""The Delta table ``late_replicas``: replicas that copied something too late, until an audit has compared them.
+"""The Delta table ``late_replicas``: replicas that copied something after their bound.
 
-A clock forgets them when its process ends, but they stay late until an audit; so they are recorded.
+A replica stays in the table until an audit has compared it. The clock's memory ends with its process, so the table
+tells the next process which replicas are late.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ _FAILURES = (DeltaError, OSError, pa.ArrowException)
 
 
 def load(storage: str) -> list[Late] | None:
-    """The replicas that are on record as late; None if the record cannot be read, which is logged."""
+    """Return the recorded late replicas; None if the table cannot be read, which is logged."""
     uri = rust_uri(storage, LATE)
     try:
         if not DeltaTable.is_deltatable(uri):
@@ -80,9 +81,9 @@ def load(storage: str) -> list[Late] | None:
 
 
 def save(storage: str, late: Iterable[Late]) -> None:
-    """Replace the record by the replicas that are late now.
+    """Replace the table's rows by the given late replicas.
 
-    A failure is logged, and does no harm as long as the process lives.
+    A failure is logged. Until the process ends, it does no harm.
     """
     uri = rust_uri(storage, LATE)
     rows = [_row(one) for one in late]

@@ -1,4 +1,4 @@
-"""What the guard asks of the cluster: topics, their settings as each broker shows them, and space."""
+"""Asks the cluster, for the guard, about topics: their settings as each broker shows them, and free space."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ _AT_ONCE = 8
 
 
 class Lookout:
-    """Asks brokers about topics, for the guard.
+    """Asks brokers about topics for the guard, in several threads.
 
     It remembers how much space there was at the last look, and since when a topic has been missing.
 
     Args:
         client: asks the cluster.
         needs_space: whether to ask for the space on log directories as well.
-        clock: monotonic seconds, for tests.
     """
 
     def __init__(self, client: ReplicaClient, *, needs_space: bool = True) -> None:
@@ -41,7 +40,7 @@ class Lookout:
 
     @property
     def sizes(self) -> dict[TopicPartition, int]:
-        """By partition that was looked at, the size of its largest replica in bytes."""
+        """For each partition that was looked at, the size of its largest replica in bytes."""
         found: dict[TopicPartition, int] = {}
         for place, size in (item for one in self._sizes.values() for item in one.items()):
             found[place] = max(size, found.get(place, 0))
@@ -52,7 +51,9 @@ class Lookout:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def look(self, topics: Collection[str], absent: Collection[str]) -> dict[str, TopicSeen]:
-        """By topic, what its brokers show now; a topic about which no broker can be asked is left out.
+        """Return by topic what its brokers show now.
+
+        A topic is left out if its metadata cannot be had, or if it has been missing for less than a minute.
 
         Args:
             topics: the names of the topics.

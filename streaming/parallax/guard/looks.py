@@ -1,4 +1,4 @@
-"""Looks at the replicas of a partition, as rows of ``replica_progress`` tell them. Pure."""
+"""A *look*: what a broker answered about one replica at one moment, made from a row of ``replica_progress``. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNLED = -1
 
 
 class Look(NamedTuple):
-    """What one look showed of one replica, from a row of ``replica_progress``.
+    """What a broker answered about one replica at one moment, and the metadata of that moment.
 
     Attributes:
         at_ms: when the answer came, milliseconds since 1970 UTC.
@@ -39,7 +39,7 @@ class Look(NamedTuple):
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any], not_after_ms: int) -> Look:
-        """Make a look from a row of ``replica_progress``; if the row's time is later than its arrival, that counts.
+        """Make a look from a row of ``replica_progress``. A time after the row's arrival counts as its arrival.
 
         Args:
             row: a row of ``replica_progress``.
@@ -65,7 +65,7 @@ class Look(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A log end offset of a partition's leader, with the time at which it was seen."""
+    """One observation of where the log of a partition's leader ended, and when."""
 
     place: TopicPartition
     topic_id: str

@@ -1,7 +1,8 @@
-"""The outages of brokers, from the first absent replica until all are back, and audited if they were late.
+"""Follows the outages of brokers, and words what each means.
 
-An outage is reported as one story: that it began, that it became worse, and what came of it. This module says which
-outages there are, and words them. The alerts decide when that is worth a message (`parallax.alerting.conditions`).
+An *outage* begins with a broker's first absent replica. It ends when all its replicas are back, and late ones are
+audited. It is reported as one story: that it began, that it became worse, and what came of it. The alerts decide when
+that is worth a message (`parallax.alerting.conditions`).
 
 Pure: absences and results of audits in, outages and words out.
 """
@@ -27,9 +28,9 @@ SHORT_MS = 10_000
 
 
 class Step(StrEnum):
-    """The points in an outage that the job reports by lines in its log, in this order.
+    """The moments of an outage that the job writes to its log: the broker is away, is back, the outage is over.
 
-    A broker may go away and be back several times in one outage.
+    A broker may be away and back several times in one outage.
     """
 
     AWAY = "away"
@@ -39,7 +40,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A point in an outage that the job's log reports, such as its beginning or end.
+    """One moment of an outage that the job writes to its log.
 
     Attributes:
         since_ms: since when the broker was away, or since when the outage lasted if the step is `Step.OVER`;
@@ -53,11 +54,11 @@ class Change:
 
 
 class Outages:
-    """Follows the outages of all brokers: one begins with an absent replica and ends when all are back.
+    """The outages of all brokers, at most one for each, updated at each look.
 
     Args:
         answers: whether a replica of a broker answers; None if it is no longer watched.
-        differing: the partitions with findings that are not over.
+        differing: returns the partitions with findings that are not over.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Outages:
     def see(
         self, absent: Iterable[Absence], late: Iterable[Late], now_ms: int, *, is_recalled: bool = False
     ) -> list[Change]:
-        """Update the outages by which replicas are absent, and which are late, at a moment.
+        """Update the outages by the replicas that are absent or late at a moment.
 
         Args:
             absent: all absent replicas, of any brokers.
@@ -87,7 +88,7 @@ class Outages:
             is_recalled: whether these replicas were absent or late before the job was started.
 
         Returns:
-            The steps of outages that the job's log reports, in order.
+            The moments of outages that the job writes to its log, in order.
         """
         standing: dict[int, list[Absence]] = {}
         for one in absent:
@@ -136,7 +137,7 @@ class Outages:
             self._told.discard(broker)
 
     def audited(self, verdicts: Mapping[TopicPartition, Result]) -> None:
-        """Keep the results of an audit for the words about an outage's end.
+        """Keep the results of an audit of late replicas; the words about an outage's end use them.
 
         Call it before `see` learns which replicas are no longer late.
         """
@@ -147,7 +148,7 @@ class Outages:
 
     @property
     def all(self) -> tuple[Outage, ...]:
-        """The outages that last, and those that ended a moment ago, the oldest first."""
+        """The outages that last, and those that ended at most three minutes ago, the oldest first."""
         return tuple(sorted(self._known.values(), key=lambda one: (one.since_ms, one.broker)))
 
 
@@ -185,7 +186,7 @@ def _next(
 
 
 def headline(outage: Outage, absent: Collection[Absence], late: Collection[Late], now: float) -> str:
-    """The state of an outage, with the first topics: ``Broker 2 is away (orders, payments)``.
+    """Return the state of an outage and its first topics in one line, e.g. ``Broker 2 is away (orders, payments)``.
 
     Args:
         outage: an outage that lasts, or has ended.
@@ -223,9 +224,9 @@ def _too_late(outage: Outage) -> str:
 def outage_in_words(
     outage: Outage, absent: Collection[Absence], late: Collection[Late], now: float, *, is_audited: bool = True
 ) -> str:
-    """What an outage means at a moment, and what a person should do, in sentences.
+    """Return sentences that say what an outage means now, and what a person should do.
 
-    The text stays the same as long as nothing happens.
+    The text changes only when something happens.
 
     Args:
         outage: an outage that lasts, or has ended.

@@ -1,8 +1,8 @@
-"""The times in which each broker was seen to clean nothing of a topic. Pure.
+"""When each broker's cleaner was paused for a topic, as looks at the topic's settings show. Pure.
 
-No log exceeds a dirty ratio of 1, and no lag reaches the largest number. So a cleaner with these two settings begins no
-pass over a topic. While all cleaners are paused, nothing is removed, so bounds of absent replicas move
-(docs/contribute/theory.md).
+A *paused* cleaner begins no pass over the topic. It is paused by two settings: a dirty ratio of 1, which no log
+exceeds, and the largest ``max.compaction.lag.ms``, which no lag reaches. While all cleaners are paused, nothing is
+removed, so bounds of absent replicas move (docs/contribute/theory.md).
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ GAP_MS = 30_000
 
 
 class Paused(NamedTuple):
-    """Which brokers clean nothing of a topic, by one look; times in milliseconds since 1970 UTC.
+    """What one look at a topic's settings says: which brokers' cleaners are paused for it.
+
+    Times are in milliseconds since 1970 UTC.
 
     Attributes:
         topic_id: Kafka's id of the topic that was looked at.
         brokers: ids of the brokers whose settings show that their cleaner begins no pass.
         began_ms: when the look began.
         ended_ms: when the last answer had come.
-        since: by broker, since when its cleaner has begun no pass, by the guard's table. A broker that is missing here
-            counts as paused since this look.
+        since: by broker, since when its cleaner has been paused, by the table ``guard_events``. A broker without an
+            entry counts as paused since this look.
     """
 
     topic: str
@@ -40,7 +42,7 @@ class Paused(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A time in which a broker's cleaner began no pass over a topic.
+    """One pause: a time span in which a broker's cleaner began no pass over a topic.
 
     Attributes:
         from_ms: a time at which the pause had begun already.
@@ -54,16 +56,16 @@ class Span:
 
 
 class Pauses:
-    """Keeps the times in which each broker cleaned nothing of one topic, as looks showed them."""
+    """The last pause of each broker's cleaner for one topic, as looks showed them."""
 
     def __init__(self) -> None:
         self.topic_id = ""
         self.spans: dict[int, Span] = {}
 
     def see(self, look: Paused) -> None:
-        """Update since when which brokers do not clean a topic, by a look at its settings.
+        """Update the pauses by a look at the topic's settings.
 
-        If another topic has taken the name, the earlier times are forgotten.
+        If another topic has taken the name, the earlier pauses are forgotten.
         """
         if look.topic_id != self.topic_id:
             self.topic_id, self.spans = look.topic_id, {}
@@ -79,7 +81,7 @@ class Pauses:
 
 
 class Hold(NamedTuple):
-    """A time for which a topic was held at level 2 (nothing is cleaned), by what is on record.
+    """A recorded time span in which the guard held a topic so that nothing was cleaned (level 2).
 
     Attributes:
         brokers: the brokers that showed the hold's settings when it began.
@@ -95,7 +97,9 @@ class Hold(NamedTuple):
     until_ms: int | None
 
     def shown(self, at_ms: int) -> Paused:
-        """What a look would have shown at a given time: while the topic is held, the hold's brokers clean nothing.
+        """Return what a look at the topic would have shown at a given time.
+
+        While the topic is held, the hold's brokers are paused; at other times no broker is.
 
         Args:
             at_ms: the time, milliseconds since 1970 UTC.
@@ -106,10 +110,12 @@ class Hold(NamedTuple):
 
 
 def on_record(events: Iterable[Event]) -> list[Hold]:
-    """The times of holds at level 2; those that somebody overruled are left out.
+    """Return the time spans of holds at level 2 (nothing is cleaned) from recorded events.
+
+    A hold that somebody overruled is left out.
 
     Args:
-        events: all events of the guard's table, in order.
+        events: all events of the table ``guard_events``, in order.
     """
     found: dict[str, Hold] = {}
     for event in events:
@@ -125,19 +131,19 @@ def on_record(events: Iterable[Event]) -> list[Hold]:
 
 
 class PauseWatch:
-    """Finds out, look by look, which brokers clean nothing of a topic.
+    """Finds out from looks at a topic which brokers' cleaners are paused, and since when.
 
-    A hold that began before this process counts if brokers still show its settings.
+    If brokers still show the settings of a hold from before this process, their pause began with that hold.
 
     Args:
-        events: all events of the guard's table.
+        events: all events of the table ``guard_events``.
     """
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._before = {hold.topic: hold for hold in on_record(events) if hold.until_ms is None}
 
     def of(self, topic: str, seen: TopicSeen, began_ms: int, ended_ms: int) -> Paused:
-        """Which brokers clean nothing of a topic, by one look at it.
+        """Return which brokers' cleaners are paused for a topic, by one look at it.
 
         Args:
             topic: the topic's name.
@@ -156,7 +162,7 @@ class PauseWatch:
 
 
 def is_paused(seen: TopicSeen, broker: int) -> bool:
-    """Whether a broker's settings for a topic show that its cleaner begins no pass over it."""
+    """Whether a broker's settings for a topic pause its cleaner: it begins no pass over the topic."""
     shown = seen.settings.get(broker, {})
     if RATIO not in shown or LAG not in shown:
         return False

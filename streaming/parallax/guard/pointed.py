@@ -1,8 +1,9 @@
-"""Reads those parts of logs that an absent replica lacks: where tombstones lie, and when they may be removed.
+"""Reads from other replicas the offsets that an absent replica lacks, to learn when tombstones there may be removed.
 
 These *pointed reads* are made only if a bound is near, and a little at a time. One Fetch asks a broker for all
 partitions that are to be read, and goes on where the last one stopped. Probes come first. Offsets are read again only
-if something there had no horizon yet. Without such reads, a bound goes by ``delete.retention.ms`` alone.
+if a tombstone or end marker there had no horizon yet. Without such reads, a bound follows from ``delete.retention.ms``
+alone.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ Replica = tuple[TopicPartition, int]
 
 
 def part_of(columns: Columns, position: int) -> Part:
-    """What one Fetch has shown of tombstones, end markers and horizons.
+    """Return the tombstones, end markers and horizons that one Fetch has shown, summed up.
 
     Args:
-        columns: what the Fetch returned.
+        columns: the rows that the Fetch returned.
         position: the offset from which it read; rows below are ignored.
     """
     is_lasting = ((columns.kind == RowKind.RECORD) & (columns.value_size < 0)) | np.isin(
@@ -68,7 +69,7 @@ def _least(values: Any) -> int | None:
 
 
 def span_ms(absence: Absence, lead_ms: int) -> int:
-    """How long before its bound an absence may need action, in milliseconds.
+    """Return how long before its bound an absence may need action, in milliseconds.
 
     Args:
         absence: the absence.
@@ -78,7 +79,9 @@ def span_ms(absence: Absence, lead_ms: int) -> int:
 
 
 class PointedReads:
-    """Reads in rounds the parts of logs that absent replicas lack, to learn when these may be cleaned.
+    """Makes *pointed reads* in rounds: it reads what absent replicas lack from the other replicas' logs.
+
+    These reads show when tombstones and end markers may be removed there.
 
     Args:
         client: asks the brokers.
@@ -115,7 +118,7 @@ class PointedReads:
         """Read some of the offsets that absent replicas lack, from the logs of the other replicas.
 
         Returns:
-            For each replica that was read, all that has been read of it by now.
+            For each replica that was read, the sum of all its readings up to now.
 
         Raises:
             ReplicaError: no broker answers.
@@ -267,13 +270,15 @@ class PointedReads:
 
 
 class PointedThread:
-    """Reads, in a thread of its own, the parts of logs that absent replicas lack; after a failure it tries again.
+    """Makes pointed reads in a thread of its own; after a failure it tries again.
+
+    A *pointed read* is of offsets that an absent replica lacks, from another replica's log.
 
     Args:
         settings: the job's settings.
         client: asks the brokers.
         absences: returns the absences of all replicas, as the clock knows them now.
-        on_read: called with what each round has read.
+        on_read: called with the readings of each round.
     """
 
     def __init__(
@@ -291,11 +296,11 @@ class PointedThread:
         self._thread = threading.Thread(target=self._run, name="pointed reads", daemon=True)
 
     def start(self) -> None:
-        """Start the thread that reads."""
+        """Start the thread that makes pointed reads."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread that reads."""
+        """Stop the thread that makes pointed reads."""
         self._stop.set()
         self._thread.join(10)
 

@@ -1,7 +1,8 @@
-"""Reads from the tables what a clock needs when it starts: which replicas are absent, and the looks that give bounds.
+"""Restores the guard's clock at the start of the job, from the recorded progress of replicas.
 
-A few queries of the table ``replica_progress`` return only some rows of each absent replica. So a start is fast however
-long an absence has lasted.
+It needs the newest look at each replica, and for absent replicas the looks that give their bounds. A few queries of the
+table ``replica_progress`` return only some rows of each absent replica. So a start is fast however long an absence has
+lasted.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ OF_A_LOOK = (
 
 
 def recall(storage: str, clock: Clock, now_ms: int) -> None:
-    """Give a clock the recorded progress of replicas that it needs; does nothing if no progress is recorded.
+    """Restore a clock from the recorded progress of replicas; does nothing if no progress is recorded.
 
     Args:
         storage: ``storage.path``.
-        clock: one that has observed nothing yet.
+        clock: a clock that has observed nothing yet.
         now_ms: milliseconds since 1970 UTC; a look with a later time counts as of now.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The guard in the job: a thread that looks at topics, decides, records and acts, in rounds."""
+"""Runs the guard in the job: a thread that, in rounds, looks at topics, decides, records and acts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LOUD = frozenset({EventKind.OVERRULED, EventKind.REFUSED, EventKind.ABANDONED})
 
 @dataclass(frozen=True, slots=True)
 class GuardStatus:
-    """What the guard does now, for metrics, the status page and commands.
+    """What the guard holds and refuses now, for metrics, the status page and commands.
 
     Attributes:
         holds: the holds that are not over.
@@ -54,7 +54,7 @@ class GuardStatus:
 
 
 def rules_of(settings: GuardSettings, mark: int) -> Rules:
-    """The rules by which the guard decides.
+    """Return the rules by which the guard decides, from its settings.
 
     Args:
         settings: the settings of the guard.
@@ -75,7 +75,7 @@ def rules_of(settings: GuardSettings, mark: int) -> Rules:
 
 
 class GuardRounds:
-    """The guard without its thread: each call of `round` looks at topics and acts.
+    """The guard without its thread: each call of `round` looks at topics and takes the next steps.
 
     Args:
         settings: the settings of the guard.
@@ -118,7 +118,7 @@ class GuardRounds:
         self._lookout.close()
 
     def append(self, event: Event) -> None:
-        """Record an event that a person caused, such as the wish for a hold.
+        """Record an event that a person caused, e.g. that somebody asks for a hold.
 
         Raises:
             EventLogError: the event could not be written.
@@ -132,7 +132,7 @@ class GuardRounds:
             return
 
     def round(self) -> GuardStatus:
-        """Look at the topics, decide, and take one step at most for each; returns the guard's status.
+        """Look at the topics, decide, and take at most one step for each; returns the guard's status.
 
         Raises:
             EventLogError: the table ``guard_events`` cannot be read or written.
@@ -154,7 +154,7 @@ class GuardRounds:
         return self.status()
 
     def status(self) -> GuardStatus:
-        """The guard's status, by the events that were read last."""
+        """Return the guard's status by the events that were read last."""
         record = self.guard.record
         holds = tuple(open_holds(record))
         held, sizes = {hold.topic for hold in holds}, dict[str, int]()
@@ -164,7 +164,7 @@ class GuardRounds:
         return GuardStatus(holds, tuple(record.refused.values()), frozenset(record.spent), dict(self._counts), sizes)
 
     def read(self) -> None:
-        """Bring the guard up to date by the events that other processes have recorded.
+        """Read the events that other processes have recorded, and update the guard by them.
 
         Raises:
             EventLogError: the table ``guard_events`` cannot be read.
@@ -215,7 +215,7 @@ def _warn_of_stranded(record: Record, mode: str) -> None:
 
 
 class OffRounds:
-    """Replaces the guard while ``guard.mode`` is ``off``: reports what is still held, and asks no broker.
+    """Stands in for `GuardRounds` while ``guard.mode`` is ``off``: reports holds that are left, and asks no broker.
 
     Args:
         storage: ``storage.path``.
@@ -227,10 +227,10 @@ class OffRounds:
         self._record = Record()
 
     def close(self) -> None:
-        """End nothing, since this object has no threads."""
+        """Does nothing, because this object has no threads; `GuardRounds` has the same method."""
 
     def round(self) -> GuardStatus:
-        """Read the table of holds, and return the guard's status.
+        """Read the table ``guard_events``, and return the guard's status: the holds that are not over.
 
         Raises:
             EventLogError: the table cannot be read.
@@ -246,7 +246,7 @@ class OffRounds:
 
 
 class GuardThread:
-    """Runs the guard's rounds in a thread of its own until it is stopped; a failure is logged and tried again.
+    """Runs the guard's rounds in a thread until it is stopped; a failure is logged and tried again.
 
     Args:
         make: makes the object whose ``round`` is called.

@@ -1,4 +1,4 @@
-"""A topic's settings and state, as the brokers showed them at one look. Pure."""
+"""A topic's settings, and whether its replicas are in sync, as the brokers showed them at one look. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from parallax.guard.holds import Absentee
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The value of a setting that one broker shows.
+    """The value that one broker shows for one setting of a topic.
 
     Attributes:
         is_own: whether it is the topic's own value, not a default.
@@ -21,19 +21,19 @@ class Shown:
 
     @property
     def own(self) -> str | None:
-        """The value that the topic itself has; None if the broker shows a default."""
+        """The topic's own value; None if the broker shows a default."""
         return self.value if self.is_own else None
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSeen:
-    """What the brokers showed of one topic at one look.
+    """Everything that the brokers showed of one topic at one look.
 
     Attributes:
         topic_id: empty if there is no such topic.
         settings: by broker that hosts it, the settings that it shows; brokers that do not answer are left out.
-        must_show: the brokers that lead or are in sync for one of its partitions, and so must show the guard's values
-            before these count.
+        must_show: the brokers that lead or are in sync for one of its partitions. The guard's values count only once
+            all of these show them.
         is_in_sync: whether all replicas of all partitions are in sync, and no replica is known to be absent.
         free_percent: how much space is free on the fullest log directory that holds one of its replicas; None if that
             is not known.
@@ -52,7 +52,7 @@ class TopicSeen:
     in_sync: frozenset[Absentee] = frozenset()
 
     def agreed(self, name: str) -> Shown | None:
-        """The value of a setting that all brokers of the topic show.
+        """Return the value of a setting if all brokers of the topic show the same one.
 
         None if they differ or one does not answer.
         """

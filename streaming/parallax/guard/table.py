@@ -1,4 +1,4 @@
-"""The table ``guard_events``, to which the guard appends what it is about to do before it changes settings."""
+"""The table ``guard_events``: the guard records each step there before it changes a topic's settings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SCHEMA = TABLE.schema
 
 
 class GuardTable(EventLog[Event]):
-    """Reads and writes the guard's events below ``storage.path``; arguments and errors as of `EventLog`."""
+    """Reads and appends the guard's events below ``storage.path``; arguments and errors are those of `EventLog`."""
 
     name = GUARD_EVENTS
     app_id = "parallax-guard"
@@ -55,7 +55,7 @@ class GuardTable(EventLog[Event]):
 
     @property
     def mark(self) -> int:
-        """A number that the guard puts into the values of settings, to know them as its own.
+        """A number that is part of the retentions and lags that the guard sets, so that it recognises them.
 
         It is odd, below a million, and the same for all processes that use the table.
         """

@@ -1,4 +1,4 @@
-"""Gives the guard's clock the looks and audits of the job, and restores it after a restart."""
+"""Keeps the guard's clock in the job: feeds it looks and audits, and restores it after a restart."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TRY_AGAIN_S = 60.0
 
 
 def clock_of(settings: Settings) -> Clock:
-    """Make a new clock by the settings of a job."""
+    """Return a new clock with the tolerances that follow from a job's settings."""
     read = settings.read
     # They are asked for so often, an answer may take so long, and a broker may hear of a new leader so late.
     metadata_ms = read.metadata_refresh_ms + 2 * read.request_timeout_ms
@@ -47,15 +47,15 @@ def clock_of(settings: Settings) -> Clock:
 
 
 class Timekeeper:
-    """Keeps the job's clock (`parallax.guard.clock.Clock`); may be used from any thread.
+    """Owns the job's clock (`parallax.guard.clock.Clock`), records late replicas, and reports changes. Thread-safe.
 
     Args:
         storage: ``storage.path``.
-        clock: one that has observed nothing yet.
+        clock: a clock that has observed nothing yet.
         on_change: called, each time the clock has taken something in, with the replicas that are absent or late.
         now: seconds since 1970 UTC, for tests.
         shell: how commands in the log name the job.
-        differing: the partitions with findings that are not over.
+        differing: returns the partitions with findings that are not over.
         is_audited: whether the job audits what was copied late (``audit.unread_delay_s``).
     """
 
@@ -84,7 +84,7 @@ class Timekeeper:
         self._shell = shell
 
     def start(self) -> None:
-        """Give the clock what an earlier process recorded, so that it knows since when replicas have been away.
+        """Restore the clock from what an earlier process recorded, so that it knows since when replicas are absent.
 
         If that cannot be read, the bounds of absent replicas are unknown.
         """
@@ -98,11 +98,11 @@ class Timekeeper:
 
     @property
     def absent(self) -> tuple[Absence, ...]:
-        """The replicas that are absent now."""
+        """The replicas that were absent when the clock last took something in."""
         return self._said.absent
 
     def take_in(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Move the clock on by rows of the table ``replica_progress``; call it after they are committed.
+        """Update the clock by rows of the table ``replica_progress``; call it after they are committed.
 
         The rows may show that replicas are away, back or late. Then `absent` changes, and ``on_change`` is called.
         """
@@ -112,16 +112,16 @@ class Timekeeper:
             self._tell()
 
     def read(self, readings: Iterable[Reading]) -> None:
-        """Give the clock what was read of logs, which may make a bound later.
+        """Give the clock the pointed reads of replicas' logs, which may make a bound later.
 
-        The readings come from `parallax.guard.pointed`. They say where tombstones and end markers lie that an absent
-        replica lacks, and when these may be removed.
+        They come from `parallax.guard.pointed`. They say where tombstones and end markers lie that an absent replica
+        lacks, and when these may be removed.
         """
         with self._lock:
             self._clock.read(readings)
 
     def paused(self, looks: Collection[Paused]) -> None:
-        """Give the clock the brokers that were seen not to clean certain topics.
+        """Give the clock looks that say which brokers' cleaners are paused for which topics.
 
         Nothing is removed there meanwhile, so bounds may be later.
         """
@@ -130,7 +130,10 @@ class Timekeeper:
             self._tell()
 
     def audited(self, report: AuditReport) -> None:
-        """Give the clock an audit of brokers: where it had a verdict, no replica is late any more."""
+        """Give the clock an audit of brokers: replicas of partitions with a verdict are no longer late.
+
+        A replica that copied something late after the audit began stays late.
+        """
         if report.source != "brokers":
             return
         with self._lock:
@@ -240,7 +243,7 @@ def _tell_of(change: Change, absent: Collection[Absence]) -> None:
 
 
 def recorded(storage: str, clock: Clock, now_ms: int) -> list[Absence]:
-    """The replicas that are absent by what is recorded, for commands that run outside the job.
+    """Return the replicas that are absent by the recorded progress, for commands that run outside the job.
 
     Args:
         storage: ``storage.path``.

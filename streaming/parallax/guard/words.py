@@ -1,4 +1,4 @@
-"""Absent and late replicas, and topics that cannot be watched, in words for people."""
+"""Texts for people about absent and late replicas, and about topics that cannot be watched."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _UNTOLD = "nobody can tell whether in time"
 
 
 def in_words(absence: Absence, now: float) -> str:
-    """One phrase about an absent replica: in which way, and from when on what it lacks may be gone.
+    """Return a phrase about an absent replica: how it is absent, and until when what it lacks is kept elsewhere.
 
     Args:
         absence: the replica's absence.
@@ -66,7 +66,7 @@ def in_words(absence: Absence, now: float) -> str:
 
 
 def summed(absences: Absences, now: float) -> str:
-    """One sentence about all absent replicas; empty if there are none.
+    """Return one sentence about all absent replicas together; empty if there are none.
 
     Args:
         absences: the absent replicas, as the clock knows them.
@@ -92,7 +92,7 @@ def summed(absences: Absences, now: float) -> str:
 
 
 def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, float] | None, now: float) -> str:
-    """Which replicas have copied something too late, and when the job audits them; empty if there are none.
+    """Return a sentence that names the late replicas and says when the job audits them; empty if there are none.
 
     Args:
         late: the late replicas.
@@ -123,7 +123,7 @@ def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, flo
 
 
 def late_in_short(late: Late) -> str:
-    """A phrase about one late replica: it copied something too late, or nobody knows whether it did."""
+    """Return a phrase about one late replica: that it copied late, or that nobody knows whether it did."""
     if late.absence.unclear is Unclear.REASSIGNED:
         return f"copied anew since {time_text(late.absence.since_ms)}: {UNCLEAR[Unclear.REASSIGNED]}"
     if late.absence.unclear is not None:
@@ -141,7 +141,9 @@ def _replicas(late: Collection[Late]) -> str:
 
 
 def unwatched_in_words(topics: Mapping[str, int], *, is_audited: bool = True) -> str:
-    """Which topics keep deletions too short a time to be watched, and what to set; empty if there are none.
+    """Return a sentence about topics that keep tombstones too short a time to be watched, and what to set.
+
+    It is empty if there are none.
 
     Args:
         topics: by name of such a topic, its ``delete.retention.ms``.
@@ -160,10 +162,10 @@ def unwatched_in_words(topics: Mapping[str, int], *, is_audited: bool = True) ->
 
 
 def who_audits(them: str, *, is_audited: bool) -> str:
-    """A clause that says whether the job audits what was read or copied too late.
+    """Return a clause that says whether the job audits what was read or copied too late.
 
     Args:
-        them: what would be audited.
+        them: what would be audited, e.g. ``the partitions``.
         is_audited: whether ``audit.unread_delay_s`` is not 0.
     """
     if is_audited:
@@ -174,7 +176,10 @@ def who_audits(them: str, *, is_audited: bool) -> str:
 def audit_in_words(
     places: Collection[TopicPartition], audits_at: Mapping[TopicPartition, float] | None, now: float
 ) -> str:
-    """When the job audits the partitions that were read or copied too late; arguments as of `late_in_words`."""
+    """Return a clause that says when the job audits partitions in which something was read or copied too late.
+
+    The arguments are those of `late_in_words`.
+    """
     them = "the partitions" if len(places) > 1 else "the partition"
     if audits_at is None:
         return (
