@@ -1,19 +1,21 @@
-"""The files in which a job's driver passes recorded positions and two lists (see the end) to its sources.
+"""The files in which the driver passes to the sources: recorded positions, awaited partitions, and paused brokers.
 
 A replica cannot be read twice with the same outcome. So the next read begins where the tables end, and not where the
-last plan ended. The sink writes each reader's recorded position to the feedback file after its commit. Spark's planning
+last plan ended. The sink writes each reader's recorded position to the *feedback file* after its commit. Spark's
+planning
 process reads the file before each plan.
 
 Each line of the feedback file is a JSON array of what one micro-batch has recorded; the first line holds everything
-recorded before. So a micro-batch costs only what it moved, for writer and reader. Each line begins with a checksum of
-itself and of the lines above, so that a garbled or missing line is noticed.
+recorded before. So for writer and reader, a micro-batch costs only as much as it has moved. Each line begins with a
+checksum of itself and of the lines above, so that a garbled or missing line is noticed.
 
 A line also has ``[isolation level, time]`` for each view: the time of the last commit to the view's table whose
 positions the file includes. When a job starts, it reads later commits from the tables. The first line begins with
-``[generation]``, a word that no other file has: it shows that the file was replaced, even if the new one has the old
-one's inode.
+``[generation]``, a random word. It shows that the file was replaced, even if the new file has the inode of the old one.
 
-Two more files name the partitions whose progress the comparison asks for, and the brokers that are not to be read.
+A second file names the *awaited* partitions, whose progress the comparison asks for. A third names the *paused*
+brokers,
+which are not to be read for now.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ _FIRST = 0
 
 
 class Recorded(NamedTuple):
-    """The position of one reader that the tables hold, and what happened there.
+    """The position that the tables hold of one reader, and the event recorded there.
 
     Attributes:
         position: next offset to read.
@@ -75,7 +77,7 @@ Reached = Mapping[int, int]
 
 
 def write(path: str | Path, recorded: Mapping[Reader, Recorded], reached: Reached | None = None) -> None:
-    """Replace the feedback file in one step: a reader of the file sees the old or the new one, never half of one.
+    """Replace the feedback file in one step: a process that reads it sees the old or the new file, never half of one.
 
     Args:
         path: path of the file.
@@ -87,7 +89,7 @@ def write(path: str | Path, recorded: Mapping[Reader, Recorded], reached: Reache
 
 
 class Journal:
-    """Writes the feedback file of one query's sink, one line for each micro-batch.
+    """Writes the feedback file of one query: the query's sink adds a line to it after each micro-batch.
 
     Args:
         path: path of the file.
@@ -99,18 +101,25 @@ class Journal:
         self._checksum: int | None = None
 
     def write(self, recorded: Mapping[Reader, Recorded], reached: Reached) -> None:
-        """Replace the file by one with a single line: everything that is recorded."""
+        """Replace the feedback file by one with a single line that holds all recorded positions.
+
+        Args:
+            recorded: the recorded position of each reader.
+            reached: by isolation level, the time of the last commit to the view's table that ``recorded`` includes.
+        """
         self._checksum = _begin(self._path, recorded, reached)
         self._appended = 0
 
     def append(self, moved: Mapping[Reader, Recorded], recorded: Mapping[Reader, Recorded], reached: Reached) -> None:
-        """Add a line with what a micro-batch has recorded; a reader of the file sees the whole line or nothing of it.
+        """Add a line with the positions that one micro-batch has recorded.
 
-        If the file has become long, it is replaced by one with everything that is recorded.
+        A process that reads the file takes in the whole line or nothing of it. If the file has become long, it is
+        replaced by
+        one with a single line.
 
         Args:
-            moved: the positions that this micro-batch has recorded.
-            recorded: the recorded positions of all readers, for a new file.
+            moved: the positions that this micro-batch has recorded, by reader.
+            recorded: the recorded positions of all readers, in case that the file is replaced.
             reached: by isolation level, the time of the last commit to the view's table that ``recorded`` includes.
         """
         self._appended += len(moved)
@@ -126,7 +135,7 @@ class Journal:
 
 
 def write_awaited(path: str | Path, places: Iterable[TopicPartition]) -> None:
-    """Replace the file that `AwaitedFile` reads: partitions whose progress is recorded at each tick."""
+    """Replace the file of awaited partitions: their progress is recorded at each tick (`AwaitedFile` reads the file)."""
     _replace(path, json.dumps(sorted(places)).encode())
 
 
@@ -157,12 +166,12 @@ def _line(rows: Sequence[Any], before: int) -> tuple[bytes, int]:
 
 
 def load(path: str | Path) -> tuple[dict[Reader, Recorded], dict[int, int]]:
-    """Read the feedback file that an earlier run of the job may have left.
+    """The positions in the feedback file that an earlier run of the job has left, and which commits they include.
 
     A damaged file is renamed to ``<name>.broken``.
 
     Returns:
-        By reader, its recorded position; empty if there is no sound file.
+        The recorded position of each reader; empty if there is no sound file.
         By isolation level, the time of the last commit to the view's table that these positions include; empty if the
             file does not say.
     """
@@ -214,10 +223,10 @@ class _Watched(Generic[Content]):
 
 
 class FeedbackFile:
-    """Reads from the feedback file what the sink has recorded.
+    """Reads the feedback file in the planning process: `news` gives what the sink has added since the last call.
 
     Args:
-        path: path of the file; None where the source is used without a sink, so nothing is ever recorded.
+        path: path of the file; None where the source is used without a sink, so that nothing is ever recorded.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -230,9 +239,10 @@ class FeedbackFile:
         """
 
     def news(self) -> tuple[dict[Reader, Recorded], bool]:
-        """The positions that were recorded since the last call, and whether the file was replaced since then.
+        """The positions recorded since the last call, by reader, and whether the file was replaced since then.
 
-        If it was replaced, the positions are those of all readers, and the caller must forget older ones.
+        If it was replaced, the positions are those of all readers, and the caller must forget the positions that it
+        had.
 
         Raises:
             ValueError: the file does not exist, or the sink did not write it.
@@ -268,40 +278,40 @@ class FeedbackFile:
 
 
 class AwaitedFile:
-    """Reads the file in which the comparison names partitions whose progress it needs.
+    """Reads the file in which the comparison names the partitions whose progress it awaits.
 
     As long as a partition is in the file, the progress of its replicas is recorded at each tick, even if nothing has
     changed.
 
     Args:
-        path: path of the file; None where there is none.
+        path: path of the file; None without one, and then no partition is awaited.
     """
 
     def __init__(self, path: str | None) -> None:
         self._file: _Watched[frozenset[TopicPartition]] = _Watched(path, _parse_awaited, frozenset())
 
     def read(self) -> frozenset[TopicPartition]:
-        """The partitions named in the file; none if the file is missing or damaged."""
+        """The partitions that the file names; empty if the file is missing or damaged."""
         return self._file.read()
 
 
 class PausedFile:
-    """Reads the file that names the brokers that are not to be read for now.
+    """Reads the file in which the job names the brokers whose reading it has paused.
 
     Args:
-        path: path of the file; None where there is none.
+        path: path of the file; None without one, and then no broker is paused.
     """
 
     def __init__(self, path: str | None) -> None:
         self._file: _Watched[frozenset[int]] = _Watched(path, _parse_paused, frozenset())
 
     def on(self, broker: int) -> bool:
-        """Whether the reading of a broker is paused; never if the file is missing or damaged."""
+        """Whether the file says that this broker is not to be read for now; False if the file is missing or damaged."""
         return bool(self._file.read() & {broker, ALL})
 
 
 def write_paused(path: str | Path, brokers: Iterable[int]) -> None:
-    """Replace the file that names the brokers that are not to be read for now.
+    """Replace the file that names the brokers that are not to be read for now (`PausedFile` reads it).
 
     Args:
         path: path of the file.
