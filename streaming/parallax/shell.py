@@ -1,4 +1,4 @@
-"""Writes the commands that messages suggest to a person, so that they can be pasted into a shell unchanged."""
+"""Writes the commands that messages suggest to a person; they can be pasted into a shell unchanged."""
 
 from __future__ import annotations
 

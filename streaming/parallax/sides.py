@@ -20,7 +20,7 @@ _OFFSET_DIGITS = 19
 
 
 class Shows(StrEnum):
-    """The kind of answer that makes a side, e.g. that its replicas show a transaction as committed, or lack a record."""
+    """The kind of answer that makes a side, e.g. that its replicas show a transaction as committed."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -79,7 +79,7 @@ class Side:
 
     @classmethod
     def parse(cls, text: str) -> Side:
-        """The side that a text from `text` describes; a text of no other kind is the content of a record.
+        """The side that a text from `text` describes. A text of no other kind is the content of a record.
 
         Raises:
             ValueError: the text is of a kind that has an offset, and its offset is not a number.
@@ -94,9 +94,9 @@ class Side:
 
     @property
     def alike(self) -> tuple[Shows, str]:
-        """What two sides have in common if they show the same: the kind of answer and the content, without offsets.
+        """The kind of answer and the content, without offsets: two sides show the same if this is equal.
 
-        ``ended`` and ``ended, as it was read`` are alike: they differ only in how it is known that the transaction
+        ``ended`` and ``ended, as it was read`` are alike. They differ only in how it is known that the transaction
         ended.
         """
         shows = Shows.ENDED if self.shows is Shows.ENDED_AS_READ else self.shows
@@ -114,7 +114,7 @@ Sides = Mapping[Side, Collection[int]]
 
 
 def parsed(document: Any) -> dict[Side, tuple[int, ...]]:
-    """The broker ids of each side, from the JSON document that `as_document` made; empty if the document is None.
+    """The broker ids of each side, from a document of `as_document`; empty if it is None.
 
     Raises:
         ValueError: the document names a side that cannot be read.
@@ -123,7 +123,7 @@ def parsed(document: Any) -> dict[Side, tuple[int, ...]]:
 
 
 def as_document(sides: Sides) -> dict[str, list[int]]:
-    """A JSON document of sides: the text of each side with the ids of its brokers; `parsed` reads it."""
+    """A JSON document of sides: the text of each, with its brokers' ids; `parsed` reads it."""
     return {side.text: list(brokers) for side, brokers in sides.items()}
 
 
@@ -151,7 +151,7 @@ def standing(sides: Sides) -> frozenset[int]:
 
 
 def against(sides: Sides, broker: int) -> list[frozenset[int]]:
-    """The sides that a broker is not on, each as the set of its brokers' ids; sides without brokers are left out."""
+    """The brokers' ids of each side that a broker is not on; sides without brokers are left out."""
     return [frozenset(brokers) for brokers in sides.values() if brokers and broker not in brokers]
 
 
@@ -166,18 +166,21 @@ def outcomes_on(sides: Sides, broker: int) -> frozenset[str]:
 
 
 def values(sides: Collection[Side]) -> dict[Side, int]:
-    """The offset of each side that shows a key's value at a known offset; sides that show anything else are left out."""
+    """The offset of each side that shows a key's value at a known offset.
+
+    Sides that show anything else are left out.
+    """
     return {side: side.offset for side in sides if side.shows is Shows.VALUE}
 
 
 def showing_the_value_of(sides: Sides, brokers: Collection[int]) -> frozenset[int]:
-    """Ids of the given brokers and of all brokers that show the same value of the key as one of them."""
+    """Ids of the given brokers and of all others that show the same value of the key."""
     alike = [sides[side] for side in values(sides.keys()) if not set(sides[side]).isdisjoint(brokers)]
     return frozenset(brokers).union(*alike)
 
 
 def showing_a_value_below(sides: Sides, offset: int) -> frozenset[int]:
-    """Ids of the brokers that show a value of the key whose record has an offset lower than ``offset``."""
+    """Ids of the brokers whose value of the key is a record at a lower offset than ``offset``."""
     return frozenset().union(*(sides[side] for side, at in values(sides.keys()).items() if at < offset))
 
 

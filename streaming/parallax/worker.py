@@ -1,8 +1,9 @@
 """The Python process in which Spark plans a source: it answers Spark first, and imports afterwards.
 
 Such a process has ten seconds to connect back to Spark (``PythonWorkerFactory.createSimpleWorker``), and no setting
-makes that longer. The imports take a second or two of processor time, which may exceed it on a busy machine. So this
-module needs only the standard library until it has answered Spark.
+makes that longer. The imports take a second or two of processor time, which may exceed ten seconds on a busy machine.
+So
+this module needs only the standard library until it has answered Spark.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ exec {python} "$@"
 
 
 def command(folder: Path) -> str:
-    """The command with which Spark starts Python, for ``PYSPARK_PYTHON``.
+    """The command with which Spark starts Python, for ``PYSPARK_PYTHON``: a script that runs this module.
 
-    It is a script in a folder, or Python itself if no script can be written or executed there.
+    It is Python itself if no script can be written or executed in the folder.
 
     Args:
-        folder: the folder for the script, which is made if it does not exist.
+        folder: the folder for the script; it is made if it does not exist.
     """
     try:
         path = _script(folder)
@@ -54,7 +55,12 @@ def _script(folder: Path) -> Path:
 
 
 def connect(port: int, secret: str) -> tuple[Any, socket.socket]:
-    """Connect to Spark and prove who this process is, as ``pyspark.util.local_connect_and_auth`` does.
+    """Connect to Spark and prove with its secret who this process is.
+
+    It does the same as ``pyspark.util.local_connect_and_auth``.
+
+    Returns:
+        The connection as a file for reading and writing, and its socket.
 
     Raises:
         OSError: Spark no longer waits, or refuses.

@@ -46,7 +46,7 @@ class Board:
         return reader.isolation in self._positions and reader.place in self.places.located
 
     def note(self, reader: Reader, recorded: Recorded) -> None:
-        """Set a reader's position and event to what the tables have recorded; this broker must host its partition."""
+        """Set a reader's position and event to what the tables hold. This broker must host its partition."""
         at = self.places.located[reader.place]
         self._positions[reader.isolation][at] = recorded.position
         # An id that is not known may be another: that is for the planning to see.
@@ -54,7 +54,9 @@ class Board:
         self._is_well[reader.isolation][at] = is_same and recorded.event not in STANDING
 
     def lowest(self, planned: Iterable[tuple[Reader, int]] = ()) -> Array:
-        """The lowest position of the readers of each partition, as int64; -1 where one of them was never read.
+        """The lowest position of the readers of each partition, as int64.
+
+        It is -1 where one of them was never read.
 
         Args:
             planned: readers that are in a plan and not in the tables yet, each with the end of its last planned range.

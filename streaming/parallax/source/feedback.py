@@ -135,7 +135,7 @@ class Journal:
 
 
 def write_awaited(path: str | Path, places: Iterable[TopicPartition]) -> None:
-    """Replace the file of awaited partitions: their progress is recorded at each tick (`AwaitedFile` reads the file)."""
+    """Replace the file of awaited partitions, whose progress is recorded at each tick (`AwaitedFile` reads it)."""
     _replace(path, json.dumps(sorted(places)).encode())
 
 
@@ -223,7 +223,7 @@ class _Watched(Generic[Content]):
 
 
 class FeedbackFile:
-    """Reads the feedback file in the planning process: `news` gives what the sink has added since the last call.
+    """Reads the feedback file in the planning process.
 
     Args:
         path: path of the file; None where the source is used without a sink, so that nothing is ever recorded.
@@ -306,7 +306,7 @@ class PausedFile:
         self._file: _Watched[frozenset[int]] = _Watched(path, _parse_paused, frozenset())
 
     def on(self, broker: int) -> bool:
-        """Whether the file says that this broker is not to be read for now; False if the file is missing or damaged."""
+        """Whether the file says not to read this broker for now; False if it is missing or damaged."""
         return bool(self._file.read() & {broker, ALL})
 
 

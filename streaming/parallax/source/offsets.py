@@ -52,11 +52,11 @@ class Range:
 
     @property
     def empty(self) -> bool:
-        """Whether the micro-batch has nothing to do for the reader: no offset to read, and no event to record."""
+        """Whether the micro-batch has nothing to do for the reader: no offset to read, no event to record."""
         return self.start >= self.end and not self.fresh
 
     def settled(self) -> Range:
-        """The empty range at which the reader is after it has read this one; it has no event to record."""
+        """The empty range at which the reader is after it has read this one, without an event."""
         return Range(self.end, self.end, self.topic_id, self.state)
 
 

@@ -88,7 +88,7 @@ class Meter:
         self._read = Metered()
 
     def add(self, read: Metered) -> None:
-        """Count what the task has read since the last call, and write the file if that was last done `EVERY_S` ago."""
+        """Count what the task has read since the last call. The file is written every `EVERY_S` at most."""
         self._read += read
         if self._clock() - self._written_at >= self.EVERY_S:
             self.write()

@@ -1,7 +1,7 @@
 """The planning of ``kafka-replica``: asks the brokers how far their logs go, and decides what each micro-batch reads.
 
-It lives in the driver-side Python process of one streaming query. Spark waits for that process without a timeout, so
-each call here is bounded: by ``planning.patience.ms``, and the first one by ``request.timeout.ms`` as well.
+It lives in the driver-side Python process of one streaming query. Spark waits for that process without a timeout. So
+each call here has a longest time: ``planning.patience.ms``, and for the first one ``request.timeout.ms`` as well.
 """
 
 from __future__ import annotations
@@ -35,9 +35,13 @@ _BATCH_RETRY_S, _BATCH_RETRY_MAX_S = 5.0, 300.0
 
 
 class Pauses:
-    """Remembers which brokers, partitions or readers failed and are left alone for a while.
+    """Remembers which brokers, partitions or readers failed, and until when each is not read.
 
-    Each pause is twice as long as the one before, up to a longest one.
+    Each failure in a row makes the pause twice as long, up to ``longest_s``.
+
+    Args:
+        first_s: the first pause, in seconds.
+        longest_s: the longest pause, in seconds.
     """
 
     def __init__(self, first_s: float, longest_s: float) -> None:
@@ -46,19 +50,22 @@ class Pauses:
         self._draw = SystemRandom()
 
     def failed(self, who: Hashable) -> None:
-        """Begin a pause during which the broker, partition or reader that failed (``who``) is left alone.
+        """Begin a pause for the broker, partition or reader that has failed.
 
-        It is twice as long as the last one, up to the longest.
+        It is twice as long as its last one, up to the longest.
+
+        Args:
+            who: the broker's id, or the reader.
         """
         count = self._failures.get(who, (0, 0.0))[0] + 1
         self._failures[who] = count, time.monotonic() + backoff(count, self._first_s, self._longest_s, self._draw)
 
     def worked(self, who: Hashable) -> None:
-        """Forget the failures of one that worked, so that its next pause is short again."""
+        """Forget the failures of a broker, partition or reader that was read: its next pause is short again."""
         self._failures.pop(who, None)
 
     def on(self, who: Hashable) -> bool:
-        """Whether the pause of a broker, partition or reader is not over yet."""
+        """Whether a broker, partition or reader is not to be read now, because its pause is not over."""
         return time.monotonic() < self._failures.get(who, (0, 0.0))[1]
 
 
@@ -94,30 +101,35 @@ class Planner:
         self._cost: dict[tuple[int, TopicPartition], tuple[float, float]] = {}
 
     def recorded(self) -> Mapping[Reader, Recorded]:
-        """By reader, the position that the sink has recorded; empty without a feedback file."""
+        """The position of each reader that the sink has recorded; empty without a feedback file."""
         self._take_in()
         return self._recorded
 
     def without_paused(self, ranges: Mapping[Reader, Range]) -> dict[Reader, Range]:
-        """What readers are to read, without those of brokers whose reading was paused after the plan was made.
+        """The ranges of a plan, without those of brokers whose reading was paused after the plan was made.
 
-        A reader is left out only if its position is recorded, for then the next plan begins there. Without a recorded
-        position, only this plan says where to begin. So the range is read in spite of the pause.
+        A reader is left out only if its position is recorded, because the next plan begins there. Without a recorded
+        position,
+        only this plan says where to begin. So that range is read in spite of the pause.
+
+        Args:
+            ranges: the planned range of each reader.
         """
         recorded = self.recorded()
         return {r: span for r, span in ranges.items() if r not in recorded or not self._paused.on(r.broker)}
 
     def failures(self) -> dict[int, str]:
-        """By id of each broker that does not answer, why, in one line."""
+        """Why each broker that does not answer failed, in one line, by broker id."""
         return {broker: str(failure.error) for broker, failure in self._brokers.failures().items()}
 
     def plan(self, previous: Mapping[Reader, Range], *, limited: bool = True) -> dict[Reader, Range] | None:
-        """Decide what the next micro-batch reads.
+        """Decide which offsets each reader reads in the next micro-batch.
 
         Args:
-            previous: what each reader read in the micro-batch before (its range); empty for the first. With a feedback
-                file, it is enough to give the ranges that had anything to read.
-            limited: whether the ranges keep to ``maxBytesPerTrigger``.
+            previous: the range of each reader in the micro-batch before; empty for the first. With a feedback file,
+                ranges
+                that were empty may be left out.
+            limited: whether ``maxBytesPerTrigger`` limits the ranges.
 
         Returns:
             The ranges of all known readers; with a feedback file, only of readers that may have anything to do. None if

@@ -1,7 +1,7 @@
-"""What one Spark task of ``kafka-replica`` does: it reads offsets of one broker's logs, and says how far it came.
+"""What one Spark task of ``kafka-replica`` does: it reads offsets of one broker's logs, and reports how far it came.
 
-If reading fails in the middle of a range, the range ends early. A position row says why, and the sink decides where to
-go on. Without a sink to take that row, the task fails instead.
+If reading fails in the middle of a range, the range ends early. A position row says why, and the sink decides where the
+next micro-batch goes on. Without a sink to take that row, the task fails instead.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _buffers() -> Buffers:
 
 
 def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[Any]:
-    """Read what a Spark task has to read, from several logs at the same time; position rows come last.
+    """Read the pieces of one Spark task, several logs at the same time, as record batches; position rows come last.
 
     Args:
         options: how to read, and what of each record to keep.

@@ -1,14 +1,14 @@
-"""Decides which rows of a tick are worth recording: of a run of equal ticks, only the first and the last are.
+"""Decides which rows of a tick are recorded: of a run of equal ticks, only the first and the last are.
 
-The comparison learns two things from a tick: what has changed, and that nothing had changed until then. While nothing
-happens, the second can wait until something does. Then the last tick before the change is recorded as well, so that no
-knowledge is lost.
+A *tick* is a look at all replicas, with a row for each. The comparison learns two things from it: what has changed, and
+that nothing had changed until then. While nothing changes, the comparison can wait for the second. When something does,
+the last tick before the change is recorded as well, so that nothing is lost.
 
 While a replica is away or a transaction is open, a verdict may depend on how long that lasts. Its first ticks are all
 recorded; later ones become rarer, the longer it lasts.
 
 A partition from which the comparison awaits a report (`Coverage.awaits_report`) is recorded with every tick. The newest
-row of a replica never becomes older than `LONGEST_US`, nor than a fourth of ``delete.retention.ms``. So a reader of the
+row of a replica never becomes older than `LONGEST_US`, or than a fourth of ``delete.retention.ms``. So a reader of the
 tables sees that the job still asks, and the comparison can use it (docs/contribute/theory.md).
 
 Pure: no clock, no broker; a partition costs a few operations on arrays.
@@ -71,9 +71,9 @@ class _Told:
 
 
 class Repeats:
-    """Chooses the rows of each tick that are worth recording, and leaves out those that only repeat the tick before.
+    """Chooses the rows of each tick that are recorded, and leaves out rows that only repeat the tick before.
 
-    Each query has one. A new one leaves out nothing of its first tick.
+    There is one for each query. It records all of its first tick.
     """
 
     def __init__(self) -> None:
@@ -82,15 +82,15 @@ class Repeats:
         self._turn_at = UNKNOWN
 
     def without(self, tick: Tick, awaited: Collection[TopicPartition] = ()) -> list[Row]:
-        """The rows of a tick that are worth recording now, and earlier ones that were held back.
+        """The rows to record now: those of this tick that are worth it, and some of the tick before.
 
         Args:
             tick: the whole tick, with all partitions.
             awaited: partitions whose rows are recorded even if they repeat the tick before.
 
         Returns:
-            Rows of this tick. For a partition that has changed, also its rows of the tick before if those were left
-            out. By partition, in the order of time.
+            Rows of this tick. For a partition that has changed, also its rows of the tick before if they were left out
+            then. Sorted by partition, the earlier rows first.
         """
         last, before, told = self._last, self._told, self._told
         if told is None:

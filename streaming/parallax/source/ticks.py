@@ -1,6 +1,6 @@
-"""A tick of progress as columns: what every replica of every partition reports, asked at one time.
+"""A *tick* as arrays: what every replica of every partition reports when all brokers are asked at one time.
 
-Rows are made only for what is recorded (`parallax.source.repeats`). Pure: no clock, no broker.
+Rows are made only of what is recorded (`parallax.source.repeats`). Pure: no clock, no broker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ NOT_ASKED, NONE_OPEN, SOME_OPEN = 0, 1, 2
 
 
 class Layout:
-    """Which partitions and replicas a tick asks about. It is the same object as long as the cluster stays the same.
+    """The partitions and replicas of a tick, in the order of its arrays.
+
+    Ticks share one layout as long as the cluster stays the same.
 
     Args:
         replicas: by partition, the ids of its replicas.
@@ -61,9 +63,9 @@ class Layout:
         """bool[n, width]: whether a partition has so many replicas."""
 
     def same(self, other: Layout) -> Array:
-        """For each partition, its index in another layout: int64[n].
+        """The index that each partition has in another layout, as int64[n].
 
-        -1 if it is missing there, or if its replicas or facts differ.
+        It is -1 if the partition is missing there, or if its replicas or facts differ.
         """
         if other is self:
             return np.arange(len(self.places))
@@ -75,7 +77,9 @@ class Layout:
 
 @dataclass(frozen=True)
 class Tick:
-    """What every replica reported at one time; n partitions, with up to ``width`` replicas each.
+    """What every replica reported when all brokers were asked at one time.
+
+    It has n partitions, with up to ``width`` replicas each.
 
     Attributes:
         layout: the partitions, and the replicas in their order.
@@ -83,7 +87,7 @@ class Tick:
             since 1970 UTC.
         reachable: bool[n, width], whether the replica answered.
         offsets: int64[4, n, width], the offsets that it reported, in the order of `OFFSETS`.
-        listed: int8[n, width]: `NOT_ASKED`, `NONE_OPEN` or `SOME_OPEN`: whether it listed open transactions.
+        listed: int8[n, width], its answer about open transactions: `NOT_ASKED`, `NONE_OPEN` or `SOME_OPEN`.
         silence: int16[n, width], 0 where the replica answered. Otherwise a code for why it did not; equal codes mean
             the same kind of failure.
         rows_of: makes the rows of some partitions, from their indexes in ``layout``.
@@ -99,7 +103,7 @@ class Tick:
 
     @classmethod
     def blank(cls, layout: Layout, rows_of: Callable[[Iterable[int]], list[Row]]) -> Tick:
-        """A tick in which no replica has answered, to be filled in."""
+        """A tick in which no replica has answered yet; the caller fills its arrays."""
         shape = len(layout.places), layout.width
         return cls(
             layout,
@@ -112,14 +116,15 @@ class Tick:
         )
 
     def at(self) -> Array:
-        """For each partition, when its last replica answered: int64[n], in microseconds since 1970 UTC."""
+        """When the last replica of each partition answered: int64[n], in microseconds since 1970 UTC."""
         last: Array = self.observed_us.max(axis=1, initial=UNKNOWN)
         return last
 
     def in_step(self) -> Array:
-        """For each partition, whether all its replicas answered and show the same offsets: bool[n].
+        """Whether all replicas of a partition answered and show the same offsets: bool[n].
 
-        Their last stable offset must also be at the log end: no transaction is open, and nothing is on its way.
+        Their last stable offset must also be at the log end. Then no transaction is open, and every record is on all
+        replicas.
         """
         none = ~self.layout.is_slot
         is_like_first = (self.offsets == self.offsets[:, :, :1]).all(axis=0)
@@ -128,7 +133,7 @@ class Tick:
         return alike & self.layout.is_slot.any(axis=1)
 
     def rows(self) -> list[Row]:
-        """All rows of the tick, partition by partition."""
+        """The rows of all replicas, partition by partition."""
         return self.rows_of(range(len(self.layout.places)))
 
 
