@@ -1,8 +1,8 @@
-"""Finds checkpoints that cannot be used any more, and moves them away, so that the next start builds new ones.
+"""Finds broken checkpoints of Spark's queries, and moves them away, so that the next start builds new ones.
 
-A checkpoint holds nothing that cannot be had from the tables. A recording query takes its positions from them. The
-comparison reads them again, as far back as retention has kept them. So losing a checkpoint is better than a query that
-does not run.
+A checkpoint holds nothing that the tables do not also say. A recording query takes its positions from them. The
+comparison reads them again, as far back as retention has kept them. So it is better to lose a checkpoint than to have a
+query that does not run.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ _ROOM = 1 << 20
 
 
 class Checkpoint:
-    """The checkpoint of one query, which is checked before each start of the query.
+    """The checkpoint of one query; it is checked before each start of the query.
 
     Args:
         storage: ``storage.path``.
         query: the query's name.
         hopeless_after: after how many failures in a row, without a micro-batch in between, the checkpoint counts as
-            broken, whatever the errors say. Errors about a broken state take too many forms to know them all. While
-            the storage cannot be written, it does not count. None: only the checks of the files, and errors about
-            checksums, make a checkpoint broken.
+            broken, whatever the errors say. Errors about a broken state take too many forms to know them all. The
+            checkpoint does not count as broken while the storage cannot be written. None: it is broken only if its
+            files
+            are damaged, or errors name their checksums.
         check: says of the checkpoint's folder, in words, what else is wrong with it; None if nothing is.
         objects: the object store, if the storage is on one; tests give their own.
     """
@@ -68,7 +69,7 @@ class Checkpoint:
         self._tried = False
 
     def location(self) -> str:
-        """The folder or URI of the checkpoint, as Spark takes it.
+        """The folder or URI of the checkpoint, in the form for Spark's ``checkpointLocation``.
 
         On an object store it changes when a checkpoint is set aside, because no folder can be renamed there.
 
@@ -180,7 +181,8 @@ def damage(path: Path) -> str | None:
     """What is wrong with the log files of a checkpoint, in one line; None if Spark can read them.
 
     Spark fails on the first file that it cannot parse (``HDFSMetadataLog``, ``OffsetSeqLog``, ``CommitLog``). It also
-    fails on the first file with another checksum (``ChecksumFileSystem``). On an object store there are no checksums.
+    fails on the first file that does not match its checksum (``ChecksumFileSystem``). On an object store there are no
+    checksums.
 
     Args:
         path: folder of the checkpoint.

@@ -36,7 +36,7 @@ _FOR_CHECKS = ("offsets/", "commits/", "metadata", "segments/at-")
 
 
 class Generation(NamedTuple):
-    """One generation of a query's checkpoint.
+    """The name of one generation: one folder that is, was, or is to be the query's checkpoint.
 
     Attributes:
         epoch: epoch of the job that writes it.
@@ -48,35 +48,35 @@ class Generation(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the generation's folder; names sort as generations do."""
+        """The name of the generation's folder, e.g. ``0000000007-0001``; names sort as generations do."""
         return f"{self.epoch:010d}-{self.number:04d}"
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """The generation with a given name; None if the text is no such name."""
+        """The generation whose folder has a name; None if no generation can have that name."""
         found = _NAME.fullmatch(name)
         return None if found is None else cls(int(found[1]), int(found[2]))
 
 
 def newest(objects: Iterable[str]) -> Generation | None:
-    """The checkpoint folder (*generation*) with the highest number that has begun to count; None if there is none.
+    """The generation that is the checkpoint now, i.e. the highest one that has begun; None if none has.
 
     Args:
-        objects: names of the objects next to the folders. One of them says of each folder that it has begun.
+        objects: names of the objects next to the generations' folders, e.g. ``0000000007-0001.json``.
     """
     begun = (Generation.parse(name.removesuffix(_BEGUN)) for name in objects if name.endswith(_BEGUN))
     return max((one for one in begun if one is not None), default=None)
 
 
 def dispensable(objects: Iterable[str], current: Generation, kept: int) -> list[str]:
-    """The names of the generations that can be deleted: those before the current one, except some that were set aside.
+    """The names of the generations that can be deleted: those before the current one, except some broken ones.
 
-    Later generations are not among them, for another job writes them.
+    Later generations are not among them, because another job writes them.
 
     Args:
         objects: names of the objects next to the generations' folders.
         current: the highest generation that has begun.
-        kept: how many generations that were set aside stay, so that people can find out what happened.
+        kept: how many broken generations stay, so that people can find out what happened.
     """
     names = list(objects)
     stems = map(Generation.parse, {Path(name).stem for name in names})
@@ -86,14 +86,14 @@ def dispensable(objects: Iterable[str], current: Generation, kept: int) -> list[
 
 
 class Generations:
-    """The generations of one query's checkpoint, as one job sees them.
+    """The generations of one query's checkpoint, for the job that holds an epoch.
 
     Args:
         objects: the objects below ``storage.path``.
         storage: ``storage.path``.
         query: the query's name.
-        epoch: the epoch that this job holds.
-        kept: how many generations that were set aside stay.
+        epoch: the epoch of this job's lease.
+        kept: how many broken generations stay.
     """
 
     def __init__(self, objects: Objects, storage: str, query: str, epoch: int, kept: int = 3) -> None:
@@ -103,9 +103,9 @@ class Generations:
         self._current: Generation | None = None
 
     def location(self) -> str:
-        """The URI of the folder in which Spark keeps the checkpoint, in Hadoop's spelling.
+        """The URI of the current generation, where Spark keeps the checkpoint, in Hadoop's spelling.
 
-        If this job's epoch has no generation yet, the job begins one: a copy of the one before, or empty if there is
+        If this job's epoch has no generation yet, the job begins one: a copy of the current one, or empty if there is
         none.
 
         Raises:
@@ -117,7 +117,10 @@ class Generations:
         return f"{self._root}/{self._current.name}"
 
     def fetch(self, target: Path) -> None:
-        """Copy to a local folder the files that show whether the current generation can be used.
+        """Copy to a local folder the files of the current generation that show whether it can be used.
+
+        Args:
+            target: the folder.
 
         Raises:
             StoreError: the store cannot be reached.
@@ -132,13 +135,13 @@ class Generations:
             path.write_bytes(content)
 
     def set_aside(self, problem: str) -> tuple[str, str]:
-        """Replace a broken checkpoint by a new, empty folder (*generation*); returns both URIs, the old one first.
+        """Begin an empty generation in place of a broken one; returns both URIs, that of the broken one first.
 
         Args:
-            problem: why the old checkpoint is broken; kept next to it.
+            problem: why the old generation is broken; recorded next to it.
 
         Raises:
-            StoreError: the store cannot be reached; then the old checkpoint still counts.
+            StoreError: the store cannot be reached; then the old generation is still the checkpoint.
         """
         before, old = self.location(), self._name()
         following = Generation(self._epoch, Generation(*self._current or (0, 0)).number + 1)

@@ -1,10 +1,11 @@
-"""Which job holds a storage on an object store: a lease, taken and renewed by conditional puts alone.
+"""Decides which job may write to a storage on an object store: the one that holds its lease.
 
-There is no lock service, and no two clocks are compared. A lease is an object whose name is a number, its *epoch*. To
-take the lease, a job puts an object with the next higher number, which the store refuses if another job was first. The
-holder writes a *beat*, a counter, next to it every few seconds. A job that wants the storage watches the beat. If it
-grows, the holder lives. If it has not grown for as long as a lease lasts, by the watcher's own clock, the storage may
-be taken over.
+A lease needs only conditional puts: no lock service, and no comparison of two clocks. It is an object whose name is a
+number, its *epoch*. To take the lease, a job puts an object with the next higher number, which the store refuses if
+another job was first. The holder writes a *beat*, a counter, next to it every few seconds.
+
+A job that wants the storage watches the beat. If it grows, the holder lives. If it has not grown for as long as a lease
+lasts, by the watcher's own clock, the storage may be taken over.
 
 That is a guess, as any timeout is: a frozen or isolated holder may come back. The tables then refuse what it commits
 (`parallax.views.fencing`). So a wrong guess costs a restart and no row.
@@ -12,7 +13,7 @@ That is a guess, as any timeout is: a frozen or isolated holder may come back. T
 ::
 
     lease/0000000007         who has taken it, and when
-    lease/0000000007.beat    that it lives, or has let go
+    lease/0000000007.beat    shows that the holder lives, or has released the lease
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _FOLDER = "lease"
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """A lease as another job sees it at one moment.
+    """The state of a storage's lease when a job looks at it.
 
     Attributes:
         epoch: the highest epoch; 0 if no job ever took the lease.
@@ -71,9 +72,9 @@ class Sight:
 
 
 class Step(StrEnum):
-    """What a job that wants the lease on a storage does next.
+    """What a job that wants the lease on a storage does next: take it, wait, or give up.
 
-    It takes the lease, waits, or gives up because another job lives.
+    It gives up if another job lives.
     """
 
     TAKE = "take"
@@ -82,12 +83,12 @@ class Step(StrEnum):
 
 
 def decide(first: Sight, now: Sight, watched_s: float, lasts_s: float = LASTS_S) -> Step:
-    """What a job that waits for a lease does next; a pure function.
+    """What a job that wants the lease does next, from two looks at it; a pure function.
 
     Args:
         first: the lease as it was when the job began to watch it.
         now: the lease as it is now.
-        watched_s: how many seconds lie between the two, by the watcher's clock.
+        watched_s: how many seconds are between the two, by the watcher's clock.
         lasts_s: how many seconds a holder may be silent.
     """
     if not now.epoch or now.released:
@@ -98,7 +99,7 @@ def decide(first: Sight, now: Sight, watched_s: float, lasts_s: float = LASTS_S)
 
 
 class HeldError(RuntimeError):
-    """Another job holds the lease; the text names it."""
+    """Another job holds the lease and lives; the text names that job."""
 
 
 class Lease:
@@ -106,7 +107,7 @@ class Lease:
 
     Args:
         objects: the objects below ``storage.path``.
-        lasts_s: how many seconds a holder may be silent before its lease is taken over.
+        lasts_s: how many seconds a holder may be silent before another job takes its lease over.
         clock: returns monotonic seconds; tests give their own.
         wait: waits for some seconds; tests give their own.
     """
@@ -133,11 +134,11 @@ class Lease:
 
     @property
     def lost(self) -> str | None:
-        """Which job has taken the lease over, in words; None while this process knows of none."""
+        """Which job has taken the lease over from this process, in words; None if none is known to."""
         return self._lost
 
     def acquire(self, say: Callable[[str], None] = lambda _: None) -> int:
-        """Take the lease. If another job holds it and seems dead, wait until the lease has expired.
+        """Take the lease; if a holder seems dead, first wait until its lease has expired.
 
         Args:
             say: called once with a line that names the holder, if this has to wait.
@@ -187,7 +188,7 @@ class Lease:
         return True
 
     def look(self) -> Sight:
-        """The lease on the storage as any job sees it now.
+        """The present state of the storage's lease, which this process or another one may hold.
 
         Raises:
             StoreError: the store cannot be reached.
@@ -213,7 +214,7 @@ class Lease:
     def renew(self) -> None:
         """Write one beat, and check whether another job has taken the storage over (`lost`).
 
-        If the store cannot be reached, nobody knows. The job goes on all the same, for its commits are fenced.
+        If the store cannot be reached, the job goes on all the same, because its commits are fenced.
         """
         try:
             # The one after this is all that can be there, unless this job has been away for long.

@@ -1,14 +1,14 @@
 """Upkeep of the tables: few large files instead of many small ones, old rows dropped, a short transaction log.
 
-Nothing here conflicts with the queries that append, or breaks the one that reads the tables as a stream:
+Nothing here conflicts with the queries that append, or breaks the comparison, which reads the tables as a stream:
 
 - Compaction commits ``dataChange = false``. The comparison passes over that, as Delta's streaming reader does. Appends
   conflict with nothing.
 - Retention drops whole dates (partition ``recorded_on``). That is a delete of metadata at partition boundaries. A
   reader with ``ignoreDeletes`` or ``skipChangeCommits`` passes over it.
 - Files and log entries that are no longer current stay for ``KEPT``, so a reader may be behind by that much. Files that
-  a failed task left, and that are in no commit, stay as long. If the comparison is further behind, what it needs stays
-  for ``LONGEST`` at most (`parallax.views.commits.Followed`).
+  a failed task left, and that are in no commit, stay as long. If the comparison is further behind, the files that it
+  needs stay for ``LONGEST`` at most (`parallax.views.commits.Followed`).
 
 delta-rs does all of it, as it does the appends. On an object store two libraries that commit to one table without a
 shared protocol lose commits.
@@ -85,7 +85,9 @@ class Maintenance:
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Stop the timer, and wait for a run that is going on. If it lasts longer, it goes on in its thread.
+        """Stop the timer, and wait for a run that is going on.
+
+        If the run lasts longer than this waits, it goes on in its thread.
 
         Args:
             timeout_s: how many seconds to wait, at most.
@@ -95,7 +97,9 @@ class Maintenance:
             self._thread.join(timeout_s)
 
     def run_once(self, today: date | None = None) -> None:
-        """Do the upkeep of every table once. If it fails for a table, that is logged, and the other tables have theirs.
+        """Do the upkeep of every table once.
+
+        If it fails for a table, that is logged, and the upkeep of the other tables goes on.
 
         Args:
             today: the date from which the age of rows is counted; None for the present one.
@@ -172,9 +176,11 @@ def size_of(storage: str, name: str) -> TableSize:
 
 
 def oldest_kept(today: date, retention_hours: float) -> date:
-    """The oldest date that may hold a row younger than the retention.
+    """The oldest date whose rows are kept: retention drops all dates before it.
 
-    The age is counted from the beginning of the day ``today``.
+    Args:
+        today: the age of rows is counted from the beginning of this day.
+        retention_hours: ``storage.retention_hours``.
     """
     return today - timedelta(days=-(-retention_hours // 24))
 
@@ -254,7 +260,7 @@ def _topic_ids(rows: Any) -> dict[str, str]:
 
 
 def shorten_log(storage: str, name: str) -> None:
-    """Write a checkpoint of a table's log, and delete the entries that are older than ``delta.logRetentionDuration``.
+    """Write a checkpoint of a table's log, and delete entries older than ``delta.logRetentionDuration``.
 
     Each commit lists the log's folder, and an always-on job makes some commits a second. Spark's own clean-up deletes
     whole days only. By then a listing takes longer than a micro-batch. delta-rs deletes by the duration.

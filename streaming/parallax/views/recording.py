@@ -71,7 +71,7 @@ class Recorded:
     positions: bytes
 
     def position_rows(self) -> pa.Table:
-        """The position rows of the file, as an Arrow table with the columns of `VIEW`."""
+        """The position rows in the file, as an Arrow table with the columns of `VIEW`."""
         return pa.ipc.open_stream(self.positions).read_all()
 
 
@@ -81,7 +81,10 @@ def today() -> str:
 
 
 class RecordingSource(DataSource):
-    """The Spark data source of the views; its options are those of ``kafka-replica``, and ``storage.path``."""
+    """The Spark data source ``parallax-recording``.
+
+    Its options are those of ``kafka-replica``, and ``storage.path``.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -108,7 +111,7 @@ class RecordingSource(DataSource):
 
 
 class RecordingReader(ReplicaStreamReader):
-    """Plans micro-batches as ``kafka-replica`` does, and lets Spark's tasks write what they read into files.
+    """Plans micro-batches as ``kafka-replica`` does; its Spark tasks write what they read into view files.
 
     Args:
         options: how to read.
@@ -120,10 +123,7 @@ class RecordingReader(ReplicaStreamReader):
         self._storage = storage
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read what one Spark task has to read, and write the rows into files.
-
-        It yields one row for each file.
-        """
+        """Read the pieces of one Spark task into files, and yield one row for each file."""
         pieces = sorted(pieces_of(partition), key=lambda piece: piece.reader)
         yield _files(_write(replace(self._options, with_isolation=True), self._storage, pieces) if pieces else [])
 
@@ -199,7 +199,7 @@ def _files(written: list[Recorded]) -> pa.RecordBatch:
 
 
 def files_of(batch: Any) -> list[Recorded]:
-    """The files that the tasks of a micro-batch have written.
+    """The view files that the Spark tasks of a micro-batch have written.
 
     Args:
         batch: a DataFrame of `FILES_DDL`.

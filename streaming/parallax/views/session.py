@@ -123,7 +123,7 @@ def _class_path(storage: str) -> str:
 def build_session(
     settings: SparkSettings, *, storage: str = "", name: str = "parallax", conf: Mapping[str, str] | None = None
 ) -> Any:
-    """Start Spark, or return the session that this process has, with Parallax's data sources registered.
+    """Start Spark with Parallax's data sources registered, or return the session that this process has.
 
     Args:
         settings: the settings ``spark``. Their ``spark.conf`` overrides the options that are set here.
@@ -186,7 +186,7 @@ def build_session(
 
 
 class EndedJvmError(SetupError, PassingError):
-    """Spark's JVM ended while Spark was started, such as for a lack of memory."""
+    """Spark's JVM ended while Spark was being started, e.g. for lack of memory."""
 
 
 @contextlib.contextmanager
@@ -264,7 +264,7 @@ def _submitted(settings: SparkSettings, storage: str) -> dict[str, str]:
 
 
 def is_submitted() -> bool:
-    """Whether spark-submit has started this process, so that the JVM is not this process's own."""
+    """Whether spark-submit has started this process, so that spark-submit owns the JVM."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -328,15 +328,12 @@ def _has_ended(error: Exception) -> bool:
 
 
 def is_orphaned() -> bool:
-    """Whether spark-submit has started this process, and its JVM has ended. Then no query can run any more."""
+    """Whether spark-submit has started this process and its JVM has ended, so that no query can run."""
     return is_submitted() and not _jvm_runs()
 
 
 def end_jvm(spark: Any) -> None:
-    """Kill the JVM of a Spark session.
-
-    It is the one that this process started, or the spark-submit that started this process.
-    """
+    """Kill the JVM of a Spark session: the one that this process or its spark-submit has started."""
     del spark
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
     if is_submitted() and _jvm_runs():
@@ -346,10 +343,7 @@ def end_jvm(spark: Any) -> None:
 
 
 def forget_session(spark: Any) -> None:
-    """Give up a Spark session whose JVM or cluster has ended.
-
-    Then ``build_session`` starts another one.
-    """
+    """Give up a Spark session whose JVM or cluster has ended, so that `build_session` starts a new one."""
     if not is_submitted():
         end_jvm(spark)
     with warnings.catch_warnings(action="ignore"), contextlib.suppress(Exception):
@@ -360,7 +354,7 @@ def forget_session(spark: Any) -> None:
 
 
 def ended_tasks(spark: Any, query: Any) -> tuple[int, ...] | None:
-    """How far Spark has come with the running micro-batch of a query: how many of its tasks have ended.
+    """How many Spark tasks of a query's running micro-batch have ended; a change shows that it goes on.
 
     Args:
         spark: the Spark session.
@@ -382,7 +376,7 @@ def ended_tasks(spark: Any, query: Any) -> tuple[int, ...] | None:
 
 
 def last_report(query: Any) -> Any:
-    """The micro-batch and the time in a query's newest progress report; None if there is none."""
+    """The micro-batch's number and the time in a query's newest progress report; None if there is none."""
     try:
         newest = query._jsq.lastProgress()  # noqa: SLF001 - pyspark parses all of it
         return None if newest is None else (newest.batchId(), newest.timestamp())
@@ -391,10 +385,7 @@ def last_report(query: Any) -> Any:
 
 
 def hush(spark: Any) -> None:
-    """Let Spark log nothing more.
-
-    Otherwise stopping queries in the middle of a commit would log long stack traces.
-    """
+    """Let Spark log nothing more, because stopping queries in the middle of a commit logs long stack traces."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     if is_alive(spark):
         spark.sparkContext.setLogLevel("OFF")

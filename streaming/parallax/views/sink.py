@@ -1,9 +1,10 @@
-"""Commits micro-batches to the views and to the table of progress, and reports to the source what is recorded.
+"""Commits micro-batches to the views and to the table of progress, and passes recorded positions to the source.
 
 Each row is recorded exactly once, for three reasons. Delta keeps the query's id and the batch's number in the same
 commit as the files with its rows (`parallax.views.appending`). A batch that is in the table already is not committed
-again. The source goes on from what is recorded, not from what was planned. That matters because a replica need not show
-the same twice.
+again. The source goes on from the recorded positions, not from the planned ones. That matters because a replica need
+not
+show the same twice.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class PositionSeen:
-    """A position row that was committed, as other parts of the job get it.
+    """The content of a position row that was committed, for other parts of the job.
 
     Attributes:
         reader: the reader whose position it is.
@@ -41,10 +42,10 @@ class PositionSeen:
         event: what happened there; ``ok`` if nothing did.
         detail: the event in words; empty for ``ok``.
         topic_id: id of the topic that the offset belongs to.
-        high_watermark: that of the replica when it was read; None where it did not say.
-        last_stable_offset: that of the replica; None where it did not say.
-        log_start_offset: that of the replica; None where it did not say.
-        read_at: when it was read, in seconds since 1970 UTC.
+        high_watermark: the replica's high watermark when it was read; None where it did not say.
+        last_stable_offset: the replica's last stable offset then; None where it did not say.
+        log_start_offset: the replica's log start then; None where it did not say.
+        read_at: when the replica was read, in seconds since 1970 UTC.
         leader_epoch: leader epoch of the last batch below the offset; -1 where it is not known.
     """
 
@@ -95,12 +96,12 @@ OnPositions = Callable[[Sequence[PositionSeen]], None]
 
 
 class ViewSink:
-    """Records the micro-batches of one query over ``parallax-recording``: a function for Spark's ``foreachBatch``.
+    """Records the micro-batches of one query over ``parallax-recording``; it is the query's ``foreachBatch`` function.
 
     Args:
         storage: ``storage.path``.
         isolations: isolation levels that the query reads.
-        feedback_path: path of the file that tells the source what is recorded (`parallax.source.feedback`).
+        feedback_path: path of the file that passes recorded positions to the source (`parallax.source.feedback`).
         on_positions: called with the position rows of each commit, in the query's thread.
     """
 
@@ -124,12 +125,13 @@ class ViewSink:
         self._tables = {isolation: Appender(storage, isolation.option) for isolation in isolations}
 
     def prepare(self) -> None:
-        """Find in the tables what is recorded of each reader. Call it before each start of the query.
+        """Find in the tables the recorded position of each reader. Call it before each start of the query.
 
         The feedback file of an earlier run holds everything up to the commits that it names, so only later commits are
         read from the tables. Without the file, or if it names no commits, the whole tables are read. If a table ends
-        before the commit that the file names, it was replaced, for instance by a copy. Then the file does not count for
-        it: a reader that the table does not know begins again.
+        before the commit that the file names, it was replaced, for instance by a copy. Then its positions in the file
+        are
+        ignored, and a reader that the table does not know begins again.
         """
         known, reached = feedback.load(self._feedback_path)
         # Batches are numbered from 0 again where a checkpoint was deleted: what is known is older than any of them.
@@ -240,7 +242,7 @@ def _seen(isolation: IsolationLevel, row: Mapping[str, Any]) -> PositionSeen:
 
 
 class ProgressSink:
-    """Records the micro-batches of the query over ``kafka-progress``: a function for Spark's ``foreachBatch``.
+    """Records the micro-batches of the query over ``kafka-progress``; it is the query's ``foreachBatch`` function.
 
     Args:
         storage: ``storage.path``.

@@ -1,6 +1,6 @@
-"""Whether a job runs on a storage.
+"""Finds out whether a job runs on a storage now, and when one last recorded progress there.
 
-If none does, whatever commands read from the storage is about the past.
+If none runs, whatever commands read from the storage is about the past.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def job_runs(storage: str) -> bool | None:
 
 
 def last_recorded(storage: str) -> datetime | None:
-    """When a job last recorded progress of any replica, in UTC.
+    """When a job last recorded progress of any replica, in UTC; None if that is not known.
 
-    None if nothing is recorded, or it cannot be read.
+    It is not known if nothing is recorded, or the table cannot be read.
     """
     import pyarrow as pa
     from deltalake import DeltaTable, QueryBuilder
