@@ -1,12 +1,10 @@
 """How recording and comparing get faster with the cores of a Spark cluster, and how fast a local job is.
 
 A topic of eight partitions on three brokers is recorded in both isolation levels, as the job does it, then compared.
-That
-makes six rows for each record. Rates are marginal: they are of the second half of the records.
+That makes six rows for each record. Rates are marginal: they are of the second half of the records.
 
 The standalone master, its workers and the brokers are on this machine too. So the figures show what a cluster costs,
-and
-how far its tasks run in parallel, up to the cores that there are.
+and how far its tasks run in parallel, up to the cores that there are.
 
     python -m benchmarks.bench_cluster --records 3000000
 """

@@ -2,8 +2,7 @@
 
 It runs the job as ``parallax demo`` does, and plays the five divergences several times on three real brokers. For each
 kind of finding it prints the seconds from the first direct reading of broker 2 that showed the divergence. It also
-prints
-how long the queries' micro-batches took, and the largest memory of the job's processes.
+prints how long the queries' micro-batches took, and the largest memory of the job's processes.
 """
 
 from __future__ import annotations

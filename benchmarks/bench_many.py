@@ -2,9 +2,8 @@
 
 It writes files of the three tables as the job does, for partitions with three replicas that agree. The first files hold
 the start of all partitions. Then come micro-batches in which a share of the partitions moves (a record in both views,
-and
-a tick), and some that are ticks alone. One task reads, compares and writes its state. Then the driver takes in what the
-task returns. The seconds of the two are printed separately.
+and a tick), and some that are ticks alone. One task reads, compares and writes its state. Then the driver takes in what
+the task returns. The seconds of the two are printed separately.
 """
 
 from __future__ import annotations

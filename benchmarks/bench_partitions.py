@@ -2,12 +2,10 @@
 
 It runs the job as ``parallax demo`` does on three real brokers, for each number of partitions in turn. Light traffic is
 spread over all of them. For a steady stretch it prints the processor time of the job and of the brokers, the job's
-memory,
-the micro-batches of each query, new files, and the size of the newest offset in each checkpoint.
+memory, the micro-batches of each query, new files, and the size of the newest offset in each checkpoint.
 
 From several numbers of partitions it computes two figures, by a straight line: what a job costs without any partition,
-and
-what each hundred of them adds (``--partitions 6 100 500 1000 --heap 1g``).
+and what each hundred of them adds (``--partitions 6 100 500 1000 --heap 1g``).
 """
 
 from __future__ import annotations

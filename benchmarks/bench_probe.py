@@ -1,10 +1,9 @@
 """What a verdict on a key costs: seconds, and bytes read from each replica, for partitions of 1 GB and of 50 GB.
 
 Three brokers have a replica each. Broker 2 has lost a tombstone; on the others it was cleaned, together with the value
-that
-it deletes. The brokers are simulated: they make each answer when they are asked. So no disk has to hold 50 GB, and no
-network delays an answer. Everything else is the product's: the prober with its default settings and its throttle, the
-reader and decoder, the recorded table with a row for each record and replica, the decision.
+that it deletes. The brokers are simulated: they make each answer when they are asked. So no disk has to hold 50 GB, and
+no network delays an answer. Everything else is the product's: the prober with its default settings and its throttle,
+the reader and decoder, the recorded table with a row for each record and replica, the decision.
 
 Each row of the result is one of these:
 

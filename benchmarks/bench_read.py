@@ -1,9 +1,8 @@
 """How fast one thread fetches and decodes a replica's log, and how fast the usual consumers read the same topic.
 
 It prints for each reader the median time for half of the topic and for all of it, and the marginal rate. That is the
-rate
-of the second half, so it leaves out what starting up costs. All readers take turns in the same run, on one topic of one
-broker on this machine. ``python -m benchmarks.bench_read [--quick]``.
+rate of the second half, so it leaves out what starting up costs. All readers take turns in the same run, on one topic
+of one broker on this machine. ``python -m benchmarks.bench_read [--quick]``.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 The real step gets rows as the readers would show them, with the default cap of its state. The state becomes bytes after
 each micro-batch, as in the job. Time is scaled: 288 micro-batches are a day, one for each five minutes of it. What
-matters
-is what comes once the cap is reached.
+matters is what comes once the cap is reached.
 """
 
 from __future__ import annotations

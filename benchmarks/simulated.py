@@ -1,10 +1,8 @@
 """A simulated cluster: three brokers, in one process, that speak as much of Kafka's protocol as a job needs.
 
 It is for partitions by the ten thousand, which real brokers cannot host on the machine of a benchmark. Each partition
-has
-a replica on each broker, and all replicas agree. Each record is a batch of its own. Nothing is stored: an answer is
-made
-when it is asked for. Layouts: Kafka's message definitions (ListOffsets 7, Fetch 12, DescribeProducers 0).
+has a replica on each broker, and all replicas agree. Each record is a batch of its own. Nothing is stored: an answer is
+made when it is asked for. Layouts: Kafka's message definitions (ListOffsets 7, Fetch 12, DescribeProducers 0).
 """
 
 from __future__ import annotations

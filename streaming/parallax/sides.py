@@ -1,8 +1,7 @@
 """The sides of a difference: which replicas show the same, what they show, and whether that has changed.
 
 E.g. brokers 1 and 3 show a key's value at offset 7 (one side), and broker 2 shows no value (the other side). Tables
-hold
-a side as text (`Side.text`). Only `Side.parse` reads that text; all other code uses the fields of a side.
+hold a side as text (`Side.text`). Only `Side.parse` reads that text; all other code uses the fields of a side.
 """
 
 from __future__ import annotations
@@ -188,9 +187,8 @@ def sides_differ(before: Sides, now: Sides) -> bool:
     """Whether a replica has changed its side, or is new on one; False if ``before`` is empty.
 
     A replica that is on no side now was not read, and counts as unchanged. While the same replicas are together, two
-    things
-    are no change: a side has another offset, or all sides are described in other terms than before (e.g. the sides that
-    differed by their records now differ by the key's value).
+    things are no change: a side has another offset, or all sides are described in other terms than before (e.g. the
+    sides that differed by their records now differ by the key's value).
 
     Args:
         before: the broker ids of each side, earlier.

@@ -1,9 +1,8 @@
 """Translates the settings of an object store (S3) for each library that reads or writes there.
 
 All use the environment variables of AWS's own tools. delta-rs and obstore read them by themselves, in any process. The
-SDK
-in Spark's JVM reads only its credentials there; it gets everything else as Hadoop's options. So secrets are only in the
-environment or in a settings file, and in no option, log or command line.
+SDK in Spark's JVM reads only its credentials there; it gets everything else as Hadoop's options. So secrets are only in
+the environment or in a settings file, and in no option, log or command line.
 """
 
 from __future__ import annotations

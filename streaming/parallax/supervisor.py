@@ -136,8 +136,7 @@ class Supervisor:
 
     A query that makes no progress for ``no_progress_deadline_s`` is restarted, and begins its micro-batch again. Under
     overload a restart must not make things worse. So each Spark task of the running batch that ends counts as progress.
-    And
-    each restart without a completed batch doubles the query's deadline, to at most eight times the setting.
+    And each restart without a completed batch doubles the query's deadline, to at most eight times the setting.
 
     Spark can stop a query only once its thread returns. If stopping takes as long as the deadline, the thread hangs.
     Then ``last_resort`` is called.
@@ -152,8 +151,7 @@ class Supervisor:
         clock: returns monotonic seconds; tests give their own.
         draw: random numbers that spread the restarts; tests give their own.
         last_resort: ends the program that runs the queries (Spark's JVM). It is called if a query cannot be stopped, or
-            if
-            that program does not answer.
+            if that program does not answer.
         outages: reasons that may keep every query from running.
     """
 

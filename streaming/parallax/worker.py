@@ -2,8 +2,7 @@
 
 Such a process has ten seconds to connect back to Spark (``PythonWorkerFactory.createSimpleWorker``), and no setting
 makes that longer. The imports take a second or two of processor time, which may exceed ten seconds on a busy machine.
-So
-this module needs only the standard library until it has answered Spark.
+So this module needs only the standard library until it has answered Spark.
 """
 
 from __future__ import annotations

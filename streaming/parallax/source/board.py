@@ -2,8 +2,7 @@
 
 Of ten thousand partitions, a micro-batch moves a few. The readers of all others have read to the end of their logs and
 have nothing to report. Only readers that have something to do are planned one by one (`parallax.source.planning`).
-Pure:
-no broker is asked here.
+Pure: no broker is asked here.
 """
 
 from __future__ import annotations
@@ -60,8 +59,7 @@ class Board:
 
         Args:
             planned: readers that are in a plan and not in the tables yet, each with the end of its last planned range.
-                That end
-                counts as the reader's position.
+                That end counts as the reader's position.
         """
         positions = self._positions
         if planned:

@@ -44,8 +44,7 @@ class Position:
         last_stable_offset: the replica's last stable offset at that time; None if the replica did not say.
         log_start_offset: the replica's log start at that time; None if the replica did not say.
         epoch: leader epoch of the last batch below ``offset``. If the event is ``log_truncated``, the leader epoch of
-            the
-            batch that the log has lost. -1 if it is not known.
+            the batch that the log has lost. -1 if it is not known.
     """
 
     reader: Reader

@@ -2,8 +2,7 @@
 
 A replica cannot be read twice with the same outcome. So the next read begins where the tables end, and not where the
 last plan ended. The sink writes each reader's recorded position to the *feedback file* after its commit. Spark's
-planning
-process reads the file before each plan.
+planning process reads the file before each plan.
 
 Each line of the feedback file is a JSON array of what one micro-batch has recorded; the first line holds everything
 recorded before. So for writer and reader, a micro-batch costs only as much as it has moved. Each line begins with a
@@ -14,8 +13,7 @@ positions the file includes. When a job starts, it reads later commits from the 
 ``[generation]``, a random word. It shows that the file was replaced, even if the new file has the inode of the old one.
 
 A second file names the *awaited* partitions, whose progress the comparison asks for. A third names the *paused*
-brokers,
-which are not to be read for now.
+brokers, which are not to be read for now.
 """
 
 from __future__ import annotations
@@ -114,8 +112,7 @@ class Journal:
         """Add a line with the positions that one micro-batch has recorded.
 
         A process that reads the file takes in the whole line or nothing of it. If the file has become long, it is
-        replaced by
-        one with a single line.
+        replaced by one with a single line.
 
         Args:
             moved: the positions that this micro-batch has recorded, by reader.

@@ -44,8 +44,7 @@ class SourceOptions:
         metadata_refresh_ms: how old, in ms, the list of topics and replicas becomes before the brokers are asked for it
             again.
         patience_ms: how long, in ms, a plan waits for a broker that has answered in time so far. A slower broker is
-            left
-            out of the plan, and takes part again once it has answered.
+            left out of the plan, and takes part again once it has answered.
         retry_ms: first pause, in ms, before a broker that failed is asked again; it doubles up to ``retry_max_ms``.
         retry_max_ms: longest pause, in ms.
     """
@@ -78,13 +77,11 @@ class ReplicaOptions(SourceOptions):
         fetch_bytes: size of one Fetch response, at most.
         parallelism: how many Spark tasks read one broker at one isolation level, at most.
         ranges: the range that a batch read reads of each reader, if another process has planned them; None to read
-            every
-            replica from its log start to its end.
+            every replica from its log start to its end.
         tells_failures: what a batch read does if reading fails in the middle of a range. If set, it ends the range
             there with a position row that says why, and goes on with the other ranges. Otherwise the whole read fails.
         max_bytes_per_second: how many bytes of Fetch responses one broker sends in a second, at most; one Spark task
-            then
-            reads all of the broker. None for no limit. Two reads at the same time each have the whole limit.
+            then reads all of the broker. None for no limit. Two reads at the same time each have the whole limit.
         shared: whether one Fetch serves both isolation levels up to the last stable offset (``fetch`` is ``shared``;
             `parallax.source.sharing`).
         paused: path of the file in which the job names the brokers that are not to be read

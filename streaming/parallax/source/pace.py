@@ -1,8 +1,7 @@
 """Limits how fast a Spark task reads a broker (a token bucket), and counts how much it has read (a meter).
 
 If the bytes of a broker are limited, one Spark task reads all of that broker
-(``parallax.source.planning.broker_tasks``).
-So its bucket is in one process, and need not be shared.
+(``parallax.source.planning.broker_tasks``). So its bucket is in one process, and need not be shared.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ class TokenBucket:
     """Limits reading to some bytes per second: `take` counts an answer, and `wait` waits before the next request.
 
     The wait is as long as the answer's bytes take at that rate. Unused time is not saved up. So over any time t, at
-    most
-    ``rate * t`` bytes and one more answer are read.
+    most ``rate * t`` bytes and one more answer are read.
 
     Args:
         rate: bytes per second.

@@ -109,8 +109,7 @@ class Planner:
         """The ranges of a plan, without those of brokers whose reading was paused after the plan was made.
 
         A reader is left out only if its position is recorded, because the next plan begins there. Without a recorded
-        position,
-        only this plan says where to begin. So that range is read in spite of the pause.
+        position, only this plan says where to begin. So that range is read in spite of the pause.
 
         Args:
             ranges: the planned range of each reader.
@@ -127,8 +126,7 @@ class Planner:
 
         Args:
             previous: the range of each reader in the micro-batch before; empty for the first. With a feedback file,
-                ranges
-                that were empty may be left out.
+                ranges that were empty may be left out.
             limited: whether ``maxBytesPerTrigger`` limits the ranges.
 
         Returns:

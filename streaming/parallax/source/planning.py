@@ -149,8 +149,7 @@ def clip(reader: Reader, span: Range, recorded: Mapping[Reader, Recorded]) -> Ra
     """The planned range of a reader, without offsets that were recorded after the plan was made.
 
     There are such offsets only if another query has written into the same tables in between. A range that goes back to
-    lower
-    offsets is returned as it is: the log was truncated, or the range belongs to a new topic id.
+    lower offsets is returned as it is: the log was truncated, or the range belongs to a new topic id.
 
     Args:
         reader: the reader.
@@ -169,9 +168,8 @@ def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Re
     """The leader epoch of the batch right below each range, by reader, as far as it is known.
 
     A Fetch carries this epoch, so the broker notices if its log no longer holds that batch. Readers whose range does
-    not begin
-    at their recorded position are left out. The exception is a truncated log: its reader has the epoch of the lost
-    batch.
+    not begin at their recorded position are left out. The exception is a truncated log: its reader has the epoch of the
+    lost batch.
 
     Args:
         ranges: the ranges to read.
@@ -218,8 +216,7 @@ def aligned(ranges: Ranges, admitted: Ranges) -> dict[Reader, Range]:
     """Let both isolation levels of a log be read up to the same offset, after `admit` has shortened their ranges.
 
     Otherwise one level would be ahead from then on, and the broker would send the offsets between the two twice. Only
-    ranges
-    that one Fetch can serve are changed.
+    ranges that one Fetch can serve are changed.
 
     Args:
         ranges: the ranges before `admit`.
@@ -306,10 +303,8 @@ def tasks(
     """Divide ranges into Spark tasks, each for one broker and one isolation level.
 
     A task costs about 10 ms even if it is small, so small ranges share one. If ``split`` is set, several tasks may
-    share a
-    large range. Do not set it if reading may stop in the middle of a range: the tasks behind the gap would have read
-    rows
-    that the reader's single position cannot vouch for.
+    share a large range. Do not set it if reading may stop in the middle of a range: the tasks behind the gap would have
+    read rows that the reader's single position cannot vouch for.
 
     Args:
         ranges: the range of each reader; empty ranges are left out.

@@ -71,8 +71,7 @@ class Observed:
         at_ms: when the answer came, in ms since 1970 UTC.
         marks: the watermarks of the broker's logs, or the error of each log whose watermarks are not known.
         transactions: the open transactions, as in the column ``open_transactions``, by partition whose producers the
-            broker
-            was asked for; or the error if they are not known.
+            broker was asked for; or the error if they are not known.
         log_ends: log end offsets of partitions whose records may not be read, where the rights suffice to ask for that.
     """
 
@@ -300,14 +299,11 @@ class Described:
     """Decides, for one broker, for which partitions each tick asks for the producers (Kafka's DescribeProducers).
 
     That request lists every producer that a replica remembers, although few hold a transaction open. Where producers
-    come and
-    go, these are thousands. The comparison needs to know two things: which producer keeps a last stable offset from
-    moving,
-    and, sooner or later, which transactions are over.
+    come and go, these are thousands. The comparison needs to know two things: which producer keeps a last stable offset
+    from moving, and, sooner or later, which transactions are over.
 
     So a tick asks for a partition if its last stable offset is below the high watermark and has not moved since the
-    tick
-    before. The first tick, and then one every ``every_s``, asks for all partitions.
+    tick before. The first tick, and then one every ``every_s``, asks for all partitions.
 
     Args:
         every_s: every how many seconds all partitions are asked for.

@@ -85,10 +85,8 @@ class ReplicaBatchReader(DataSourceReader):
     """Reads every replica once, from its log start to its present end.
 
     If any range fails, the whole read fails, because no micro-batch follows that could read the missing offsets. With
-    the
-    option ``onFailure`` set to ``tell``, only that range ends early. With the option ``ranges``, it reads the given
-    ranges,
-    and does not ask the brokers how far their logs go.
+    the option ``onFailure`` set to ``tell``, only that range ends early. With the option ``ranges``, it reads the given
+    ranges, and does not ask the brokers how far their logs go.
     """
 
     def __init__(self, options: ReplicaOptions) -> None:

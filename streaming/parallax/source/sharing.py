@@ -1,13 +1,11 @@
 """Lets one read_committed Fetch serve both isolation levels of a log, up to its last stable offset.
 
 Below the last stable offset a broker sends both levels the same batches. So the log is fetched in read_committed, from
-the
-position of the level that has read less (*behind*). When the reading reaches the position of the other level (*ahead*),
-the rows are for both. Above the last stable offset, read_uncommitted is read alone up to the high watermark.
+the position of the level that has read less (*behind*). When the reading reaches the position of the other level
+(*ahead*), the rows are for both. Above the last stable offset, read_uncommitted is read alone up to the high watermark.
 
 In two cases each level gets a Fetch of its own: an answer fails, or the log may have been truncated below the position
-of
-the level that is ahead. So each level gets the same rows as if it were read alone.
+of the level that is ahead. So each level gets the same rows as if it were read alone.
 """
 
 from __future__ import annotations
@@ -48,8 +46,7 @@ class Shared:
         """The shared reading of a log; None if one Fetch cannot serve both isolation levels.
 
         It cannot if their ranges have no offset in common, or belong to different topic ids. It cannot either if both
-        begin at
-        one offset, and know different leader epochs below it.
+        begin at one offset, and know different leader epochs below it.
 
         Args:
             uncommitted: how far read_uncommitted has read.
@@ -86,8 +83,7 @@ class Shared:
         """When the reading reaches the level that is ahead, decide whether the rows are for that level too.
 
         They are if the log's leader epoch there is the epoch that this level has read last. Then the log still holds
-        what the
-        level has read, since epochs only grow along a log. Otherwise the level needs a Fetch of its own.
+        what the level has read, since epochs only grow along a log. Otherwise the level needs a Fetch of its own.
 
         Args:
             mark: how far the log has been read now, and the leader epoch there.

@@ -29,8 +29,8 @@ class Layout:
 
     Args:
         replicas: by partition, the ids of its replicas.
-        facts: by partition, what rows of progress say of the partition as a whole: leader, leader epoch, ISR, topic
-            id and topic settings.
+        facts: by partition, what rows of progress say of the partition as a whole: leader, leader epoch, ISR, topic id
+            and topic settings.
         retention_ms: by partition, ``delete.retention.ms``; None where it is not known.
         asked: ids of the brokers that are asked; None for all.
     """

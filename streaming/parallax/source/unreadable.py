@@ -36,8 +36,7 @@ def end_of_unreadable(
 
     Returns:
         None if the reader has to wait. A replica did not answer, shows a record of the batch, or shows that it holds
-        none;
-        or nobody knows where the batch ends.
+        none; or nobody knows where the batch ends.
     """
     if not isinstance(error, BatchError) or error.last_offset < position:
         return None

@@ -155,8 +155,7 @@ def settled(settings: Settings) -> Settings:
     """The settings with the id of the cluster that their storage belongs to; a new storage is bound first.
 
     It is bound to the cluster that answers. If two processes bind a storage at the same time, the first one counts, and
-    the
-    other gets that cluster's id as well.
+    the other gets that cluster's id as well.
 
     Raises:
         ConfigError: the addresses belong to several clusters, or as for `with_cluster`.

@@ -1,7 +1,7 @@
 """Sums of the rows in a view's file, for each block of offsets; they are kept in the footer of the file.
 
-They add up the rows' fingerprints (`parallax.replica.digests`). Where the sums of two replicas are equal, an audit
-need not read their rows. A commit makes rows and sums visible together. So there are no sums of rows that were written
+They add up the rows' fingerprints (`parallax.replica.digests`). Where the sums of two replicas are equal, an audit need
+not read their rows. A commit makes rows and sums visible together. So there are no sums of rows that were written
 twice, or by a task that failed. Compaction joins the sums as it joins the rows, and retention drops both. If another
 version of Parallax wrote a file, its rows can be used, and its sums cannot.
 """

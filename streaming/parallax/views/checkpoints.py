@@ -43,8 +43,7 @@ class Checkpoint:
         hopeless_after: after how many failures in a row, without a micro-batch in between, the checkpoint counts as
             broken, whatever the errors say. Errors about a broken state take too many forms to know them all. The
             checkpoint does not count as broken while the storage cannot be written. None: it is broken only if its
-            files
-            are damaged, or errors name their checksums.
+            files are damaged, or errors name their checksums.
         check: says of the checkpoint's folder, in words, what else is wrong with it; None if nothing is.
         objects: the object store, if the storage is on one; tests give their own.
     """

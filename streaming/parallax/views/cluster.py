@@ -90,10 +90,8 @@ def home_of_planners(python: str) -> str | None:
     """Make a folder for the JVM to start in, so that a relative path of Python works on the driver too.
 
     Spark starts the processes that plan a source on the driver, by the same path as Python on the workers. A relative
-    path
-    is in an archive that is unpacked on the workers only. So the folder has a script at this path, which runs the
-    driver's
-    Python.
+    path is in an archive that is unpacked on the workers only. So the folder has a script at this path, which runs the
+    driver's Python.
 
     Args:
         python: ``spark.pyspark.python``, the path of the workers' Python.

@@ -1,10 +1,9 @@
 """Joins many small files of a table into few large ones; the rows keep the order in which they were recorded.
 
 A table is read from its beginning by taking files in the order of their commits (`parallax.views.order`), and rows in
-the
-order in which they are in a file. So only files next to each other in that order are joined. The new file has the
-commit
-time of the last of them. Its footer holds the commit times of all, and the sums of all rows (`parallax.views.blocks`).
+the order in which they are in a file. So only files next to each other in that order are joined. The new file has the
+commit time of the last of them. Its footer holds the commit times of all, and the sums of all rows
+(`parallax.views.blocks`).
 """
 
 from __future__ import annotations
@@ -77,10 +76,8 @@ def joined(files: Sequence[File]) -> list[list[File]]:
     """The runs of files to join, each into one file.
 
     The files of a run are next to each other in the order of commits, and have the same broker and date. A date says
-    nothing
-    about the order: a clock may be set back over midnight, or the clocks of two workers differ. If a file of another
-    date is
-    between two files of one date, these two are not joined.
+    nothing about the order: a clock may be set back over midnight, or the clocks of two workers differ. If a file of
+    another date is between two files of one date, these two are not joined.
 
     Args:
         files: all files of the table.

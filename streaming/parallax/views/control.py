@@ -1,8 +1,7 @@
 """Small JSON files next to the tables, with which commands and the job inform each other.
 
 Each is in the folder ``control`` below ``storage.path``, on a disk or in an object store. They stay when the command or
-the
-job ends.
+the job ends.
 """
 
 from __future__ import annotations
@@ -66,8 +65,7 @@ def create_document(storage: str, name: str, document: Any) -> None:
     """Write a JSON file in ``control`` if there is none; of several processes that try, one succeeds.
 
     Read the file afterwards to know which one did. If the answer of an object store is lost, the request is sent again
-    and
-    refused, although the first one had succeeded.
+    and refused, although the first one had succeeded.
 
     Args:
         storage: ``storage.path``.

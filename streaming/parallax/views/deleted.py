@@ -52,8 +52,7 @@ class Deleted:
 
         If one reader of a topic has another state, all are kept: the topic may be back, and other brokers may be away.
         If the query would have no reader left, none is forgotten. Otherwise it would take itself for a new query, and
-        begin at
-        ``read.starting_offsets``.
+        begin at ``read.starting_offsets``.
 
         Args:
             recorded: the recorded state of all readers.

@@ -1,10 +1,8 @@
 """A folder on the driver's machine for small files of a job whose tables are on an object store.
 
 Through these files the driver informs the processes that plan Spark's sources, several times a second. A store is too
-slow
-for that. If the files are lost, the job makes them again from the tables. That takes longer the larger the tables are.
-So a
-job begins with the files that an earlier one has left on the machine.
+slow for that. If the files are lost, the job makes them again from the tables. That takes longer the larger the tables
+are. So a job begins with the files that an earlier one has left on the machine.
 """
 
 from __future__ import annotations

@@ -8,10 +8,8 @@ series of times, so no two commits have the same. Only one job at a time commits
 times begin after those of the job before.
 
 A file that compaction has joined has the time of the last commit in it. Its footer says which of its rows are from
-which
-commit (`parts_of`). So progress and rows of all replicas are read from the beginning as they were recorded, however
-large
-the files have become.
+which commit (`parts_of`). So progress and rows of all replicas are read from the beginning as they were recorded,
+however large the files have become.
 
 All code that needs the order gets it from `files_of`: a start, a rebuilt comparison, compaction and retention.
 """

@@ -1,10 +1,8 @@
 """Writes one Parquet file of a table, with the statistics that the table's log needs.
 
 The process that has the rows writes it, e.g. a Spark task. Each column is encoded in the way that suits its values.
-Hashes
-are random, so neither a dictionary nor a codec makes them smaller. Offsets and timestamps grow by little from row to
-row.
-All other columns have few distinct values.
+Hashes are random, so neither a dictionary nor a codec makes them smaller. Offsets and timestamps grow by little from
+row to row. All other columns have few distinct values.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The switch with which an operator stops a job from reading records, of all brokers or of some.
 
 It is a file next to the tables, so it outlives the job and the machine that the job runs on. The job looks at it every
-two
-seconds and informs its sources (`parallax.source.feedback`). Readers keep their positions. Offsets that are written
+two seconds and informs its sources (`parallax.source.feedback`). Readers keep their positions. Offsets that are written
 during the pause are unknown until they are read. They stay unknown if something may have been cleaned there before
 (`parallax.compare.unread`).
 """

@@ -95,8 +95,7 @@ def last_rows(rows: Any) -> dict[tuple[str, int, int], int]:
     """The position row that holds each reader's current position: the highest offset since its last reset.
 
     A reset is an event after which a reader begins at a lower offset, e.g. a truncation. The row is usually the
-    reader's last
-    one. It is not if a version without an order of commits recorded rows while the clock was set back.
+    reader's last one. It is not if a version without an order of commits recorded rows while the clock was set back.
 
     Args:
         rows: position rows as for `latest`.

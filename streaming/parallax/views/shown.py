@@ -65,8 +65,7 @@ def shown(storage: str, asked: Asked, brokers: Collection[int] = ()) -> Any:
 
     Returns:
         A ``pyarrow.Table`` with `COLUMNS`. Its rows are in the order in which they were recorded. So the position row
-        that
-        ends a range comes after the rows that were read in that range.
+        that ends a range comes after the rows that were read in that range.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table cannot be read.

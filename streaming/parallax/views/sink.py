@@ -3,8 +3,7 @@
 Each row is recorded exactly once, for three reasons. Delta keeps the query's id and the batch's number in the same
 commit as the files with its rows (`parallax.views.appending`). A batch that is in the table already is not committed
 again. The source goes on from the recorded positions, not from the planned ones. That matters because a replica need
-not
-show the same twice.
+not show the same twice.
 """
 
 from __future__ import annotations
@@ -130,8 +129,7 @@ class ViewSink:
         The feedback file of an earlier run holds everything up to the commits that it names, so only later commits are
         read from the tables. Without the file, or if it names no commits, the whole tables are read. If a table ends
         before the commit that the file names, it was replaced, for instance by a copy. Then its positions in the file
-        are
-        ignored, and a reader that the table does not know begins again.
+        are ignored, and a reader that the table does not know begins again.
         """
         known, reached = feedback.load(self._feedback_path)
         # Batches are numbered from 0 again where a checkpoint was deleted: what is known is older than any of them.

@@ -66,8 +66,7 @@ def create_tables(storage: str, hashed_by: str | None = None) -> None:
     Args:
         storage: ``storage.path``.
         hashed_by: a text that identifies the hash key (`parallax.views.hash_key.name_of`); it becomes the description
-            of
-            each view.
+            of each view.
 
     Raises:
         deltalake.exceptions.DeltaError: the path cannot be written.

@@ -7,8 +7,8 @@ later, is in no later table either. That holds whatever time passes between the 
 
 There is one exception: a file that is old and still to be committed, because its micro-batch was held up for hours, or
 a clock was set. So a job that commits files protects them meanwhile (`held`) and checks that they exist. A protected
-file
-is not removed, and a file that is being removed cannot be protected. So a table never names a file that does not exist.
+file is not removed, and a file that is being removed cannot be protected. So a table never names a file that does not
+exist.
 """
 
 from __future__ import annotations
