@@ -113,7 +113,7 @@ Sides = Mapping[Side, Collection[int]]
 
 
 def parsed(document: Any) -> dict[Side, tuple[int, ...]]:
-    """The broker ids of each side, from a document of `as_document`; empty if it is None.
+    """The broker ids of each side, from a document of `as_document`; empty for None.
 
     Raises:
         ValueError: the document names a side that cannot be read.
@@ -150,7 +150,7 @@ def standing(sides: Sides) -> frozenset[int]:
 
 
 def against(sides: Sides, broker: int) -> list[frozenset[int]]:
-    """The brokers' ids of each side that a broker is not on; sides without brokers are left out."""
+    """The broker ids of each side that is not the given broker's; empty sides are left out."""
     return [frozenset(brokers) for brokers in sides.values() if brokers and broker not in brokers]
 
 

@@ -56,7 +56,7 @@ class Range:
         return self.start >= self.end and not self.fresh
 
     def settled(self) -> Range:
-        """The empty range at which the reader is after it has read this one, without an event."""
+        """The empty range at this one's end: where the reader is once it has read this one."""
         return Range(self.end, self.end, self.topic_id, self.state)
 
 

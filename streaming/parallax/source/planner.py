@@ -52,7 +52,7 @@ class Pauses:
     def failed(self, who: Hashable) -> None:
         """Begin a pause for the broker, partition or reader that has failed.
 
-        It is twice as long as its last one, up to the longest.
+        The pause is twice as long as the last one, up to the longest.
 
         Args:
             who: the broker's id, or the reader.
@@ -118,7 +118,7 @@ class Planner:
         return {r: span for r, span in ranges.items() if r not in recorded or not self._paused.on(r.broker)}
 
     def failures(self) -> dict[int, str]:
-        """Why each broker that does not answer failed, in one line, by broker id."""
+        """The error of each broker that does not answer, in one line, by broker id."""
         return {broker: str(failure.error) for broker, failure in self._brokers.failures().items()}
 
     def plan(self, previous: Mapping[Reader, Range], *, limited: bool = True) -> dict[Reader, Range] | None:

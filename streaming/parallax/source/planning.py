@@ -49,7 +49,7 @@ class LogState:
     topic_id: str = ""
 
     def bound(self, isolation: int) -> int:
-        """The offset before which a reader of this isolation level stops, as its consumers do."""
+        """The offset before which a reader of this isolation level stops, as consumers of that level do."""
         if isolation == IsolationLevel.READ_COMMITTED:
             return min(self.last_stable_offset, self.high_watermark)
         return self.high_watermark

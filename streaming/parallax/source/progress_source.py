@@ -303,7 +303,8 @@ class Described:
     from moving, and, sooner or later, which transactions are over.
 
     So a tick asks for a partition if its last stable offset is below the high watermark and has not moved since the
-    tick before. The first tick, and then one every ``every_s``, asks for all partitions.
+    tick before. It also asks for a partition whose watermarks the tick before did not get. The first tick, and then one
+    every ``every_s``, asks for all partitions.
 
     Args:
         every_s: every how many seconds all partitions are asked for.

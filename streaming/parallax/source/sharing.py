@@ -94,7 +94,7 @@ class Shared:
         self.apart = not self.joined
 
     def first(self, level: IsolationLevel) -> int:
-        """The first offset whose rows are for an isolation level; beyond every log if no row is."""
+        """The first offset whose rows are for an isolation level; beyond every log if the level gets none."""
         progress = self.of_level(level)
         return progress.position if any(progress is one for one in self.served) else _NONE
 
@@ -112,7 +112,7 @@ _NONE = np.iinfo(np.int64).max
 
 
 def shared(read: Iterable[Progress]) -> list[Shared]:
-    """The logs, of those that a Spark task reads, that one Fetch can read for both isolation levels.
+    """The logs of a Spark task that one Fetch can read for both isolation levels.
 
     Args:
         read: how far each reader of the task has read.

@@ -183,7 +183,7 @@ class Brokers(Generic[Question, Answer]):
         return {broker: answer for broker, answer in taken.items() if answer is not None}
 
     def failures(self) -> dict[int, Failure]:
-        """Why each broker failed whose circuit is open, by broker id."""
+        """The last failure of each broker whose circuit is open, by broker id."""
         found = {broker: watch.failure for broker, watch in self._watches.items()}
         return {broker: failure for broker, failure in found.items() if failure is not None}
 

@@ -49,16 +49,16 @@ class Began(NamedTuple):
 
     @classmethod
     def now(cls, uri: str) -> Began:
-        """The present moment by these clocks.
+        """The present moment by both clocks, and how often this process has removed files so far.
 
         Args:
-            uri: URI of the table, whose removals are counted.
+            uri: URI of the table whose removals are counted.
         """
         return cls(time.time(), time.monotonic(), removals(uri))
 
 
 def may_be_gone(began: Began | None, now: Began) -> bool:
-    """Whether upkeep may have removed a file of a micro-batch, because the file may look old and unused.
+    """Whether upkeep may have removed files of a micro-batch since it began; False if that is ruled out.
 
     Args:
         began: when the micro-batch began; None if it is not known, and then the answer is True.
@@ -192,7 +192,7 @@ class Appender:
 
 
 def lacking(files: fs.FileSystem, paths: Iterable[str]) -> list[str]:
-    """The paths, of those given, at which the table's folder has no file.
+    """The given paths at which the table's folder has no file.
 
     Args:
         files: the file system of the table's folder.

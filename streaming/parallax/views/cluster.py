@@ -40,7 +40,11 @@ _GROUP = "parallax-workers"
 
 
 def is_cluster(master: str) -> bool:
-    """Whether Spark runs tasks in processes of their own, by the setting ``spark.master``, and not in the driver."""
+    """Whether Spark runs its tasks in other processes than the driver.
+
+    Args:
+        master: the setting ``spark.master``.
+    """
     return not master.startswith("local") or master.startswith("local-cluster")
 
 

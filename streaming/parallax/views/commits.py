@@ -83,8 +83,8 @@ class Appended:
         version: version of the table that the commit made.
         at_ms: the commit's time in the order across tables, milliseconds since 1970 UTC (`parallax.views.order`).
         files: the files with new rows; empty if the commit only dropped or rewrote rows.
-        mark: id of the commit; the commit of the same version in another table has another. Empty where it is not
-            known.
+        mark: id of the commit, to notice that a table was replaced by another with a commit of the same version. Empty
+            where it is not known.
     """
 
     version: int
@@ -244,7 +244,7 @@ class TableLog:
         return table.version(), self._standing(table.version(), order.files_of(table).to_pylist())
 
     def recorded(self, since_ms: int, until_ms: int) -> list[Appended]:
-        """The files with the rows of commits after ``since_ms`` and up to ``until_ms``, as they are now.
+        """The files that now hold the rows of the commits after ``since_ms`` and up to ``until_ms``.
 
         A file that compaction has joined appears once for each of these commits.
 

@@ -5,9 +5,9 @@ Each generation is a folder of its own, named by a number and the epoch of the j
 generation that has begun is the checkpoint. This has three effects:
 
 - A broken checkpoint is set aside by beginning the next generation empty, in one put.
-- A job that takes a storage over copies what it goes on from, within the store, and begins its own generation. A frozen
-  job may still write or delete, but in a folder that nobody reads any more.
-- A job that dies in the middle leaves a folder that has not begun. The next one starts from the same place.
+- A job that takes a storage over copies the checkpoint, within the store, into a generation of its own. A frozen job
+  may still write or delete, but in a folder that nobody reads any more.
+- A job that dies while it copies leaves a folder that has not begun. The next job copies the same checkpoint again.
 
 ::
 
@@ -36,10 +36,10 @@ _FOR_CHECKS = ("offsets/", "commits/", "metadata", "segments/at-")
 
 
 class Generation(NamedTuple):
-    """The name of one generation: one folder that is, was, or is to be the query's checkpoint.
+    """The epoch and the number that one generation's folder is named by, e.g. ``0000000007-0001``.
 
     Attributes:
-        epoch: epoch of the job that writes it.
+        epoch: epoch of the job that writes the generation.
         number: its number within this epoch, from 1.
     """
 
@@ -48,7 +48,7 @@ class Generation(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the generation's folder, e.g. ``0000000007-0001``; names sort as generations do."""
+        """The name of the generation's folder; names sort as generations do."""
         return f"{self.epoch:010d}-{self.number:04d}"
 
     @classmethod
@@ -103,10 +103,10 @@ class Generations:
         self._current: Generation | None = None
 
     def location(self) -> str:
-        """The URI of the current generation, where Spark keeps the checkpoint, in Hadoop's spelling.
+        """The URI of the folder in which Spark keeps the checkpoint, in Hadoop's spelling.
 
-        If this job's epoch has no generation yet, the job begins one: a copy of the current one, or empty if there is
-        none.
+        It is the current generation. If this job's epoch has none yet, the job begins one: a copy of the highest
+        generation, or empty if there is none.
 
         Raises:
             FencedError: a job with a higher epoch has begun one.

@@ -91,7 +91,7 @@ def last_of(files: pa.Table) -> int:
 
 
 def told(parts: Iterable[tuple[int, int]]) -> dict[str, str]:
-    """Keys and values for the footer of a file that compaction joins: which rows are from which commit.
+    """Keys and values for the footer of a file that compaction makes: which rows are from which commit.
 
     `parts_of` reads them from the footer.
 

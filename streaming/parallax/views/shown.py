@@ -1,6 +1,6 @@
 """Reads from a view what replicas showed of a key, or at an offset.
 
-With it come the position rows, which say how far each replica was read, and when.
+It also reads the position rows, which say how far each replica was read, and when.
 """
 
 from __future__ import annotations

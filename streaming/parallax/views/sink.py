@@ -70,7 +70,7 @@ def short_errors() -> Iterator[None]:
 
     Spark searches the text of such an error for an interruption (``StreamExecution.PROXY_ERROR``). Its regular
     expression overflows the stack on a long text such as a Java stack trace. If the query was stopped in the middle of
-    a commit, the one line still has the words by which Spark sees an interruption.
+    a commit, the one line has the words that Spark looks for.
     """
     try:
         yield

@@ -121,7 +121,7 @@ _KEPT_HOURS = 2
 
 
 def create_replaced(uri: str, columns: Any) -> None:
-    """Create a small table of which each commit replaces all rows, unless it exists.
+    """Create a small table for `replace_rows`, which replaces all of its rows; nothing if it exists.
 
     Raises:
         deltalake.exceptions.DeltaError: the path cannot be written.
@@ -132,7 +132,7 @@ def create_replaced(uri: str, columns: Any) -> None:
 
 
 def replace_rows(uri: str, rows: pa.Table) -> None:
-    """Replace all rows of a table (`create_replaced`) in one commit; make the table if it does not exist.
+    """Replace all rows of a small table in one commit, and make the table if it does not exist.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be written, or another job has taken the storage over.
