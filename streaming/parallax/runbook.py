@@ -6,7 +6,7 @@ The setting `alerting.runbook_url` is its address.
 from __future__ import annotations
 
 RUNBOOK = "docs/runbook.md"
-"""Where it is as long as no settings are known: in the project."""
+"""Path of the runbook in the repository, for links as long as no settings are known."""
 HANGING = "a-transaction-that-hangs"
 """The section on transactions that no coordinator will end."""
 

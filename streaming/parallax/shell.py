@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Self
 
 PLACEHOLDER = "HOST:9092"
-"""What a command has in place of the cluster's address where no settings name it."""
+"""What a printed command has in place of the cluster's address if no settings are known."""
 _LOGIN = "admin.properties"
-"""The name, in printed commands, of the file from which Kafka's tools read how to log in."""
+"""The file from which Kafka's tools read how to log in, as printed commands name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Shell:
 
     @classmethod
     def of(cls, kafka: Mapping[str, str] | None, config: object = None, data: str | None = None) -> Self:
-        """The `Shell` for a user who gave these settings on the command line.
+        """The `Shell` for a user who has given these settings.
 
         Args:
             kafka: Kafka's options; None or without ``bootstrap.servers`` if the cluster is not known.
@@ -82,7 +82,7 @@ class Shell:
 
 
 ANYWHERE = Shell()
-"""Where neither the cluster nor the job is known: placeholders stand for them."""
+"""For commands that are printed without any settings: placeholders name the cluster and the job."""
 
 
 def file_from(name: str, text: str) -> str:
@@ -96,7 +96,7 @@ def file_from(name: str, text: str) -> str:
 
 
 def _program() -> str:
-    """``parallax`` where the shell finds this one by that name, else its whole path: others paste it elsewhere."""
+    """``parallax`` if the shell finds the running program by that name, else its whole path."""
     started = Path(sys.argv[0])
     found = shutil.which("parallax")
     if started.name != "parallax" or (found is not None and os.path.realpath(found) == os.path.realpath(started)):

@@ -16,7 +16,7 @@ from parallax.errors import SetupError
 
 CONFIG = "parallax.yaml"
 HASH_KEY = "hash_key"
-"""The file of the key of all hashes, where the storage cannot keep it."""
+"""Name of the written file that holds the hash key, if the storage is where no job can keep it."""
 PLACES: Mapping[str, str] = {
     "conf/parallax.yaml": CONFIG,
     "deploy/prometheus/*.yaml": "prometheus",
@@ -26,16 +26,16 @@ PLACES: Mapping[str, str] = {
     "docs/*/*.md": "docs",
     "docs/pictures/*": "docs/pictures",
 }
-"""Where Parallax's files are in the wheel and in the repository, and the file or folder that they become.
+"""Each pattern of Parallax's own files, in the wheel and the repository, and the file or folder that it is written to.
 
 Folders below a pattern's first star are kept.
 """
 REPOSITORY = "https://github.com/kafka-parallax/kafka-parallax/blob/main"
-"""Where the files are that the documents name and nobody needs to run Parallax, as its tests."""
+"""Address of the repository on the web, for files that documents name and that are not written out, such as tests."""
 _NAMED = re.compile(
     r"(?<![\w./-])(`?)((?:benchmarks|conf|dashboards|deploy|scripts|streaming|tests)(?:/[\w.-]*\w)+)(/?)((?:::\w+)?)(`?)"
 )
-"""A file or folder of the repository in a text, and a test in it, in a code span of its own or not."""
+"""A file or folder of the repository in a text, with a test in it if one is named, in a code span or not."""
 _BLOCK = re.compile(r"(?ms)(^```.*?^```$)")
 """A block of commands or of output in Markdown."""
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
@@ -112,7 +112,7 @@ def write_out(folder: Path, choices: Choices) -> list[Path]:
 
 
 def _write_new(path: Path, content: bytes, begun: list[Path]) -> None:
-    """Write a file that is not there yet; it is in ``begun`` from before it exists. A key is for its owner alone."""
+    """Write a new file; ``begun`` gets its path before the file exists. Only its owner may read a hash key."""
     begun.append(path)
     try:
         path.touch(0o600 if path.name == HASH_KEY else 0o666, exist_ok=False)
@@ -198,7 +198,7 @@ def configuration(choices: Choices) -> str:
 
 
 def _with(text: str, name: str, value: object) -> str:
-    """Give the first setting of a name a value, and keep what is said about it behind it."""
+    """Give the first setting of a name a value, and keep the comment behind it."""
     wanted = re.compile(rf"(?m)^({name})(\"[^\"]*\"|\[[^\]]*\]|[^\s#]+)(\s*#.*)?$")
     found = wanted.search(text)
     if found is None:

@@ -24,14 +24,14 @@ class Shows(StrEnum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     OPEN = "open"
-    """They hold the transaction open."""
+    """They show the transaction as open."""
     ENDED = "ended"
     ENDED_AS_READ = "ended, as it was read"
     VALUE = "value at offset"
-    """They show the key's value that lies at the side's offset."""
+    """They show the key's value whose record has the side's offset."""
     SOME_VALUE = "a value"
     NO_VALUE = "no value"
-    """They show no value of the key. If the side has an offset, they were read from there on only."""
+    """They show no value of the key. If the side has an offset, they were read only from that offset on."""
     TOMBSTONE = "tombstone at offset"
     LACKS_VALUE = "no value at offset"
     LACKS_TOMBSTONE = "no tombstone at offset"
@@ -109,7 +109,7 @@ def _offset(text: str) -> int:
 
 
 Sides = Mapping[Side, Collection[int]]
-"""By side, the ids of the brokers that are on it."""
+"""The ids of the brokers on each side."""
 
 
 def parsed(document: Any) -> dict[Side, tuple[int, ...]]:

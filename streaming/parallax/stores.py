@@ -20,13 +20,13 @@ _VARIABLES = {
     "secret.key": "AWS_SECRET_ACCESS_KEY",
     "session.token": "AWS_SESSION_TOKEN",
 }
-"""Hadoop's options by name, and what AWS's own tools call them."""
+"""The variable of AWS's own tools for each of Hadoop's options."""
 
 PUBLIC = ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ALLOW_HTTP", "AWS_CONDITIONAL_PUT", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST")
-"""Variables that the processes of a cluster need as well and that hold no secret."""
+"""Variables without secrets that Spark's executors need as well."""
 
 _OTHER_PROTOCOLS = ("AWS_S3_LOCKING_PROVIDER", "AWS_S3_ALLOW_UNSAFE_RENAME")
-"""Variables by which delta-rs would commit otherwise than by conditional puts."""
+"""Variables with which delta-rs would not commit by conditional puts."""
 
 STORES = frozenset({"file", "s3a", "s3", "s3n", "gs", "abfs", "abfss"})
 """Schemes of a storage path that delta-rs, obstore and Hadoop all know; they are written in small letters."""

@@ -25,11 +25,11 @@ log = structlog.get_logger(__name__)
 
 
 _LONGEST_DEADLINE = 8
-"""How many times as long as it is set a deadline becomes, at most."""
+"""A query's deadline grows to so many times the setting, at most."""
 
 
 _START_DEADLINES = 10
-"""How many times as long a query may take to start."""
+"""A query may take so many deadlines to start."""
 
 
 class Query(Protocol):
@@ -73,7 +73,7 @@ class Supervised:
         name: name of the query.
         start: starts the query.
         mend: called before each start with how many starts in a row completed no micro-batch, and with the last error
-            if no micro-batch has ended since. Returns in one line what it did to the query's checkpoint; None if
+            if the query has made no progress since. Returns in one line what it did to the query's checkpoint; None if
             nothing.
         activity: returns a value that changes as soon as the running micro-batch makes progress, such as the number of
             tasks that have ended; None if that cannot be known.
@@ -175,7 +175,7 @@ class Supervisor:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._awaiting: tuple[float, float] | None = None
-        """Since when what the queries run in is waited for, and for how long it may be."""
+        """Since when an answer of Spark is awaited, and for how long it may be, in seconds; None if none is."""
 
     def start(self, interval_s: float = 0.2) -> None:
         """Start the queries, all at the same time, then look at them every ``interval_s`` seconds."""
@@ -220,7 +220,7 @@ class Supervisor:
             self.look()
 
     def _watch_over(self, interval_s: float) -> None:
-        """Look after the looking: each question to a JVM that is frozen would wait for its answer for ever."""
+        """Call ``last_resort`` if Spark does not answer: a question to a JVM that is frozen would wait for ever."""
         while not self._stop.wait(interval_s):
             awaiting = self._awaiting
             if awaiting is not None and self._clock() - awaiting[0] > awaiting[1]:
@@ -259,7 +259,7 @@ class Supervisor:
             self._failed(watch, f"no progress for {silent_s:.0f} s (supervisor.no_progress_deadline_s)")
 
     def _note_activity(self, watch: _Watch, query: Query, now: float) -> None:
-        """Count it as a sign of life where the running batch has got on since it was looked at before."""
+        """Count the query as alive if its running micro-batch has made progress since the last look at it."""
         seen = watch.spec.activity(query)
         if seen is not None and watch.activity is not None and seen != watch.activity:
             watch.alive_since = now
@@ -323,7 +323,7 @@ class Supervisor:
 
 
 def _one_line(error: Any) -> str:
-    """The first line of an error; of one that came through Java, the line that says what it was."""
+    """The line of an error that says what it was: the first one, or a later one if the error came through Java."""
     if (unlike := said_in(str(error))) is not None:
         return unlike
     first, *more = str(error).strip().splitlines() or [repr(error)]

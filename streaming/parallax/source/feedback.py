@@ -37,16 +37,16 @@ log = structlog.get_logger(__name__)
 Content = TypeVar("Content")
 
 ALL = -1
-"""Stands for all brokers where the paused ones are named."""
+"""Among the ids of paused brokers, this one means all brokers."""
 
 _LONGEST, _TIMES = 10_000, 4
-"""The file is begun again once 10,000 entries have been added to it, and four more for each reader."""
+"""The file is replaced once it has got more entries than 10,000 and four for each reader."""
 
 _GENERATION, _PLACE = 1, 2
-"""How many values the row of the generation has, and how many a row of `Reached` has."""
+"""How many values a row has that holds the generation, and a row that holds an entry of `Reached`."""
 
 _HEAD = len('12345678 [["0123456789abcdef"')
-"""How many bytes at the beginning of a file differ from those of any other file."""
+"""How many bytes at the beginning of a file show whether it is the same file."""
 
 _FIRST = 0
 """The checksum before the first line."""
@@ -71,7 +71,7 @@ class Recorded(NamedTuple):
 
 
 Reached = Mapping[int, int]
-"""By isolation level, the time of the last commit whose positions are included (`parallax.views.order`)."""
+"""By isolation level, the time of the last commit to its view whose positions are included (`parallax.views.order`)."""
 
 
 def write(path: str | Path, recorded: Mapping[Reader, Recorded], reached: Reached | None = None) -> None:
@@ -156,7 +156,7 @@ def _rows(recorded: Mapping[Reader, Recorded], reached: Reached) -> list[Any]:
 
 
 def _line(rows: Sequence[Any], before: int) -> tuple[bytes, int]:
-    """A line behind one of a checksum, and its own."""
+    """A line of the file, behind a line whose checksum is ``before``; returns it with its own checksum."""
     text = json.dumps(rows, separators=(",", ":")).encode()
     checksum = zlib.crc32(text, before)
     return b"%08x %s\n" % (checksum, text), checksum
@@ -232,8 +232,7 @@ class FeedbackFile:
         self._at = 0
         self._checksum: int | None = _FIRST
         self.recorded: dict[Reader, Recorded] = {}
-        """The recorded position of each reader by the last call of `news`; one mapping until the file is begun again.
-        """
+        """The recorded position of each reader by the last `news`; the same mapping until the file is replaced."""
 
     def news(self) -> tuple[dict[Reader, Recorded], bool]:
         """The positions recorded since the last call, by reader, and whether the file was replaced since then.
@@ -333,12 +332,12 @@ def _parse_awaited(path: str) -> frozenset[TopicPartition]:
 
 
 def _unpack(path: str, lines: bytes, before: int | None) -> tuple[list[Any], int | None]:
-    """The rows of lines, and the checksum of the last of them.
+    """The rows of some lines, and the checksum of the last line.
 
     Args:
-        path: of the file.
-        lines: whole ones.
-        before: the checksum of the line before; `_FIRST` where there is none, None in a file of an earlier version.
+        path: path of the file.
+        lines: whole lines.
+        before: the checksum of the line before them; `_FIRST` if there is none, None in a file of an earlier version.
 
     Raises:
         ValueError: a line is garbled, or one before it is missing.
@@ -378,7 +377,7 @@ def _parse(path: str, rows: Iterable[Any]) -> tuple[dict[Reader, Recorded], dict
 
 
 def _check_types(reader: Reader, entry: Recorded) -> None:
-    """Refuse what no sink writes: a file of an earlier version has no checksum."""
+    """Refuse an entry that no sink writes, because a file of an earlier version has no checksum."""
     numbers = reader.isolation, reader.broker, reader.partition, entry.position, entry.batch, entry.epoch
     if any(type(number) is not int for number in numbers) or entry.position < 0:
         raise ValueError("a number is none")

@@ -77,7 +77,7 @@ class Meter:
     """
 
     EVERY_S = 0.5
-    """How often the file is written, at most."""
+    """The file is written at most once in so many seconds."""
 
     def __init__(self, folder: str, broker: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = Path(folder) / f"broker-{broker}-{uuid.uuid4().hex}.json"

@@ -29,9 +29,9 @@ from parallax.source.watch import Brokers
 
 _DENSITY_AGE_S = 30.0
 _READ_RETRY_S, _READ_RETRY_MAX_S = 1.0, 60.0
-"""Pauses of a broker or a partition that answers when it is asked for its watermarks, and fails when it is read."""
+"""First and longest pause of a broker or partition that reports its watermarks, and fails when it is read."""
 _BATCH_RETRY_S, _BATCH_RETRY_MAX_S = 5.0, 300.0
-"""Pauses of a reader that met a batch it cannot read; only a repair or a cleaning of the log can help it."""
+"""First and longest pause of a reader at a batch that it cannot read, until a repair or a cleaner removes the batch."""
 
 
 class Pauses:
@@ -97,7 +97,7 @@ class Planner:
         self._boards: dict[int, Board] = {}
         self._hosted: Mapping[str, object] = {}
         self._strangers: set[Reader] = set()
-        """Readers that have recorded something, whose replica no longer exists, and that have not been reported yet."""
+        """Readers with a recorded position whose replica no longer exists, until that is reported."""
         self._cost: dict[tuple[int, TopicPartition], tuple[float, float]] = {}
 
     def recorded(self) -> Mapping[Reader, Recorded]:
@@ -159,7 +159,7 @@ class Planner:
         self._catalog.close()
 
     def _take_in(self) -> None:
-        """Take in what was recorded since the last look, and how the last batch of it went."""
+        """Take in the positions recorded since the last call, and which readers failed in the newest micro-batch."""
         new, is_all = self._feedback.news()
         if is_all:
             self._recorded, self._topics_read, self._boards = self._feedback.recorded, set(), {}
@@ -189,7 +189,7 @@ class Planner:
             (self._broker_pauses.worked if broker in worked else self._broker_pauses.failed)(broker)
 
     def _follow(self, topics: Mapping[str, TopicMetadata], *, new: bool) -> None:
-        """Have boards of the cluster as it is now."""
+        """Make new boards if the cluster's partitions or replicas have changed."""
         hosted = {name: (topic.topic_id, topic.partitions, str(topic.error)) for name, topic in topics.items()}
         if new:
             _refuse_unreadable(topics, self._options.topics)
@@ -233,7 +233,7 @@ class Planner:
         return answers
 
     def _sampled(self, broker: int, places: Places) -> Array:
-        """Of which logs the density is known; of all where nothing depends on it."""
+        """bool[n]: whether the density of each log is known; all True if no limit depends on it."""
         known = np.full(len(places), self._options.max_bytes is None)
         fresh = time.monotonic() - _DENSITY_AGE_S
         sampled = (p for (b, p), (_, at) in self._cost.items() if b == broker and at > fresh)
@@ -264,7 +264,7 @@ class Planner:
                 yield reader, span
 
     def _to_plan(self, answers: Mapping[int, Surveyed]) -> Iterator[Reader]:
-        """The readers that may have anything to do; all of them where the offset has to say how far each is."""
+        """The readers that may have anything to do; all readers if the plan has to say how far each is."""
         for isolation, (broker, board) in product(self._options.isolations, self._boards.items()):
             if self._options.feedback is None:
                 yield from board.readers(isolation)
@@ -278,9 +278,10 @@ class Planner:
                 }
 
     def _is_of_this_topic(self, reader: Reader, known: Range | None, log: LogState) -> bool:
-        """Whether a log that ends below the position may be reported as truncated, or one that is not there as gone.
+        """Whether it is certain that an answer is about the topic that was read, and not about a new one of its name.
 
-        A topic that was deleted and re-created looks the same, until metadata that are younger than this answer say so.
+        If a log ends below the position, or is not there, the topic may have been deleted and created again. That is
+        certain once newer metadata than this answer have come.
         """
         if known is None or not _may_be_of_another(known, log):
             self._in_doubt_since.pop(reader, None)
@@ -295,7 +296,7 @@ class Planner:
     def _log(
         self, reader: Reader, topic_id: str, known: Range | None, answers: Mapping[int, Surveyed]
     ) -> LogState | None:
-        """What a replica says of its log; None where nothing is to be planned by it."""
+        """What a replica reports of its log; None if the reader is not to be planned by it now."""
         if reader.broker not in answers or self._reader_pauses.on(reader) or self._partition_pauses.on(reader):
             return None
         log = answers[reader.broker].log(reader.place)
@@ -309,7 +310,7 @@ class Planner:
     def _gone(
         self, topics: Mapping[str, TopicMetadata], previous: Mapping[Reader, Range]
     ) -> Iterable[tuple[Reader, Range]]:
-        """Readers whose partition or replica is no longer there."""
+        """The ranges of readers whose partition or replica no longer exists."""
         boards = self._boards
         left = {r for r in previous if r.broker not in boards or not boards[r.broker].hosts(r)}
         for reader in left | self._strangers:
@@ -329,7 +330,7 @@ class Planner:
 
 
 def _may_be_of_another(known: Range, log: LogState) -> bool:
-    """Whether a replica answers as it does where another topic has taken the name of the one that was read."""
+    """Whether a replica's answer would be the same if a new topic had taken the name of the one that was read."""
     if log.error is not None:
         return log.error is ReadEvent.TOPIC_DELETED and known.state is not ReadEvent.NOT_HOSTED
     return known.start > log.log_end_offset

@@ -14,16 +14,16 @@ from parallax.source.feedback import Recorded
 from parallax.source.offsets import Range, Ranges, Reader
 
 DEFAULT_BYTES_PER_OFFSET = 100.0
-"""What an offset counts for until a sample of the log says better; only the size of the first batch depends on it."""
+"""How many bytes one offset counts as until the log is sampled; it matters for the first micro-batch only."""
 
 BYTES_PER_RECORD = 100.0
-"""What a record counts for at least, however well it is compressed: about the memory that its row takes later."""
+"""How many bytes a record counts as at least, even if it is compressed well: about what its row takes in memory."""
 
 PIECE = 250_000
-"""How many offsets a Spark task reads at least, if a range is divided: a task costs about 10 ms."""
+"""How many offsets a Spark task reads at least if a range is divided, because a task costs about 10 ms."""
 
 LATER = frozenset({ReadEvent.CORRUPT_BATCH, ReadEvent.UNSUPPORTED, ReadEvent.UNAUTHORIZED})
-"""Events that the next batch would meet again; so the reader is tried again after a pause."""
+"""Events that the reader would meet again in the next micro-batch; so it is tried again after a pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +348,7 @@ def _shared_tasks(work: Ranges, parallelism: int, epochs: Mapping[Reader, int]) 
 
 
 def _offsets(pieces: Iterable[Piece]) -> int:
-    """How many offsets are to be read of a log."""
+    """How many offsets of one log some pieces read: those of the longest, since levels share them."""
     return max(piece.span.end - piece.span.start for piece in pieces)
 
 

@@ -30,7 +30,7 @@ from parallax.source.ticks import NONE_OPEN, OFFSETS, SOME_OPEN, Layout, Row, Ti
 
 DESCRIBE_EVERY_S = 10.0
 _PATIENCE_S = 0.0002
-"""How many seconds longer a broker is waited for with each partition; after that it counts as unreachable."""
+"""How many seconds longer a broker is waited for, for each of its partitions; then it counts as unreachable."""
 _TICK_MS = 10_000
 """How long a tick takes at most, roughly."""
 
@@ -185,7 +185,7 @@ class ProgressStreamReader(DataSourceStreamReader):
             yield pa.RecordBatch.from_pylist([dict(row) for row in partition.rows], schema=PROGRESS)
 
     def _steady(self, offset: dict[str, Any]) -> SteadyClock:
-        """The clock; a query that is started again goes on from the last tick, were the system's clock set back."""
+        """The clock of this query; it begins after the last recorded tick, even if the system's clock was set back."""
         if self._clock is None:
             self._clock = SteadyClock(offset.get("at", -_TICK_MS) + _TICK_MS)
         return self._clock
@@ -377,7 +377,10 @@ def observe(
 def _log_ends(
     client: Any, broker: int, silent: Mapping[TopicPartition, ReplicaError], left_ms: Callable[[], float]
 ) -> dict[TopicPartition, int]:
-    """Where logs end that may not be read: ListOffsets needs DESCRIBE only. It says how much remains unread."""
+    """The log ends of partitions whose records may not be read: ListOffsets needs only the right DESCRIBE.
+
+    From them it is known how many offsets stay unread.
+    """
     refused = [partition for partition, error in silent.items() if isinstance(error, Unauthorized)]
     if not refused:
         return {}
@@ -403,7 +406,7 @@ def _open_transactions(states: Sequence[ProducerState]) -> list[dict[str, int]]:
 
 
 def _facts(topic: TopicMetadata, partition: PartitionMetadata) -> tuple[Hashable, ...]:
-    """What rows say of a partition that is no matter of one replica, nor of the moment."""
+    """What rows say of a partition as a whole, and not of one replica or one moment."""
     settings = topic.topic_id, topic.cleanup_policy, topic.delete_retention_ms
     return partition.leader, partition.leader_epoch, partition.isr, *settings
 
@@ -413,13 +416,20 @@ _RIGHTS = (None, *MissingRight)
 
 
 def _number(error: ReplicaError) -> int:
-    """A number for what a row says of a replica that did not answer, but for the words."""
+    """A number for the kind of failure of a replica that did not answer, whatever its text."""
     missing = error.missing if isinstance(error, Unauthorized) else None
     return 1 + _EVENTS.index(error.event or ReadEvent.UNREACHABLE) * len(_RIGHTS) + _RIGHTS.index(missing)
 
 
 def _take_in(tick: Tick, broker: int, observed: Observed, silent: ReplicaError) -> None:
-    """Write a broker's answer into the columns of a tick; ``silent`` is what is wrong where it said nothing."""
+    """Write a broker's answer into the arrays of a tick.
+
+    Args:
+        tick: the tick.
+        broker: the broker's id.
+        observed: its answer.
+        silent: the error of each of its replicas that the answer leaves out.
+    """
     places, at, slot = tick.layout.hosted[broker]
     marks = observed.marks
     tick.silence[at, slot] = _number(silent)
@@ -449,7 +459,7 @@ def _take_in(tick: Tick, broker: int, observed: Observed, silent: ReplicaError) 
 
 
 def _row(topic: TopicMetadata, number: int, broker: int, observed: Observed, silent: ReplicaError) -> dict[str, Any]:
-    """A row of one replica; ``silent`` is what is wrong with its broker where that said nothing of it."""
+    """The row of one replica; ``silent`` is its error if the broker's answer leaves it out."""
     partition = topic.partitions[number]
     place = TopicPartition(topic.name, number)
     said = observed.said(place) or silent
@@ -477,7 +487,7 @@ def _row(topic: TopicMetadata, number: int, broker: int, observed: Observed, sil
 
 
 def _silence(error: ReplicaError, log_end: int | None) -> dict[str, Any]:
-    """The columns of a replica of which next to nothing is known."""
+    """The columns of a replica that did not answer."""
     return {
         "reachable": False,
         "error": str(error),

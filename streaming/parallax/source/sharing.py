@@ -161,7 +161,7 @@ class Levels:
 
 
 def _of_level(shown: Shown, level: IsolationLevel, firsts: dict[int, int]) -> Shown:
-    """The rows of one level, from an offset of each log on."""
+    """The rows that are for one isolation level: those from a first offset of each log on."""
     columns, outcome, of = shown.columns, shown.outcome, shown.of
     mine = columns.offset >= (firsts[shown.marks[0][0]] if of is None else _by_row(firsts, of))
     if level is IsolationLevel.READ_UNCOMMITTED:

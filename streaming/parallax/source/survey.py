@@ -20,9 +20,9 @@ from parallax.source.watch import Brokers
 
 _SAMPLE_BYTES = 64 << 10
 _SAMPLES = 16
-"""How many partitions are sampled in one survey, at most; the others have their turn in the next."""
+"""How many partitions one survey samples, at most; the next survey takes others."""
 _SAMPLE_FROM = 20_000
-"""From how many unread offsets on a sample is worth its request."""
+"""A log with more unread offsets than this is worth a sample."""
 
 _BATCH_HEADER = struct.Struct(">qi11xi30xi")
 """baseOffset, batchLength, skipped: partitionLeaderEpoch to attributes, lastOffsetDelta, skipped: baseTimestamp to
@@ -114,9 +114,10 @@ def survey(client: ReplicaClient, broker: int, question: Survey, timeout_ms: int
 def _tiered(
     client: ReplicaClient, broker: int, question: Survey, marks: Marks, deadline: float
 ) -> Iterable[tuple[TopicPartition, int]]:
-    """Where logs that are to be read from their start have moved to tiered storage: they begin above that.
+    """The first offset that the broker itself holds, for logs whose oldest part is in tiered storage.
 
-    A broker serves a consumer from there as well, the same on every broker: that says nothing about its own replica.
+    Only logs that are read from their start are asked about. A broker would serve a consumer from tiered storage as
+    well, the same on every broker. That says nothing about its own replica.
     """
     unread = question.positions < 0
     unread[list(marks.errors)] = False
@@ -188,7 +189,7 @@ def density(records: memoryview, start: int) -> Density | None:
 
 _POLICY, _RETENTION = "cleanup.policy", "delete.retention.ms"
 _CLUSTER = -1
-"""Stands for the cluster as a whole where brokers are named by their ids."""
+"""The broker id that means the cluster as a whole."""
 
 
 class Catalog:
@@ -205,7 +206,7 @@ class Catalog:
         self._client = client
         self._options = options
         self.asked_at = 0.0
-        """When the metadata that `topics` gives were asked for, in seconds of the monotonic clock."""
+        """When the cluster was asked for the metadata that `topics` returns, in monotonic seconds."""
         self._watch: Brokers[bool, tuple[float, dict[str, TopicMetadata]]] = Brokers(
             lambda _, __: self._load(), options.retry_ms / 1000, options.retry_max_ms / 1000
         )
@@ -263,16 +264,16 @@ class Catalog:
         return asked_at, self._with_policies(wanted) if self._policies else wanted
 
     def _hidden(self, names: list[str]) -> dict[str, TopicMetadata]:
-        """Topics that were listed once and are not any more, asked for by name.
+        """Topics that the list of all topics had once and has no more, if they still exist.
 
-        Without DESCRIBE a topic is left out of the list of all topics, as if it had been deleted; asked for by name,
-        the brokers say which of the two it is.
+        Without the right DESCRIBE a topic is left out of the list, as if it had been deleted. Asked for it by name, the
+        brokers say which of the two it is.
         """
         found = self._client.metadata(names) if names else {}
         return {name: t for name, t in found.items() if name in names and not isinstance(t.error, UnknownTopic)}
 
     def _with_policies(self, topics: dict[str, TopicMetadata]) -> dict[str, TopicMetadata]:
-        """Add the policies. Where a policy is not given, what depends on it stays unknown; everything else goes on."""
+        """Add the topics' cleanup policies; a policy that the brokers do not give stays unknown."""
         asked_at = now_ms()
         readable = [name for name, topic in topics.items() if topic.error is None]
         try:
@@ -292,10 +293,7 @@ class Catalog:
 
 
 def _milliseconds(text: str | None) -> int | None:
-    """A setting that may be any 63 bits, as ms.
-
-    Times are added to it, so `FOREVER_MS` takes the place of anything larger.
-    """
+    """A setting in ms, at most `FOREVER_MS`, since times are added to it; None if it is not known."""
     return min(int(text), FOREVER_MS) if text is not None and text.isdecimal() else None
 
 

@@ -19,7 +19,7 @@ Row = dict[str, Any]
 """A row of progress: a value for each column, by its name."""
 
 NOT_ASKED, NONE_OPEN, SOME_OPEN = 0, 1, 2
-"""What a replica listed of open transactions: it was not asked, it listed none, or it listed some."""
+"""How a replica answered about open transactions: it was not asked, it listed none, or it listed some."""
 
 
 class Layout:
@@ -47,9 +47,9 @@ class Layout:
         self.facts = [(self.replicas[at], facts[place]) for at, place in enumerate(self.places)]
         told = [retention_ms[place] for place in self.places]
         self.retention_us = np.array([UNKNOWN if ms is None else ms * 1000 for ms in told], np.int64)
-        """By partition, -1 where it is not known."""
+        """int64[n]: ``delete.retention.ms`` of each partition in microseconds, -1 where it is not known."""
         self.hosted: dict[int, tuple[Places, Array, Array]] = {}
-        """By broker: its partitions, where these lie among all, and which of the replicas of each it is."""
+        """By broker: its partitions, their indexes among all partitions, and which replica of each it is."""
         mine: dict[int, list[tuple[int, int]]] = {}
         for at, brokers in enumerate(self.replicas):
             for slot, broker in enumerate(brokers):
@@ -60,7 +60,7 @@ class Layout:
             self.hosted[broker] = Places(self.places[i] for i in at.tolist()), at, slot
         self.width = max((len(brokers) for brokers in self.replicas), default=0)
         self.is_slot = np.arange(self.width) < np.array([len(b) for b in self.replicas], np.int64)[:, None]
-        """bool[n, width]: whether a partition has so many replicas."""
+        """bool[n, width]: whether the partition has a replica in this column."""
 
     def same(self, other: Layout) -> Array:
         """The index that each partition has in another layout, as int64[n].

@@ -52,7 +52,7 @@ def end_of_unreadable(
 
 
 def _is_unreadable(client: ReplicaClient, broker: int, span: Span, timeout_ms: float) -> bool:
-    """Whether a replica shows nothing of a range, for a batch that begins or ends there cannot be decoded."""
+    """Whether a replica shows nothing of a range because it cannot decode a batch there."""
     chunks = read_range(
         client,
         broker,

@@ -26,9 +26,9 @@ from parallax.views.tables import RECORDED_ON, rust_uri, shape_of
 from parallax.views.unused import GoneError, held, removals
 
 _OLD_S = 1800.0
-"""Files of a micro-batch that began this many seconds ago are looked for on an object store before they are committed.
+"""Before a commit on an object store, the files of a micro-batch that began so many seconds ago are looked for.
 
-Upkeep removes none that are younger than two hours by the store's clock.
+Upkeep removes no file that is younger than two hours by the store's clock.
 """
 
 
@@ -70,7 +70,7 @@ def may_be_gone(began: Began | None, now: Began) -> bool:
 
 
 Write = Callable[[DeltaTable, CommitProperties], None]
-"""Commits to a table, with these properties."""
+"""A function that commits to a table; the commit has to have these properties."""
 
 
 class Appender:
@@ -84,9 +84,9 @@ class Appender:
     def __init__(self, storage: str, name: str) -> None:
         self._storage, self._name = storage, name
         self.reached_ms = -1
-        """The place of its last commit in the order of commits (`parallax.views.order`); -1 if there is none."""
+        """The time of its last commit in the order of commits (`parallax.views.order`); -1 if there is none."""
         self.uri = rust_uri(storage, name)
-        """Where the table is, in delta-rs's spelling."""
+        """URI of the table, as delta-rs spells it."""
         self._table: DeltaTable | None = None
         self._files: fs.FileSystem | None = None
         self._began: Began | None = None
@@ -160,9 +160,10 @@ class Appender:
             self._commit_held(add(added, partition_by), query_id, batch_id)
 
     def _look_for(self, paths: Sequence[str]) -> None:
-        """Refuse to commit what is not there: a table that names it could not be read any more.
+        """Refuse to commit files that do not exist, because the table could not be read afterwards.
 
-        On a disk that costs nothing. On an object store it is a request for each file, and is done where it may be so.
+        On a disk that costs nothing. On an object store it is a request for each file, and is done only if files may be
+        gone.
         """
         if not is_remote(self.uri) or may_be_gone(self._began, Began.now(self.uri)):
             if self._files is None:

@@ -33,9 +33,14 @@ from parallax.views.positions import open_table
 RANGE = np.dtype(
     [("place", "<i4"), ("start", "<i8"), ("end", "<i8"), ("epoch", "<i4"), ("topic_id", "<i4"), ("whole", "?")]
 )
-"""What one reader read in one micro-batch: from ``start`` to ``end``, which is left out. ``epoch``: leader epoch of the
-last batch below the end, -1 where it is not known. ``topic_id``: index of it, -1 where it is not known. ``whole``: it
-shows all that the replica holds there, and nothing was reported but that."""
+"""The offsets that one reader has read in one micro-batch, from ``start`` to below ``end``.
+
+``place``, ``topic_id``: indexes of its partition and topic id; -1 for an unknown topic id. ``epoch``: leader epoch of
+the
+last batch below the end, -1 where it is not known. ``whole``: the rows are all that the replica shows there, and no
+event
+was reported.
+"""
 
 _QUIET = (ReadEvent.OK, ReadEvent.PARTITION_ADDED)
 _KEY = "parallax.blocks"
@@ -121,7 +126,7 @@ class ByPlace:
         self._moves["part"] = moved[self._moves["part"]]
 
     def _sorted(self, table: Array, place: Array) -> tuple[Array, Array, Array]:
-        """A table by its partitions, where those of each begin, and where each row has come to."""
+        """A table sorted by partition, where the rows of each partition begin, and where each row is now."""
         order = np.argsort(place, kind="stable")
         to = np.empty(len(order), np.int64)
         to[order] = np.arange(len(order))
@@ -270,7 +275,7 @@ class AddingUp:
         return self._numbers.setdefault(place, len(self._numbers))
 
     def _runs(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
-        """Where the rows of one partition begin, and the last ones end; and the numbers of the partitions."""
+        """Where the rows of each partition begin in a batch, with the end of the last; and the partitions' numbers."""
         topics, partitions = batch.column("topic"), _numbers(batch.column("partition"))
         n = len(partitions)
         changes = partitions[1:] != partitions[:-1]

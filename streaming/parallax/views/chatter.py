@@ -29,10 +29,10 @@ _NOISE = re.compile(
     r"|To adjust logging level|(Starting )?Streaming TransformWithState|Deleted \d+ files and directories"
 )
 _NOISE_OF = re.compile(r"NativeCodeLoader$|Utils$")
-"""Loggers of which only errors are worth a line: others name addresses of this host, or missing native code."""
+"""Loggers whose errors alone are logged; their warnings name addresses of this host, or missing native code."""
 _CAUSE = "Caused by: "
 _SUPERVISED = re.compile(r"Query .* terminated with error$")
-"""The supervisor says which query failed, and how."""
+"""A message that is not logged, because the supervisor logs which query failed, and how."""
 _CHARACTERS = 2000
 
 

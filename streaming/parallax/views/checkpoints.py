@@ -27,11 +27,11 @@ from parallax.views.tables import checkpoint_path
 _KEPT = 3
 """How many broken checkpoints of a query are kept, so that people can find out what happened."""
 _MISREAD_AFTER = 3
-"""After this many failures in a row, the last for a checksum in a checkpoint, the checkpoint counts as broken."""
+"""A checkpoint counts as broken after this many failures in a row, if the last error names one of its checksums."""
 _LARGEST_CHUNK = 1 << 24
-"""The most bytes of a file that one of Hadoop's checksums may cover. It is set to 512; more means a garbled file."""
+"""How many bytes one of Hadoop's checksums may cover, at most. Hadoop uses 512; more means a garbled file."""
 _ROOM = 1 << 20
-"""How many bytes must be free on the disk before failures are put down to a checkpoint."""
+"""How many bytes must be free on the disk before a checkpoint counts as the cause of failures."""
 
 
 class Checkpoint:
@@ -216,11 +216,11 @@ def _log(folder: Path, check: Callable[[list[str]], None]) -> list[int]:
 
 
 def _text(file: Path) -> str:
-    """What a file holds, if its checksums agree; one that has none is believed, as Hadoop does.
+    """The content of a file, if it matches its checksums; a file without checksums is believed, as Hadoop does.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is not what was written, or its checksums are not.
+        OSError: the file cannot be read.
+        ValueError: the file, or its checksums, are not what was written.
     """
     data = file.read_bytes()
     try:

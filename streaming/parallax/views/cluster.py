@@ -148,7 +148,7 @@ def check_workers(spark: Any, settings: Settings, deadline_s: float = _DEADLINE_
 
 
 def _asked(spark: Any, storage: str, mark: str, names: Mapping[str, str], deadline_s: float) -> Sequence[Any]:
-    """What tasks of the cluster say: ``(host,)``, or one line that says what is wrong there."""
+    """The answers of tasks on the workers: ``(host,)``, or one line that says what the worker lacks."""
     context = spark.sparkContext
     found: list[Any] = []
 

@@ -33,13 +33,13 @@ _WHOLE = re.compile(r"\d{20}\.checkpoint\.parquet")
 _OF_VERSION = re.compile(r"\d{20}\.")
 
 _HINT_S = 300.0
-"""For how many seconds the hint at the last checkpoint is believed, without another look at the log's folder."""
+"""For how many seconds the file that names the last checkpoint is believed, without a look at the log's folder."""
 
 _AT_A_TIME = 16
 """How many footers are read at the same time."""
 
 _ROW_BYTES = 32
-"""How many bytes a row is taken to have if the log does not say how many rows a file has."""
+"""How many bytes a row counts as, if the log does not say how many rows a file has."""
 
 
 class LogGoneError(RuntimeError):
@@ -272,17 +272,17 @@ class TableLog:
         return _Standing(version, files, parts)
 
     def _parts(self, file: DataFile, at_ms: int) -> Any:
-        """Of a file, as `parallax.views.order.parts_of` has them."""
+        """The commits whose rows a file holds, in the form of `parallax.views.order.parts_of`."""
         if not file.path.rpartition("/")[2].startswith(order.JOINED):
             return order.parts_of(None, at_ms, file.rows)
         with self.files.open_input_file(file.path) as source:
             return order.parts_of(pq.read_metadata(source).metadata, at_ms, file.rows)
 
     def _is_cleaned(self, version: int) -> bool:
-        """Whether the entry of a version, which is not in the log, was there and has been cleaned.
+        """Whether a log entry that is missing was there once, and was deleted: then a checkpoint covers it.
 
-        The checkpoints tell. Their list is long where a job commits all the time, so that the file that names the last
-        one is asked first; but that is a hint (PROTOCOL.md, Last Checkpoint File), which may be gone, garbled or stale.
+        The list of checkpoints is long if a job commits all the time. So the file that names the last one is read
+        first. It is only a hint (PROTOCOL.md, Last Checkpoint File), and may be gone, garbled or stale.
         """
         hinted, now_s = self._hinted(), time.monotonic()
         if hinted is not None and hinted < version and now_s < self._trusted_until_s:
@@ -311,7 +311,7 @@ def _entry(version: int) -> str:
 
 
 def _mark(text: str) -> str:
-    """Of an entry: it names new files, or the time, in milliseconds, at which it was made."""
+    """The id of a commit, from its log entry: no two entries are equal, since each names new files or its time."""
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 

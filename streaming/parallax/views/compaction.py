@@ -29,10 +29,10 @@ from parallax.views.positions import open_table
 from parallax.views.tables import RECORDED_ON, rust_uri, shape_of
 
 LARGE = 128 << 20
-"""Bytes of a file that is joined with no other any more."""
+"""A file of so many bytes is not joined with others any more."""
 
 _GROWTH = 2
-"""A file is joined with younger ones once these have half its size, so each row is rewritten only a few times."""
+"""A file is joined with younger files once they have half its size, so each row is rewritten only a few times."""
 
 _ROWS = 1 << 16
 
@@ -90,12 +90,12 @@ def joined(files: Sequence[File]) -> list[list[File]]:
 
 
 def _whose(file: File) -> tuple[tuple[str, str], ...]:
-    """Whose rows they are: within these the order counts."""
+    """The partition values of a file except the date; among files with equal values the order counts."""
     return tuple((column, value) for column, value in file.values if column != RECORDED_ON)
 
 
 def _runs(files: Sequence[File]) -> list[list[File]]:
-    """From the youngest to the oldest: an older one joins where it is not much larger than what it would join."""
+    """Runs of files to join, from the youngest file on: an older one is added if it is not much larger than the run."""
     runs: list[list[File]] = [[]]
     total = 0
     for file in reversed(files):
@@ -151,7 +151,7 @@ def _join(storage: str, name: str, run: Sequence[File]) -> None:
 
 
 def _shaped(batch: pa.RecordBatch, shape: Shape) -> pa.RecordBatch:
-    """The columns of a file that an earlier version may have written, in the order and types of today."""
+    """Rows that an earlier version may have written, with the columns and types of today."""
     known = set(batch.schema.names)
     arrays = [
         batch.column(field.name).cast(field.type) if field.name in known else pa.nulls(len(batch), field.type)

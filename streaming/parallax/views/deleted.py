@@ -18,7 +18,7 @@ from parallax.source.feedback import Recorded
 from parallax.source.offsets import Reader
 
 KEPT_S = 6 * 3600.0
-"""For how many seconds the readers of a deleted topic are kept; a start of the job begins this time again."""
+"""For how many seconds the readers of a deleted topic are kept; if the job is started again, the time begins again."""
 
 
 class Deleted:

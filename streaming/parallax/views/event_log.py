@@ -149,7 +149,7 @@ class EventLog(Generic[E]):
         return numbered
 
     def _whole(self, wanted: pc.Expression) -> list[dict[str, Any]]:
-        """Rows with all columns; null where an earlier version made the table without one."""
+        """The wanted rows with all columns; null for columns that the table did not have when they were written."""
         rows = self._table.to_pyarrow_dataset().to_table(filter=wanted)
         for name in self.schema.names:
             if name not in rows.column_names:

@@ -162,7 +162,7 @@ def _check(table: DeltaTable, epoch: int) -> int:
     """The epoch that a table holds.
 
     Raises:
-        FencedError: it is higher than this one.
+        FencedError: the table's epoch is higher than ``epoch``.
     """
     there = table.transaction_version(EPOCH) or 0
     if there > epoch:
@@ -173,7 +173,7 @@ def _check(table: DeltaTable, epoch: int) -> int:
 
 
 def _epoch_for(uri: str) -> int | None:
-    """The epoch that is held of the storage that a table lies below; None where none is."""
+    """The epoch that this process holds for the storage of a table; None if it holds none."""
     path = rust_path(uri).rstrip("/")
     return next((epoch for root, epoch in _held.items() if path == root or path.startswith(f"{root}/")), None)
 

@@ -32,7 +32,7 @@ from parallax.views.objects import Objects
 _NAME = re.compile(r"(\d{10})-(\d{4})")
 _COPYING, _BEGUN, _BROKEN = ".copying", ".json", ".broken"
 _FOR_CHECKS = ("offsets/", "commits/", "metadata", "segments/at-")
-"""The beginnings of the names of those files that show whether a checkpoint can be used."""
+"""How the names of the files begin that show whether a checkpoint can be used."""
 
 
 class Generation(NamedTuple):
@@ -168,7 +168,7 @@ class Generations:
         return fresh
 
     def _copies(self, found: Generation, fresh: Generation) -> list[tuple[str, str]]:
-        """What is copied from one generation to another, and to where."""
+        """The names to copy from one generation to another: each with the name of its copy."""
         prefix = f"{self._folder}/{found.name}/"
         # What is empty is Hadoop's mark of a folder; what it has not renamed yet begins with a dot.
         names = [one.name.removeprefix(prefix) for one in self._objects.below(prefix.rstrip("/")) if one.size]

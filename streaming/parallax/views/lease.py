@@ -38,7 +38,7 @@ from parallax.views.objects import Objects, StoreError
 log = structlog.get_logger(__name__)
 
 LASTS_S = 30.0
-"""For how many seconds a holder may give no sign of life before its lease may be taken over."""
+"""A lease whose holder has written no beat for so many seconds may be taken over."""
 
 NOT_HONOURED = (
     "the store takes a put that must create an object (If-None-Match: *) where there is one: two writers would lose "
@@ -46,10 +46,10 @@ NOT_HONOURED = (
 )
 
 _BEATS = 6
-"""How many beats a holder writes in that time, for some may be lost or late."""
+"""How many beats a holder writes while its lease lasts, because some may be lost or late."""
 _LOOK_S = 0.5
 _KEPT = 8
-"""How many epochs stay; all but the last are only for people who look for what happened."""
+"""How many epochs' objects are kept; all but the last are only for people who want to know what happened."""
 _NAME = re.compile(r"(\d{10})(\.beat)?")
 _FOLDER = "lease"
 
@@ -130,7 +130,7 @@ class Lease:
         self.epoch = 0
         """The number of this lease; 0 until it is taken."""
         self.renewed_at: float | None = None
-        """When the store last took a beat, seconds since the epoch; None where none was written."""
+        """When the store last accepted a beat, in seconds since 1970 UTC; None before the first one."""
 
     @property
     def lost(self) -> str | None:
@@ -168,7 +168,7 @@ class Lease:
             first, since = self.look(), self._clock()
 
     def _take(self, epoch: int) -> bool:
-        """Whether this job was the one that took an epoch."""
+        """Take the lease with this epoch; True if this job was the first to."""
         mark = uuid4().hex
         document = {"owner": self._owner, "mark": mark, "since": datetime.now(UTC).isoformat(timespec="seconds")}
         name = f"{_FOLDER}/{epoch:010d}"
@@ -272,7 +272,10 @@ class Lease:
 
 
 def _epochs(names: Iterable[str]) -> list[int]:
-    """The epochs that were taken; a beat alone is what somebody wrote who was frozen while his was removed."""
+    """The epochs that were taken, by the names of objects.
+
+    A beat without its epoch's object does not count: a frozen holder wrote it after that object had been deleted.
+    """
     found = (_NAME.fullmatch(name.rpartition("/")[2]) for name in names)
     return [int(one[1]) for one in found if one is not None and not one[2]]
 

@@ -44,13 +44,13 @@ from parallax.views.unused import remove_unused
 log = structlog.get_logger(__name__)
 
 KEPT = timedelta(hours=2)
-"""How long a file that compaction replaced, and a log entry that a checkpoint covers, stay."""
+"""How long a file stays after compaction has replaced it, and a log entry after a checkpoint covers it."""
 
 LONGEST = timedelta(hours=24)
-"""How long files are kept for a comparison that is behind: the greatest age of a commit that it has not read."""
+"""Files are kept for a comparison that is behind until the oldest commit that it has not read is so old."""
 
 _BEHIND = timedelta(hours=1)
-"""A comparison that is less behind than this needs only files that stay anyway."""
+"""A comparison that is less behind than this needs no files to be kept for it: they stay anyway."""
 
 
 class Maintenance:
@@ -148,7 +148,7 @@ class Maintenance:
         TableLog(storage, name).shorten(followed.version, time.time() - kept_s)
 
     def _behind_s(self, storage: str, name: str, followed: Followed) -> float | None:
-        """How long ago that was committed which a follower needs first; None where nothing is kept for it."""
+        """The age, in seconds, of the first commit that a follower still needs; None if nothing is kept for it."""
         first = followed.version if followed.is_standing else followed.version + 1
         written_at = TableLog(storage, name).written_at(first)
         if written_at is None:
@@ -211,11 +211,9 @@ def drop_older(storage: str, name: str, oldest: date) -> bool:
 def _carry_positions(storage: str, name: str, table: Any, oldest: date) -> None:
     """Record again, under today's date, the positions that would be dropped with the old dates.
 
-    They keep the place that these have in the order of commits (`parallax.views.order`): what a reader records
-    meanwhile lies behind them.
-
-    But for those of topics that are deleted, or have a successor of their name: a row of the dead one would be the
-    last of its reader, and set it back.
+    They get the commit time of the rows that they repeat (`parallax.views.order`), so rows that a reader records
+    meanwhile come after them. Positions of a topic that was deleted, or has a successor of its name, are left out.
+    Otherwise the row of the old topic would be the last of its reader, and set it back.
     """
     files = order.files_of(table)
     rows = position_rows(table, VIEW.names, files)
@@ -252,7 +250,7 @@ def _day(of: date) -> Any:
 
 
 def _topic_ids(rows: Any) -> dict[str, str]:
-    """The id of each topic, as the last of its position rows has it."""
+    """The newest id of each topic, by name, from position rows."""
     ids: Any = pc.struct_field(rows["position"], "topic_id")
     known: Any = pa.table({"topic": rows["topic"], "id": ids})
     told = known.filter(pc.field("id") != "")  # A comparison with null keeps no row.

@@ -33,10 +33,10 @@ class Listed(NamedTuple):
     """One object, as a listing of the store shows it."""
 
     name: str
-    """Below the root."""
+    """The object's name, relative to the URI of `Objects`."""
     size: int
     at_ms: int
-    """When it was written, by the store's clock; milliseconds since the epoch."""
+    """When it was written, by the store's clock; ms since 1970 UTC."""
 
 
 class Objects:
@@ -182,9 +182,9 @@ def _one_line_errors(what: str) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """The first words of an error, without obstore's debugging text; of what a server answered its code alone.
+    """The first words of an error, without obstore's debugging text; only the code of a server's answer.
 
-    The answer of S3 to a wrong signature, for one, holds the id of the access key.
+    The answer of S3 to a wrong signature, for example, holds the id of the access key.
     """
     text, _, answer = one_line(str(error).split("\n\n", 1)[0]).partition(": <?xml")
     code = re.search(r"<Code>(\w+)</Code>", answer)

@@ -15,7 +15,7 @@ from parallax.source.repeats import LONGEST_US
 from parallax.views.tables import PROGRESS, rust_uri
 
 _APART = timedelta(microseconds=LONGEST_US, minutes=2)
-"""If rows of progress are further apart than this, nothing was recorded in between, and no outage is seen across."""
+"""If two rows of progress are further apart than this, nothing is known of the time between them."""
 
 # A broker is away in a second in which it gave nobody an answer. Kept are the seconds in which that changes.
 _QUERY = f"""WITH seconds AS (

@@ -28,10 +28,10 @@ GROUP_BYTES = 64 << 20
 """A row group ends at this many rows, or bytes in memory; a task holds no more at a time."""
 
 RUN_ROWS = 1 << 15
-"""With this many rows, a row group ends where another partition begins, so readers of that one can skip it."""
+"""A row group with so many rows ends where another partition begins, so readers of that partition can skip it."""
 
 APART_ROWS = 1 << 12
-"""With this many rows, a row group ends before the position rows, so readers of these alone can skip it."""
+"""A row group with so many rows ends before the position rows, so readers of position rows can skip it."""
 
 
 _MS_US = 1000
@@ -214,7 +214,7 @@ class TableFile:
 
 
 def _place(rows: pa.RecordBatch, number: int) -> tuple[Any, Any]:
-    """The partition that a row is of."""
+    """The partition of one row: topic and number."""
     return rows.column("topic")[number].as_py(), rows.column("partition")[number].as_py()
 
 

@@ -95,7 +95,7 @@ def _broker(text: str) -> int:
 
 
 def _checked(one: Pause) -> Pause:
-    """A pause as it was read, if it is one.
+    """The same pause, if its parts have the right types.
 
     Raises:
         TypeError: a part of it is of another type.

@@ -114,7 +114,7 @@ def last_rows(rows: Any) -> dict[tuple[str, int, int], int]:
 
 
 def _is_reset(events: Sequence[str], ids: Sequence[str | None], known: int, number: int) -> bool:
-    """Whether a row lowers the position that an earlier one has given."""
+    """Whether a row begins the reader again at an offset that may be lower than in the earlier row."""
     is_of_another = bool(ids[known] and ids[number]) and ids[known] != ids[number]
     begins_anew = events[number] == ReadEvent.PARTITION_ADDED and events[known] == ReadEvent.TOPIC_DELETED
     return events[number] in RESETS or is_of_another or begins_anew

@@ -48,7 +48,7 @@ class QuerySpec:
 
 
 _HOPELESS_AFTER = 5
-"""After this many failures in a row a checkpoint is set aside: the feedback and the tables know the positions, too."""
+"""A checkpoint is set aside after so many failures in a row; feedback file and tables know the positions, too."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,10 @@ def paused_path(storage: str) -> str:
 
 
 def _feedback_path(storage: str, name: str) -> str:
-    """Next to the tables, or on the driver's machine if these are elsewhere: the sources plan there, and look often."""
+    """Path of a file for the sources: next to the tables, or on the driver's machine if the tables are elsewhere.
+
+    The sources plan on that machine, and look at the file often.
+    """
     if not is_remote(storage):
         return str(Path(rust_path(storage)).absolute() / "feedback" / f"{name}.json")
     return str(own_folder(storage) / f"{re.sub('[^a-z0-9_-]', '_', name)}.json")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from parallax.source.options import ReplicaOptions
 
 STORAGE = "storage.path"
-"""The option of this format that ``kafka-replica`` does not have."""
+"""The option of this source that ``kafka-replica`` does not have."""
 
 FILES_DDL = (
     "isolation tinyint, broker int, recorded_on string, path string, size bigint, rows bigint, statistics string, "
@@ -129,7 +129,7 @@ class RecordingReader(ReplicaStreamReader):
 
 
 def _write(options: ReplicaOptions, storage: str, pieces: Sequence[Piece]) -> list[Recorded]:
-    """Read pieces of one broker into a file for each isolation level that shows something."""
+    """Read pieces of one broker into one file for each isolation level that has rows."""
     from parallax.source.reading import read_pieces
 
     files: dict[int, _ViewFile] = {}

@@ -1,6 +1,6 @@
 """Knows whether a disk that a job writes to is full, and when there is space on it again.
 
-While a disk is full, queries that failed for that reason are not started again. One log line says so.
+While a disk is full, the supervisor starts no query. One log line says so.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _SAID = re.compile(r"No space left on device|Disk quota exceeded|\b(os error|[Ee
 """How Python, Java, Rust and Arrow say ENOSPC and EDQUOT."""
 
 NEEDED = 64 << 20
-"""How many bytes have to be free before anything is tried again: some micro-batches of a busy job."""
+"""How many bytes have to be free before a disk no longer counts as full: some micro-batches of a busy job."""
 
 _LEAST = 1 << 20
-"""If less than this is free, the disk counts as the cause of any failure."""
+"""If fewer bytes than this are free, the disk counts as the cause of any failure."""
 
 _FILES = 1000
-"""How many files (inodes) have to be free, as `NEEDED` says it of bytes."""
+"""How many files (inodes) have to be free before a disk no longer counts as full."""
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 15.0, 600.0
-"""How long to wait if an error says that a disk is full but the disk has room, as under a quota."""
+"""How many seconds to wait, at first and at most, if errors call a disk full that has space, as under a quota."""
 
 _LOOKED_S = 1.0
 _AGAIN_S = 60.0
@@ -150,7 +150,7 @@ class Room:
         self._on_change(True)
 
     def _free(self, place: str) -> tuple[int, int]:
-        """What is free at a place; all that is needed where that cannot be asked."""
+        """How many bytes and files are free; as many as are needed if the file system cannot be asked."""
         try:
             return self._look(_existing(self._places[place]))
         except OSError:
@@ -162,7 +162,7 @@ def _mib(size: int) -> str:
 
 
 def _existing(folder: str) -> str:
-    """A folder, or the nearest above it that is there."""
+    """The folder, or the nearest folder above it that exists."""
     path = Path(folder).absolute()
     return str(next(one for one in (path, *path.parents) if one.exists()))
 

@@ -98,7 +98,7 @@ class _JvmError(Exception):
 
 
 _ALONE: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-"""Options that keep everybody else on the network from reaching a driver that nobody needs to reach."""
+"""Options that let no other machine reach the driver of a local session."""
 
 _JARS = "spark.jars"
 
@@ -107,7 +107,7 @@ _PATHS = ("spark.archives", "spark.files", _JARS, "spark.submit.pyFiles")
 
 
 def _of_storage(settings: SparkSettings, storage: str) -> dict[str, str]:
-    """How Spark reaches the storage; a store's credentials stay in the environment."""
+    """The Spark options for reaching the storage; a store's credentials stay in the environment."""
     if not is_remote(storage):
         return dict(_LOCAL_CONF)
     if not is_s3(storage):
@@ -191,7 +191,10 @@ class EndedJvmError(SetupError, PassingError):
 
 @contextlib.contextmanager
 def _interrupts_kept() -> Iterator[None]:
-    """Whoever has a handler of SIGINT keeps it: Spark's context puts one in its place that raises an exception."""
+    """A context that keeps this process's handler of SIGINT.
+
+    Spark's context would replace it by one that raises an exception.
+    """
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -202,7 +205,7 @@ def _interrupts_kept() -> Iterator[None]:
 
 
 def _own(settings: SparkSettings, storage: str, jdk: Java) -> dict[str, str]:
-    """What a JVM is given that this process starts."""
+    """The Spark options for a JVM that this process starts."""
     os.environ.setdefault("SPARK_HOME", str(_spark_home()))
     # Each thread's own arena of glibc keeps what it once needed: tens of MB in processes of many threads.
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
@@ -239,10 +242,10 @@ def _jars(settings: SparkSettings, storage: str) -> dict[str, str]:
 
 
 def _submitted(settings: SparkSettings, storage: str) -> dict[str, str]:
-    """What is added to the JVM that spark-submit has started.
+    """The Spark options to add in a JVM that spark-submit has started.
 
     Raises:
-        SetupError: it was not given what it must be given.
+        SetupError: spark-submit was not given the master or the jars that the job needs.
     """
     SparkContext._ensure_initialized()  # noqa: SLF001
     given = SparkConf()
@@ -275,7 +278,7 @@ def _absolute(value: str) -> str:
 
 
 def _start_jvm(conf: Mapping[str, str]) -> None:
-    """Start the JVM, where there is none yet, so that what it prints becomes lines of the log."""
+    """Start the JVM if there is none yet, so that its output becomes lines of the log."""
     if SparkContext._gateway is not None:  # noqa: SLF001 - PySpark has no public way to give Popen's options
         return
     chatter = Chatter()
@@ -292,7 +295,7 @@ def _start_jvm(conf: Mapping[str, str]) -> None:
 
 
 def _java_options(settings: SparkSettings, jdk: Java) -> str:
-    """The settings' options, with the archive of classes unless they speak of one themselves."""
+    """The JVM options of the settings, with those for the class-data archive unless the settings name an archive."""
     given = settings.driver_java_options
     if "SharedArchiveFile" in given or "ArchiveClassesAtExit" in given or "-Xshare" in given:
         return given
@@ -319,7 +322,7 @@ def _jvm_runs() -> bool:
 
 
 def _has_ended(error: Exception) -> bool:
-    """Whether the JVM is gone, of which a broken connection may tell a moment before its process has ended."""
+    """Whether the JVM has ended; a broken connection may show that a moment before its process ends."""
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
     if process is not None and isinstance(error, OSError | Py4JNetworkError):
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -392,7 +395,7 @@ def hush(spark: Any) -> None:
 
 
 def _kept(name: str, of: str) -> Path:
-    """A folder in the cache for something that belongs to one installation."""
+    """The folder in the cache for one thing of one installation."""
     return cache_folder() / f"{name}-{hashlib.sha256(of.encode()).hexdigest()[:12]}"
 
 

@@ -82,7 +82,7 @@ def short_errors() -> Iterator[None]:
 
 
 def _telling_line(text: str) -> str:
-    """The first line; of an error in a Python worker, which begins with words about it, the one behind a traceback."""
+    """The line of an error that says what it was: the first one, or the one behind a Python worker's traceback."""
     lines = [line for line in text.splitlines() if line.strip()]
     if lines and lines[0].rstrip().endswith(":"):
         began = next((n for n, line in enumerate(lines) if line.startswith("Traceback ")), len(lines))
@@ -186,7 +186,7 @@ class ViewSink:
         self._on_positions(seen)
 
     def _forget(self, moved: Mapping[Reader, Recorded]) -> None:
-        """Let go of the readers of topics that were deleted some hours ago."""
+        """Forget the readers of topics that were deleted some hours ago."""
         now_s = time.monotonic()
         self._deleted.note(moved, now_s)
         gone = self._deleted.over(self._recorded, now_s)
@@ -214,7 +214,7 @@ def _standing(reader: Reader, recorded: Recorded) -> PositionSeen:
 
 
 def _positions(files: Sequence[recording.Recorded]) -> list[PositionSeen]:
-    """The content of position rows. A reader's rows are in one file, in order; the last one is its present position."""
+    """The last position of each reader in some files; all rows of a reader are in one file, in their order."""
     found: dict[Reader, PositionSeen] = {}
     for file in files:
         for row in file.position_rows().to_pylist():
@@ -252,7 +252,7 @@ class ProgressSink:
         self._on_rows = on_rows or (lambda _: None)
 
     def __call__(self, batch: Any, batch_id: int) -> None:
-        """Append a tick.
+        """Append the rows of a tick to the table, then pass them on.
 
         Raises:
             SinkError: the commit failed; Spark then fails the query.

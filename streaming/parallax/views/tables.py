@@ -116,7 +116,7 @@ def rust_uri(storage: str, name: str) -> str:
 
 
 REPLACED: dict[str, str | None] = {"delta.logRetentionDuration": "interval 2 hours"}
-"""Properties of a small table that is replaced as a whole with each commit."""
+"""Delta properties of a small table whose rows are all replaced by each commit."""
 _KEPT_HOURS = 2
 
 

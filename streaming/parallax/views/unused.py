@@ -106,7 +106,7 @@ def remove_unused(uri: str, hours: int, *, full: bool = False, versions: Sequenc
 
 @contextmanager
 def _going_from(uri: str, old: Iterable[str]) -> Iterator[frozenset[str]]:
-    """Announce what is going to be removed: of these files, those that nobody holds."""
+    """A context that announces the files to be removed: the old ones that nobody holds."""
     with _lock:
         going = frozenset(old).difference(*_held.get(uri, ()))
         _going[uri] = _going.get(uri, frozenset()) | going
