@@ -36,10 +36,8 @@ RANGE = np.dtype(
 """The offsets that one reader has read in one micro-batch, from ``start`` to below ``end``.
 
 ``place``, ``topic_id``: indexes of its partition and topic id; -1 for an unknown topic id. ``epoch``: leader epoch of
-the
-last batch below the end, -1 where it is not known. ``whole``: the rows are all that the replica shows there, and no
-event
-was reported.
+the last batch below the end, -1 where it is not known. ``whole``: the rows are all that the replica shows there, and no
+event was reported.
 """
 
 _QUIET = (ReadEvent.OK, ReadEvent.PARTITION_ADDED)
