@@ -160,7 +160,7 @@ def are_outcomes(sides: Collection[Side], *others: Shows) -> bool:
 
 
 def outcomes_on(sides: Sides, broker: int) -> frozenset[str]:
-    """How a transaction ended by what a broker shows (``committed``, ``aborted``); empty if it shows no outcome."""
+    """The outcomes of a transaction that a broker shows: ``committed``, ``aborted``, or none."""
     return frozenset(str(side.shows) for side, on in sides.items() if broker in on and side.shows in OUTCOMES)
 
 

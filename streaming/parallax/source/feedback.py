@@ -220,7 +220,7 @@ class _Watched(Generic[Content]):
 
 
 class FeedbackFile:
-    """Reads the feedback file in the planning process.
+    """Reads the feedback file: recorded positions, for the process that plans the source.
 
     Args:
         path: path of the file; None where the source is used without a sink, so that nothing is ever recorded.

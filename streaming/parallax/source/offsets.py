@@ -17,7 +17,7 @@ VERSION = 1
 
 
 class Reader(NamedTuple):
-    """What reads one replica (a broker's copy of a partition) at one isolation level."""
+    """Names one reader: it reads one replica (a broker's copy of a partition) at one isolation level."""
 
     isolation: int
     broker: int

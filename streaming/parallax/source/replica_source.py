@@ -77,7 +77,7 @@ def _read(options: ReplicaOptions, partition: InputPartition) -> Iterator[Any]:
 
 
 def pieces_of(partition: InputPartition) -> Sequence[Piece]:
-    """The pieces that a Spark task reads; empty for an input partition that Spark made itself."""
+    """The pieces (offsets of readers) that a Spark task reads; none if Spark itself made the input partition."""
     return partition.pieces if isinstance(partition, PiecesPartition) else ()
 
 
@@ -104,7 +104,7 @@ class ReplicaBatchReader(DataSourceReader):
         return [PiecesPartition(pieces) for pieces in _tasks(options, ranges, split=not options.tells_failures)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read the pieces of one Spark task; yields record batches."""
+        """Read the offsets in one Spark task's input partition; yields record batches."""
         return _read(self._options, partition)
 
 
@@ -187,7 +187,7 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [PiecesPartition(pieces) for pieces in _tasks(self._options, ranges, split=split, epochs=epochs)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read the pieces of one Spark task; yields record batches."""
+        """Read the offsets in one Spark task's input partition; yields record batches."""
         return _read(self._options, partition)
 
     def stop(self) -> None:

@@ -70,7 +70,7 @@ class Shared:
 
     @property
     def served(self) -> tuple[Progress, ...]:
-        """The readings (`Progress`) of the levels that the present rows are for: one level, or both."""
+        """The readings (`Progress`) of the levels that the rows just read are for: one level, or both."""
         return (self.behind, self.ahead) if self.joined else (self.behind,)
 
     @property

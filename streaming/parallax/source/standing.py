@@ -74,7 +74,7 @@ class Progress:
         self.move(start)
 
     def move(self, position: int) -> None:
-        """Set the next offset to read, without reading up to it. The leader epoch below is then unknown."""
+        """Set the next offset to read, passing over the offsets before it. The leader epoch below is then unknown."""
         self.position, self.epoch, self.at_ms = position, -1, now_ms()
 
 

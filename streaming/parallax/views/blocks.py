@@ -1,9 +1,9 @@
-"""Sums of the rows in a view's file, for each block of offsets; they are kept in the footer of the file.
+"""Sums of the fingerprints of a view's rows, one for each block of offsets, in the footer of each file.
 
-They add up the rows' fingerprints (`parallax.replica.digests`). Where the sums of two replicas are equal, an audit need
-not read their rows. A commit makes rows and sums visible together. So there are no sums of rows that were written
-twice, or by a task that failed. Compaction joins the sums as it joins the rows, and retention drops both. If another
-version of Parallax wrote a file, its rows can be used, and its sums cannot.
+`parallax.replica.digests` makes them. Where the sums of two replicas are equal, an audit need not read their rows. A
+commit makes rows and sums visible together. So there are no sums of rows that were written twice, or by a task that
+failed. Compaction joins the sums as it joins the rows, and retention drops both. If another version of Parallax wrote a
+file, its rows can be used, and its sums cannot.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Blocks:
 
     @classmethod
     def none(cls) -> Blocks:
-        """The sums of no rows."""
+        """The sums if there are no rows: they are empty."""
         return cls((), (), np.empty(0, RANGE), Digests.none())
 
     @classmethod

@@ -127,7 +127,7 @@ class _Standing(Sequence[Appended]):
 
 
 class Followed(NamedTuple):
-    """How far the comparison has read a table; upkeep keeps the files that it still has to read.
+    """How far the comparison has read a table; upkeep removes nothing that the comparison still has to read.
 
     Attributes:
         version: version of the table up to which the comparison has read.

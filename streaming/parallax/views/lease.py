@@ -212,7 +212,7 @@ class Lease:
         self._thread.start()
 
     def renew(self) -> None:
-        """Write one beat, and check whether another job has taken the storage over (`lost`).
+        """Write one beat, which shows that this job lives, and see whether another job has the lease (`lost`).
 
         If the store cannot be reached, the job goes on all the same, because its commits are fenced.
         """

@@ -52,7 +52,7 @@ def asker(storage: str) -> Any:
 
 
 def last_said(storage: str, place: TopicPartition, at: datetime) -> list[dict[str, Any]]:
-    """The last report of each replica of a partition in the day before a given time.
+    """The last report of each replica of a partition in the 24 hours up to a given time.
 
     Args:
         storage: ``storage.path``.

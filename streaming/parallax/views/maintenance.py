@@ -80,12 +80,12 @@ class Maintenance:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the timer; the first run is one interval away."""
+        """Start the timer of the upkeep; the first run comes after one interval."""
         self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Stop the timer, and wait for a run that is going on.
+        """Stop the timer of the upkeep, and wait for a run that is going on.
 
         If the run lasts longer than this waits, it goes on in its thread.
 

@@ -40,7 +40,7 @@ class Listed(NamedTuple):
 
 
 class Objects:
-    """The objects below one URI; may be used from any thread.
+    """The objects of an object store below one URI; any thread may use it.
 
     Args:
         uri: the URI; names of objects are relative to it.

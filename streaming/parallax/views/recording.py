@@ -123,7 +123,7 @@ class RecordingReader(ReplicaStreamReader):
         self._storage = storage
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read the pieces of one Spark task into files, and yield one row for each file."""
+        """Read the offsets in one Spark task's input partition into files; yields one row for each file."""
         pieces = sorted(pieces_of(partition), key=lambda piece: piece.reader)
         yield _files(_write(replace(self._options, with_isolation=True), self._storage, pieces) if pieces else [])
 
