@@ -78,7 +78,7 @@ class Side:
 
     @classmethod
     def parse(cls, text: str) -> Side:
-        """The side that a text from `text` describes. A text of no other kind is the content of a record.
+        """The side that a text describes, as `text` writes it. Any other text is a record's content.
 
         Raises:
             ValueError: the text is of a kind that has an offset, and its offset is not a number.

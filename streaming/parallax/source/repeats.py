@@ -82,7 +82,7 @@ class Repeats:
         self._turn_at = UNKNOWN
 
     def without(self, tick: Tick, awaited: Collection[TopicPartition] = ()) -> list[Row]:
-        """The rows to record now: those of this tick that are worth it, and some of the tick before.
+        """The rows to record now: those of this tick that say something new, and some of the tick before.
 
         Args:
             tick: the whole tick, with all partitions.

@@ -40,7 +40,7 @@ class Progress:
 
     @classmethod
     def of(cls, piece: Piece) -> Self:
-        """The state of a piece of which nothing has been read yet."""
+        """A `Progress` for a piece of which nothing has been read yet."""
         return cls(piece, piece.span.start, now_ms(), epoch=piece.follows_epoch)
 
     @property

@@ -21,14 +21,14 @@ FOLDER = "control"
 
 
 def refusals(*more: type[Exception]) -> tuple[type[Exception], ...]:
-    """The exception types that a disk or an object store raises, and ``more``, for an ``except`` clause."""
+    """A tuple for an ``except`` clause: the exception types of a disk and an object store, and ``more``."""
     from deltalake.exceptions import DeltaError  # takes its time
 
     return OSError, DeltaError, *more
 
 
 def read_document(storage: str, name: str) -> Any:
-    """The content of a JSON file in ``control``; None if there is no such file.
+    """The content of a JSON file in the folder ``control``; None if there is no such file.
 
     Args:
         storage: ``storage.path``.
@@ -46,7 +46,7 @@ def read_document(storage: str, name: str) -> Any:
 
 
 def write_document(storage: str, name: str, document: Any) -> None:
-    """Write a JSON file in ``control``, in place of one of the same name.
+    """Write a JSON file in the folder ``control``; it replaces one of the same name.
 
     Other processes read the old or the new file, never a part of one.
 
@@ -62,10 +62,10 @@ def write_document(storage: str, name: str, document: Any) -> None:
 
 
 def create_document(storage: str, name: str, document: Any) -> None:
-    """Write a JSON file in ``control`` if there is none; of several processes that try, one succeeds.
+    """Write a JSON file in the folder ``control`` if there is none.
 
-    Read the file afterwards to know which one did. If the answer of an object store is lost, the request is sent again
-    and refused, although the first one had succeeded.
+    Of several processes that try, one succeeds. Read the file afterwards to know which one did. If the answer of an
+    object store is lost, the request is sent again and refused, although the first one had succeeded.
 
     Args:
         storage: ``storage.path``.
