@@ -18,8 +18,8 @@ class Progress:
     Attributes:
         piece: the offsets to read.
         position: the next offset to read.
-        came_from: the position before the last answer; -1 before the first answer.
         at_ms: when ``position`` was reached, in ms since 1970 UTC.
+        came_from: the position before the last answer; -1 before the first answer.
         mark: the watermarks in the last answer; None before the first answer.
         epoch: the leader epoch of the batch below ``position``; -1 if it is not known.
         passed_over: which offsets were passed over because the replica's own log no longer holds them; empty if none
