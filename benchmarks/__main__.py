@@ -10,7 +10,10 @@ NAMES = ("read", "source", "compare", "state", "many", "probe", "page", "latency
 
 
 def main() -> int:
-    """Run each benchmark in a process of its own, so that none inherits another's memory or warm caches."""
+    """Run the named benchmarks, each in a process of its own; 1 if any has failed.
+
+    So no benchmark has another's memory or warm caches.
+    """
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*NAMES, []], help="all by default")
     parser.add_argument("--quick", action="store_true", help="small inputs: shows that they run, not how fast")

@@ -1,8 +1,8 @@
-"""An audit of recorded tables: what replicas agree on compared by its sums, beside the same by all of its rows.
+"""Compares how fast an audit of recorded tables is by the sums of blocks, and how fast by all rows.
 
-Three replicas, both isolation levels, recorded as a job's tasks record them; six rows for each offset. Both ways
-compare the same tables in one session, in turns; what Spark needs to start is left out by a first run. Reading the
-footers of the files counts. ``python -m benchmarks.bench_audit [--quick]``.
+The tables hold three replicas that agree, in both isolation levels, recorded as a job's tasks record them: six rows for
+each offset. Both ways compare the same tables in one Spark session, in turns. A first run of each, which Spark needs to
+start, is not counted. Reading the footers of the files counts. ``python -m benchmarks.bench_audit [--quick]``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,13 @@ RECORDS = 10
 
 
 def batch(reader: Reader, offsets: Any, *, transactional: bool) -> pa.RecordBatch:
-    """What a replica shows of some offsets."""
+    """The rows in which one reader shows some offsets, as a record batch with the columns of a view.
+
+    Args:
+        reader: the reader.
+        offsets: int64[n], the offsets.
+        transactional: whether they are transactions of ten records and an end marker.
+    """
     n = len(offsets)
     is_end = (offsets % (RECORDS + 1) == RECORDS) if transactional else np.zeros(n, bool)
     of_data = 0 if not transactional else 3 if reader.isolation == 0 else 1
@@ -74,13 +80,13 @@ def batch(reader: Reader, offsets: Any, *, transactional: bool) -> pa.RecordBatc
 
 
 def record(storage: str, count: int, *, transactional: bool, partitions: int = 1, commit: int = COMMIT) -> None:
-    """Write the tables, commit by commit.
+    """Write the views of three replicas that agree, commit by commit.
 
     Args:
         storage: folder of the tables, which are made.
         count: how many offsets each partition has.
         transactional: whether the records are in transactions.
-        partitions: how many there are.
+        partitions: how many partitions there are.
         commit: how many offsets of all partitions together a micro-batch reads.
     """
     create_tables(storage)

@@ -1,9 +1,10 @@
-"""How recording and comparing grow with the cores of a Spark cluster, beside a local job in the same run.
+"""How recording and comparing get faster with the cores of a Spark cluster, and how fast a local job is.
 
-A topic of eight partitions on three brokers is recorded in both isolation levels, as the job does it, then compared:
-six rows for each record. Rates are marginal between half of the records and all of them. The standalone master, its
-workers and the brokers are on this machine too, so what is measured is what a cluster costs, and how far its tasks run
-side by side, up to the cores that there are.
+A topic of eight partitions on three brokers is recorded in both isolation levels, as the job does it, then compared.
+That makes six rows for each record. Rates are marginal: they are of the second half of the records.
+
+The standalone master, its workers and the brokers are on this machine too. So the figures show what a cluster costs,
+and how far its tasks run in parallel, up to the cores that there are.
 
     python -m benchmarks.bench_cluster --records 3000000
 """
@@ -74,7 +75,7 @@ def settings_of(bootstrap: str, topic: str, storage: Path) -> Settings:
 
 
 def both(spark: Any, settings: Settings, records: int) -> tuple[float, float]:
-    """Seconds that it took to record a topic from its brokers, and to compare what was recorded."""
+    """The seconds to record a topic from its brokers, and the seconds to compare the recorded rows."""
     *views, progress = view_queries(settings)
     query = progress.start(spark)  # As in a job, who the replicas are is known before their first rows.
     while not query.lastProgress:

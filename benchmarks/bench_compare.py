@@ -1,8 +1,7 @@
-"""How many rows a second the comparison takes in: the step alone, packing, and the whole through Spark.
+"""How many rows a second the comparison takes in: the step alone, packing rows, and the whole query in Spark.
 
-Rows are of three replicas in both views, as the comparison gets them: six rows for each record of the topic. Last
-comes the streaming query over tables that are written as a job writes them: its marginal rate between a small and a
-large input, in one session.
+The rows are of three replicas in both views, so there are six for each record of the topic. The query reads tables that
+are written as a job writes them. Its rate is marginal, between a small and a large input in one session.
 """
 
 from __future__ import annotations
@@ -32,7 +31,14 @@ SETTINGS = CompareSettings()
 
 
 def rows_of(start: int, count: int, *, keep: dict[int, float], transactional: bool) -> ViewRows:
-    """What three replicas show of ``count`` offsets; ``keep`` is the share that each has not compacted away."""
+    """The rows in which three replicas show ``count`` offsets, in both views.
+
+    Args:
+        start: the first offset.
+        count: how many offsets.
+        keep: the share of the records that each broker has not compacted away, by broker id.
+        transactional: whether the records are in transactions of 100 offsets.
+    """
     offsets = np.arange(start, start + count)
     parts = []
     for view in (0, 1):
@@ -88,7 +94,12 @@ def observations(start: int, count: int, **options: Any) -> Observations:
 
 
 def rate(run: Callable[[], int], repeats: int) -> float:
-    """Median rows a second, after one run to warm up."""
+    """The median rows a second of several runs, after one that warms up.
+
+    Args:
+        run: does the work once, and returns how many rows it has taken in.
+        repeats: how many runs are counted.
+    """
     run()
     rates = []
     for _ in range(repeats):
@@ -99,7 +110,10 @@ def rate(run: Callable[[], int], repeats: int) -> float:
 
 
 def steps(batches: list[Observations]) -> int:
-    """Feed the batches one after the other, the state going through bytes in between."""
+    """Give micro-batches to the step one after the other; returns how many rows they had.
+
+    The state becomes bytes after each of them, as in the job.
+    """
     state, rows, raised = b"", 0, 0
     for batch in batches:
         result = step(PartitionState.from_bytes(state), batch, SETTINGS, 0)
@@ -112,7 +126,12 @@ def steps(batches: list[Observations]) -> int:
 
 
 def lagging(count: int, batch: int) -> list[Observations]:
-    """Broker 2 is read one batch behind the others: half of the rows wait in the state."""
+    """Micro-batches in which broker 2 is read one behind the others, so that half of the rows wait in the state.
+
+    Args:
+        count: how many offsets in all.
+        batch: how many offsets a micro-batch has.
+    """
     made = []
     late: ViewRows | None = None
     for start in range(0, count, batch):
@@ -170,7 +189,11 @@ CASES = {
 
 
 def bench_spark(count: int) -> None:
-    """Write rows into the tables as the job does, then let the query take them in: few first, then many."""
+    """Print how fast the comparison's query takes in recorded tables, for each of `CASES`.
+
+    Args:
+        count: offsets of the large input; the small one has a tenth.
+    """
     from parallax.config import SparkSettings, validate
     from parallax.views.session import build_session
 

@@ -1,8 +1,8 @@
-"""How long from "readable on the broker" to "confirmed", with everything on one machine; and where the time goes.
+"""How many seconds pass between "readable on the broker" and "confirmed", with everything on one machine.
 
-Runs the job as ``parallax demo`` does, plays the five divergences some times on three real brokers, and prints for each
-kind the seconds from the first direct reading of broker 2 that showed the divergence to the confirmed finding; then the
-duration of the queries' micro-batches over the whole run and the largest memory of the job's processes.
+It runs the job as ``parallax demo`` does, and plays the five divergences several times on three real brokers. For each
+kind of finding it prints the seconds from the first direct reading of broker 2 that showed the divergence. It also
+prints how long the queries' micro-batches took, and the largest memory of the job's processes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ from parallax.lab.waiting import until
 
 
 class Watch(threading.Thread):
-    """Samples micro-batch durations and memory twice a second."""
+    """Samples how long the job's micro-batches take and how much memory it has, twice a second, in a thread of its own.
+
+    Attributes:
+        batches: by query, the seconds of each micro-batch, by the time at which it ended.
+        memory: by kind of process, the largest memory seen, in MB.
+    """
 
     def __init__(self, job: Job) -> None:
         super().__init__(daemon=True)
@@ -37,7 +42,7 @@ class Watch(threading.Thread):
         self.memory: dict[str, float] = defaultdict(float)
 
     def run(self) -> None:
-        """Sample until stopped."""
+        """Sample until `stop` is called."""
         while not self._stop_event.wait(0.5):
             for name, query in self._job.state.snapshot().queries.items():
                 if query.last_progress and query.batch_seconds:
@@ -59,7 +64,7 @@ class Watch(threading.Thread):
         self.memory["all Python workers"] = max(self.memory["all Python workers"], python)
 
     def stop(self) -> None:
-        """Stop sampling."""
+        """End the sampling, and wait for its thread."""
         self._stop_event.set()
         self.join(5)
 
@@ -70,7 +75,7 @@ def _unshared(process: psutil.Process) -> float:
 
 
 def main() -> None:
-    """Run and print."""
+    """Play the divergences, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one round")
     parser.add_argument("--rounds", type=int, default=3)

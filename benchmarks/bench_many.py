@@ -1,8 +1,9 @@
-"""What the comparison of many partitions costs a micro-batch: the tasks' work and the driver's, without Spark.
+"""What a micro-batch costs the comparison if there are many partitions, in seconds of processor and without Spark.
 
-Files of the three tables as the job writes them, for partitions with three replicas that agree: what all tell at the
-start, then micro-batches in which a share of them moves (a record in both views, a tick), or that are ticks alone. One
-task reads, compares and writes its state; then what the driver does with what it tells. Seconds of processor by part.
+It writes files of the three tables as the job does, for partitions with three replicas that agree. The first files hold
+the start of all partitions. Then come micro-batches in which a share of the partitions moves (a record in both views,
+and a tick), and some that are ticks alone. One task reads, compares and writes its state. Then the driver takes in what
+the task returns. The seconds of the two are printed separately.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ BEGAN_MS = 1_700_000_000_000
 
 
 class Tables:
-    """Writes files of the three tables.
+    """Writes files of both views and of progress, as a job would for partitions that agree.
 
     Args:
         storage: folder of the tables.
-        partitions: how many there are.
+        partitions: how many partitions there are.
     """
 
     def __init__(self, storage: str, partitions: int) -> None:
@@ -53,7 +54,14 @@ class Tables:
         self._now_ms = BEGAN_MS
 
     def tick(self, moved: Any) -> list[tuple[str, DataFile]]:
-        """A tick of progress that tells of some partitions."""
+        """Write a tick: progress rows of all replicas of some partitions.
+
+        Args:
+            moved: int64[n], numbers of the partitions.
+
+        Returns:
+            The table's name and the new file.
+        """
         self._now_ms += 1000
         number = np.repeat(moved, len(BROKERS))
         n = len(number)
@@ -76,7 +84,15 @@ class Tables:
         return [(PROGRESS_TABLE, self._written(PROGRESS_TABLE, OF_PROGRESS, _batch(PROGRESS, columns, n), None))]
 
     def move(self, moved: Any, *, is_start: bool = False) -> list[tuple[str, DataFile]]:
-        """Each replica shows one more record of some partitions to both levels; at the start that it begins, too."""
+        """Write one more record of some partitions, as each replica shows it at both isolation levels.
+
+        Args:
+            moved: int64[n], numbers of the partitions.
+            is_start: whether to write also that the reading of these partitions begins.
+
+        Returns:
+            The table's name and the file, for each new file.
+        """
         self._now_ms += 500
         offset = self._ends[moved].copy()
         self._ends[moved] += 1
@@ -166,7 +182,12 @@ def _batch(schema: pa.Schema, columns: dict[str, Any], n: int) -> pa.RecordBatch
 
 
 class Comparison:
-    """The tasks and the driver of one comparison, in this process."""
+    """One comparison with its Spark tasks and its driver, all in this process.
+
+    Args:
+        storage: folder of the tables.
+        tasks: into how many tasks each micro-batch is divided.
+    """
 
     def __init__(self, storage: str, tasks: int) -> None:
         self._options = Options(storage, tasks, CompareSettings(), checkpoint=f"{storage}/checkpoints/compare")
@@ -177,7 +198,14 @@ class Comparison:
         self._tasks = tasks
 
     def step(self, files: Sequence[tuple[str, DataFile]]) -> tuple[float, float, int]:
-        """One micro-batch; returns the seconds of all its tasks, those of the driver, and how many it told of."""
+        """Compare one micro-batch.
+
+        Args:
+            files: the new files, each with the name of its table.
+
+        Returns:
+            The processor seconds of all tasks, those of the driver, and how many partitions the tasks reported.
+        """
         started = time.process_time()
         work = Work(tuple(files), "", "", self._manifest, 0, BEGAN_MS)
         everything = range(self._manifest.buckets)
@@ -195,7 +223,14 @@ class Comparison:
 
 
 def run(partitions: int, share: float, batches: int, profile: Callable[[str], Any]) -> None:
-    """Feed and print."""
+    """Compare all micro-batches, and print what each costs.
+
+    Args:
+        partitions: how many partitions there are.
+        share: the share of them that moves in a micro-batch.
+        batches: how many such micro-batches there are.
+        profile: makes a context, from the micro-batch's name, in which it is compared.
+    """
     everyone = np.arange(partitions)
     with tempfile.TemporaryDirectory(prefix="parallax-bench-") as storage:
         create_tables(storage)
@@ -241,7 +276,7 @@ class _Plain:
 
 
 def main() -> None:
-    """Run and print."""
+    """Read the options, and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few partitions")
     parser.add_argument("--partitions", type=int, default=10_000)

@@ -1,7 +1,8 @@
-"""How long a partition's page takes to open where the tables hold an hour of thousands of partitions.
+"""How long a partition's page takes to open if the tables hold an hour of thousands of partitions.
 
-The table of progress is laid out as the job leaves it: a commit for each tick, all but the last quarter of an hour
-compacted into files of one row group. Its peer reads the same files without a filter and picks the partition after.
+The table of progress is as a job leaves it: one commit for each tick of the last quarter of an hour, and everything
+before compacted into files of one row group. The peer reads the same files without a filter and then picks the
+partition.
 """
 
 from __future__ import annotations
@@ -31,7 +32,13 @@ ONE_GROUP = WriterProperties(max_row_group_size=1 << 26)
 
 
 def ticks(first: datetime, count: int, partitions: int) -> pa.Table:
-    """What three replicas of each partition report at consecutive ticks."""
+    """The progress rows of three replicas of each partition, for ticks in a row.
+
+    Args:
+        first: the time of the first tick, UTC.
+        count: how many ticks.
+        partitions: how many partitions.
+    """
     replicas = partitions * BROKERS
     index = np.arange(replicas)
     names = pa.array([f"topic-{number:04}" for number in range((partitions + 9) // 10)])
@@ -56,7 +63,13 @@ def ticks(first: datetime, count: int, partitions: int) -> pa.Table:
 
 
 def record(storage: str, partitions: int, now: datetime) -> int:
-    """Write the hour; returns its rows."""
+    """Write the table of progress for the last hour; returns how many rows it has.
+
+    Args:
+        storage: folder of the tables.
+        partitions: how many partitions.
+        now: the end of the hour, UTC.
+    """
     create_tables(storage)
     began = now - timedelta(hours=1)
     rows = 0
@@ -73,7 +86,7 @@ def record(storage: str, partitions: int, now: datetime) -> int:
 
 
 def unfiltered(storage: str, place: TopicPartition) -> int:
-    """The peer: all rows of the columns that are shown, of which those of the partition are picked."""
+    """How many rows a partition has, by the peer's way: read all rows, then pick."""
     columns = [
         "topic",
         "partition",
@@ -89,7 +102,7 @@ def unfiltered(storage: str, place: TopicPartition) -> int:
 
 
 def timed(work: Callable[[], object], repetitions: int) -> list[float]:
-    """Seconds of each repetition."""
+    """The seconds that each of some repetitions took."""
     found = []
     for _ in range(repetitions):
         began = time.perf_counter()

@@ -1,10 +1,11 @@
-"""What a job costs by the number of its partitions, and while nothing happens.
+"""What a job costs, by the number of its partitions; with ``--rate 0`` while nothing is written.
 
-Runs the job as ``parallax demo`` does on three real brokers, for each number of partitions in turn, with light traffic
-spread over all of them, and prints for a steady stretch: processor time of the job's processes (the brokers' beside
-it), their memory, the micro-batches of each query, new files and the size of the newest offset in each checkpoint. From
-several numbers of partitions it makes what a job costs without any, and by the hundred of them: a straight line through
-what was measured (``--partitions 6 100 500 1000 --heap 1g``).
+It runs the job as ``parallax demo`` does on three real brokers, for each number of partitions in turn. Light traffic is
+spread over all of them. For a steady stretch it prints the processor time of the job and of the brokers, the job's
+memory, the micro-batches of each query, new files, and the size of the newest offset in each checkpoint.
+
+From several numbers of partitions it computes two figures, by a straight line: what a job costs without any partition,
+and what each hundred of them adds (``--partitions 6 100 500 1000 --heap 1g``).
 """
 
 from __future__ import annotations
@@ -41,15 +42,15 @@ MEMORY_EVERY = 20
 
 @dataclass
 class Cost:
-    """What was measured of one job.
+    """What one job cost while it was watched.
 
     Attributes:
-        partitions: of all topics.
-        rate: records a second.
-        taken: of these, as many as the brokers acknowledged while it was watched; nan where they are simulated.
-        started_s: from the start of the job until all partitions were read.
+        partitions: how many partitions it had, of all topics.
+        rate: records a second that were to be written.
+        taken: records a second that the brokers acknowledged while it was watched; nan if they are simulated.
+        started_s: seconds from the start of the job until all partitions were read.
         processor: percent of a core, by kind of process.
-        memory: MB of all its processes, proportional set size, looked at now and then.
+        memory: MB of all its processes, one value for each look (proportional set size).
         files_per_hour: new files below the storage.
         batches: seconds of each micro-batch, by query.
         offsets: bytes of the newest offset, by query.
@@ -67,14 +68,21 @@ class Cost:
 
 
 class Batches(Watch):
-    """Watches micro-batches only: to measure memory twice a second costs more than an idle job."""
+    """Watches micro-batches only, because measuring memory twice a second costs more than an idle job."""
 
     def _measure(self) -> None:
         """Measure nothing."""
 
 
 class Traffic(threading.Thread):
-    """Writes records of a hundred bytes to all partitions: one to each, then so many a second."""
+    """Writes records of a hundred bytes: one to each partition, then ``rate`` a second.
+
+    Args:
+        servers: ``bootstrap.servers``.
+        topics: names of the topics.
+        partitions: how many partitions each topic has.
+        rate: records a second, over all partitions.
+    """
 
     def __init__(self, servers: str, topics: list[str], partitions: int, rate: int) -> None:
         super().__init__(daemon=True)
@@ -87,7 +95,7 @@ class Traffic(threading.Thread):
         self.taken += error is None
 
     def run(self) -> None:
-        """Write until stopped."""
+        """Write until `stop` is called."""
         producer, number = Producer({"bootstrap.servers": self._servers, "linger.ms": 100, "acks": 1}), 0
         for topic, partition in product(self._topics, range(self._partitions)):
             producer.produce(topic, b"v" * 90, b"first", partition=partition)
@@ -101,7 +109,7 @@ class Traffic(threading.Thread):
         producer.flush()
 
     def stop(self) -> None:
-        """End it."""
+        """End the writing, and wait for its thread."""
         self._ended.set()
         self.join()
 
@@ -120,7 +128,10 @@ def _processes() -> Iterator[tuple[str, psutil.Process]]:
 
 
 class Processor:
-    """Processor time by kind of process, of those that have ended since it was looked at as well."""
+    """Adds up the processor time of the job and the brokers, by kind of process.
+
+    It includes processes that have ended since they were last looked at.
+    """
 
     def __init__(self) -> None:
         self._seen: dict[int, float] = {}
@@ -129,7 +140,7 @@ class Processor:
         self.used = {}
 
     def look(self) -> None:
-        """Count what was used since the look before; of a process that is new, all."""
+        """Add the processor time since the last look; of a new process, all of its time."""
         for kind, process in _processes():
             try:
                 times = process.cpu_times()
@@ -158,7 +169,14 @@ def _new_files(folder: Path, known: set[str]) -> int:
 
 
 class Source(NamedTuple):
-    """Brokers: their address, the last topic and its last partition, and how many records they have acknowledged."""
+    """The brokers that a job is run on.
+
+    Attributes:
+        servers: their address, ``bootstrap.servers``.
+        topic: name of the last topic.
+        partition: number of its last partition.
+        taken: returns how many records they have acknowledged; nan if they are simulated.
+    """
 
     servers: str
     topic: str
@@ -168,7 +186,13 @@ class Source(NamedTuple):
 
 @contextmanager
 def real(partitions: int, rate: int, heap: str) -> Iterator[Source]:
-    """Three real brokers under traffic."""
+    """Three real brokers under traffic, within this context.
+
+    Args:
+        partitions: how many partitions there are.
+        rate: records a second.
+        heap: the heap of each broker, such as ``512m``.
+    """
     per_topic = PER_TOPIC if partitions >= PER_TOPIC else 1
     names = [f"demo.{number}" for number in range(max(1, partitions // per_topic))]
     with Cluster(heap=heap) as cluster:
@@ -185,13 +209,20 @@ def real(partitions: int, rate: int, heap: str) -> Iterator[Source]:
 
 @contextmanager
 def simulated(partitions: int, rate: int) -> Iterator[Source]:
-    """As `real`, by brokers that are simulated; ``rate`` partitions get a record each second."""
+    """Three simulated brokers, within this context; ``rate`` partitions get a record each second."""
     with SimulatedCluster(partitions, rate / partitions) as cluster:
         yield Source(cluster.bootstrap_servers, f"demo.{partitions // PER_TOPIC - 1:04d}", PER_TOPIC - 1, lambda: nan)
 
 
 def measure(cost: Cost, source: AbstractContextManager[Source], seconds: float, settle: float) -> Cost:
-    """Start a job, wait until it is steady, and watch it."""
+    """Start a job, wait until it is steady, and watch it; returns ``cost``, filled in.
+
+    Args:
+        cost: the number of partitions and the rate.
+        source: makes the brokers.
+        seconds: for how long the job is watched.
+        settle: how many seconds to wait before, once all partitions are read.
+    """
     with source as (servers, topic, partition, taken), tempfile.TemporaryDirectory(prefix="parallax-bench-") as name:
         folder = Path(name)
         job = Job(demo_settings(servers, folder))
@@ -229,7 +260,10 @@ def measure(cost: Cost, source: AbstractContextManager[Source], seconds: float, 
 
 
 def slopes(costs: Sequence[Cost]) -> Table:
-    """What a job costs by a straight line through several: of itself, and for each hundred partitions."""
+    """A table of what a job costs without partitions and for each hundred of them.
+
+    Each cost is a straight line through the measured ones.
+    """
     table = Table(
         "cost",
         "of a job",
@@ -255,7 +289,7 @@ def slopes(costs: Sequence[Cost]) -> Table:
 
 
 def main() -> None:
-    """Run and print."""
+    """Measure a job for each number of partitions, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="six partitions, for a short time")
     parser.add_argument("--partitions", type=int, nargs="*", default=[6, 100, 500])

@@ -1,13 +1,17 @@
 """What a verdict on a key costs: seconds, and bytes read from each replica, for partitions of 1 GB and of 50 GB.
 
-Three brokers hold a partition each; a tombstone is lost on broker 2, and cleaned on the others together with the value
-that it deletes. The brokers are simulated: they make each answer when they are asked, so that no disk has to hold 50 GB
-and no network delays an answer. Everything else is the product's: the prober with its default settings and its
-throttle, the reader and decoder, the recorded table with a row for each record and replica, the decision.
+Three brokers have a replica each. Broker 2 has lost a tombstone; on the others it was cleaned, together with the value
+that it deletes. The brokers are simulated: they make each answer when they are asked. So no disk has to hold 50 GB, and
+no network delays an answer. Everything else is the product's: the prober with its default settings and its throttle,
+the reader and decoder, the recorded table with a row for each record and replica, the decision.
 
-Rows: a suspect whose key's offsets the views hold; the same when it is checked again as a finding; one of which they
-hold nothing, which waits for scans (1 GB only, at ten times the default rate); and the peer: the log of one replica
-read whole, as fast as it goes, which is what a probe without recorded offsets has to do for each of its four readings.
+Each row of the result is one of these:
+
+- a suspect, where the views hold the offsets of its key
+- the same claim when it is checked again as a finding
+- a suspect of which the views hold nothing, so that it waits for scans (1 GB only, at ten times the default rate)
+- the peer: the log of one replica, read whole and as fast as possible. A probe without recorded offsets has to do that
+  for each of its four readings.
 """
 
 from __future__ import annotations
@@ -50,7 +54,7 @@ ROWS_PER_FILE = 1_000_000
 
 
 def varint(value: int) -> bytes:
-    """A zigzag varint."""
+    """A number as Kafka's records hold it: a zigzag varint."""
     raw, out = (value << 1) ^ (value >> 63), bytearray()
     while raw > 0x7F:
         out.append(raw & 0x7F | 0x80)
@@ -59,7 +63,12 @@ def varint(value: int) -> bytes:
 
 
 def encoded(base: int, records: Sequence[tuple[int, bytes, bytes]]) -> bytes:
-    """A record batch of 16 offsets: offset, key and value of each record."""
+    """The bytes of a record batch of 16 offsets.
+
+    Args:
+        base: its first offset.
+        records: offset, key and value of each record.
+    """
     body = b""
     for offset, key, value in records:
         fields = b"\0" + varint(0) + varint(offset - base) + varint(len(key)) + key + varint(len(value)) + value + b"\0"
@@ -70,19 +79,24 @@ def encoded(base: int, records: Sequence[tuple[int, bytes, bytes]]) -> bytes:
 
 @dataclass(frozen=True)
 class Shape:
-    """A partition: how many records of which size, and where the key's value and its tombstone were."""
+    """A partition: its size, and by that the offsets of the key's value and of its tombstone.
+
+    Attributes:
+        gigabytes: size of the log, in GiB.
+        value_bytes: size of each value.
+    """
 
     gigabytes: int
     value_bytes: int
 
     @property
     def records(self) -> int:
-        """How many there are, a multiple of a batch."""
+        """How many records the log has, a multiple of a batch."""
         return (self.gigabytes << 30) // (self.value_bytes + 20) // BATCH * BATCH
 
     @property
     def value_at(self) -> int:
-        """Offset of the value that was deleted."""
+        """Offset of the value that the tombstone deletes."""
         return self.records // 5
 
     @property
@@ -92,7 +106,11 @@ class Shape:
 
 
 class Brokers:
-    """A client of three brokers that make their logs as they are asked."""
+    """Stands in for the client of three brokers, and makes their logs when it is asked.
+
+    Args:
+        shape: the partition.
+    """
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -107,21 +125,21 @@ class Brokers:
             self._special[base] = {1: without, 2: stale, 3: without}
 
     def metadata(self, _topics: Sequence[str], **_: Any) -> dict[str, TopicMetadata]:
-        """All three hold the partition."""
+        """Metadata in which all three brokers have a replica of the partition."""
         place = PartitionMetadata(1, 0, BROKERS, BROKERS)
         return {PLACE.topic: TopicMetadata(PLACE.topic, "id", {0: place})}
 
     def watermarks(self, _broker: int, _places: Sequence[Any], **_: Any) -> dict[TopicPartition, Watermarks]:
-        """The logs begin and end alike."""
+        """The watermarks of a replica; they are the same on all brokers."""
         end = self.shape.records
         return {PLACE: Watermarks(end, end, 0, end)}
 
     def end_offset_for_epoch(self, *_: Any, **__: Any) -> tuple[int, int]:
-        """All is of one leader epoch."""
+        """The leader epoch 0, and the end of the log: all records have this epoch."""
         return 0, self.shape.records
 
     def begin_fetch(self, broker: int, positions: Sequence[FetchPosition], **_: Any) -> Answer:
-        """The answer is made when it is waited for."""
+        """A Fetch whose answer is made when it is waited for."""
         return Answer(lambda: self._fetch(broker, positions[0]))
 
     def _fetch(self, broker: int, asked: FetchPosition) -> FetchedPartition:
@@ -137,17 +155,22 @@ class Brokers:
 
 @dataclass(frozen=True)
 class Answer:
-    """A Fetch under way."""
+    """A Fetch that was sent; its answer is made when it is waited for.
+
+    Attributes:
+        answer: makes the answer.
+        throttle_ms: how long the broker asks to wait before the next request; 0.
+    """
 
     answer: Callable[[], FetchedPartition]
     throttle_ms: int = 0
 
     def result(self, *_: Any) -> list[FetchedPartition]:
-        """The answer."""
+        """The answer to the Fetch."""
         return [self.answer()]
 
     def cancel(self) -> None:
-        """Nothing is under way."""
+        """Give the Fetch up; there is nothing to end."""
 
 
 def hashed(key: bytes) -> tuple[int, int]:
@@ -160,7 +183,12 @@ KEY, NOWHERE = hashed(b"key"), hashed(b"nowhere")
 
 
 def record_views(shape: Shape, storage: Path) -> None:
-    """Write the table read_committed as the job would have left it: all records of all replicas, and positions."""
+    """Write the view read_committed as the job would have left it: all records of all replicas, and positions.
+
+    Args:
+        shape: the partition.
+        storage: folder of the tables.
+    """
     draw = np.random.default_rng(2)
     end = shape.records - UNREAD
     for broker in BROKERS:
@@ -209,7 +237,14 @@ def claim(shape: Shape, key: tuple[int, int]) -> Claim:
 
 @dataclass(frozen=True)
 class Measured:
-    """One row of the result."""
+    """One row of the result.
+
+    Attributes:
+        what: what was measured.
+        seconds: how long it took.
+        read: bytes that were read, by broker id.
+        verdict: the verdict and the accused, in words; empty for the peer.
+    """
 
     what: str
     seconds: float
@@ -218,7 +253,13 @@ class Measured:
 
 
 def judged(prober: Prober, about: Claim, what: str) -> Measured:
-    """Probe until there is a verdict, and tell what it took."""
+    """Probe a claim until there is a verdict, and return how long that took and how much it read.
+
+    Args:
+        prober: asks the brokers.
+        about: the claim.
+        what: the name of the row.
+    """
     before, began = dict(prober.read_bytes), time.monotonic()
     while (decision := _once(prober, about)).verdict is Verdict.PENDING:
         time.sleep(0.2)
@@ -233,7 +274,7 @@ def _once(prober: Prober, about: Claim) -> Decision:
 
 
 def whole(client: Any, shape: Shape) -> Measured:
-    """The peer: one replica's log from its beginning to its end."""
+    """The peer's row: one replica's log is read from its beginning to its end."""
     began, read = time.monotonic(), 0
     for chunk in read_range(client, 2, *PLACE, 0, shape.records, isolation=1, hasher=HASHER):  # type: ignore[arg-type]
         read += int(chunk.columns.value_size.sum()) + 20 * len(chunk.columns)
@@ -241,7 +282,12 @@ def whole(client: Any, shape: Shape) -> Measured:
 
 
 def measured(shape: Shape, storage: Path) -> Iterator[Measured]:
-    """All rows of one partition."""
+    """Yield the rows of the result for one partition.
+
+    Args:
+        shape: the partition.
+        storage: folder of the tables, which are written first.
+    """
     record_views(shape, storage)
     client: Any = Brokers(shape)
     history = RecordedHistory(str(storage))
@@ -259,7 +305,7 @@ def measured(shape: Shape, storage: Path) -> Iterator[Measured]:
 
 
 def main() -> None:
-    """Run and print."""
+    """Measure both partitions, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="1 GB only")
     options = parser.parse_args()

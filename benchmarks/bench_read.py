@@ -1,8 +1,8 @@
-"""Reading one replica: pinned Fetch and decode on one thread, beside the consumers that people use.
+"""How fast one thread fetches and decodes a replica's log, and how fast the usual consumers read the same topic.
 
-Prints, per reader, the median time for half of the topic and for all of it, and the marginal rate: the records of the
-second half over the difference, which leaves out what starting up costs. All readers take turns in the same run, on the
-same topic of one broker on this machine. ``python -m benchmarks.bench_read [--quick]``.
+It prints for each reader the median time for half of the topic and for all of it, and the marginal rate. That is the
+rate of the second half, so it leaves out what starting up costs. All readers take turns in the same run, on one topic
+of one broker on this machine. ``python -m benchmarks.bench_read [--quick]``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,14 @@ Reader = Callable[[Cluster, int], None]
 
 
 def fill(cluster: Cluster, topic: str, records: int, codec: str = "lz4") -> None:
-    """Produce records of a 100-byte value and an 11-byte key."""
+    """Create a topic with records of a 100-byte value and an 11-byte key.
+
+    Args:
+        cluster: the broker.
+        topic: name of the topic.
+        records: how many records.
+        codec: the producer's compression.
+    """
     cluster.create_topic(topic)
     more = {"compression.type": codec, "linger.ms": 50, "batch.size": 1 << 18, "batch.num.messages": 100_000}
     room = {"queue.buffering.max.messages": 2_000_000, "queue.buffering.max.kbytes": 1 << 20}
@@ -64,7 +71,13 @@ def fill(cluster: Cluster, topic: str, records: int, codec: str = "lz4") -> None
 
 
 def ours(cluster: Cluster, records: int, payload: Payload = Payload.HASH) -> None:
-    """Pinned Fetch, CRC, decompression, decoding, both hashes, outcomes; one thread."""
+    """Read the topic as Parallax does, in one thread: Fetch, CRC, decompression, decoding, hashes, outcomes.
+
+    Args:
+        cluster: the broker.
+        records: how many records to read.
+        payload: which bytes of a record to copy, besides the hashes.
+    """
     client = ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=30_000)
     rows = 0
     for chunk in read_range(
@@ -90,12 +103,12 @@ BUFFERS = Buffers()
 
 
 def ours_with_payload(cluster: Cluster, records: int) -> None:
-    """The same, and keys, values and headers copied out into Arrow arrays."""
+    """Read the topic as `ours` does, and copy keys, values and headers into Arrow arrays."""
     ours(cluster, records, Payload.FULL)
 
 
 def confluent(cluster: Cluster, records: int) -> None:
-    """confluent-kafka's consumer with fetch and queue sizes raised, in lists of 10,000."""
+    """Read the topic by confluent-kafka's consumer, with larger fetches and queues, in lists of 10,000."""
     more = {
         "group.id": uuid4().hex,
         "enable.auto.commit": False,
@@ -115,7 +128,7 @@ def confluent(cluster: Cluster, records: int) -> None:
 
 
 def perf_test(cluster: Cluster, records: int) -> None:
-    """Kafka's kafka-consumer-perf-test with its fetch sizes raised; time of the whole process."""
+    """Read the topic by Kafka's kafka-consumer-perf-test with larger fetches; the whole process counts."""
     jars = class_path(kafka_jars())
     settings = cluster.folder / "perf.properties"
     sizes = f"max.partition.fetch.bytes={FETCH}\nreceive.buffer.bytes=1048576\nmax.poll.records=10000\n"
@@ -144,7 +157,14 @@ READERS: dict[str, Reader] = {
 
 
 def measure(cluster: Cluster, records: int) -> dict[str, tuple[float, float, float]]:
-    """Seconds for half, seconds for all, marginal rate in records/s; medians of the rounds."""
+    """The seconds for half of the records and for all, and the marginal records a second, by reader.
+
+    Each is the median of the rounds.
+
+    Args:
+        cluster: the broker.
+        records: how many records the topic has.
+    """
     times: dict[tuple[str, int], list[float]] = {}
     for reader in READERS.values():
         reader(cluster, records // 4)
@@ -171,7 +191,7 @@ def report(found: dict[str, tuple[float, float, float]], records: int) -> None:
 
 
 def kernels_report(cluster: Cluster) -> None:
-    """What one thread needs for each step, in thread time, beside a peer where there is one."""
+    """Print the thread time of each step of reading, and of a peer where there is one."""
     answer, plain = fetched(cluster, TOPIC), fetched(cluster, f"{TOPIC}-plain")
     data = bytes(answer.records)
     frozen = np.frombuffer(data, np.uint8)
@@ -197,7 +217,7 @@ def kernels_report(cluster: Cluster) -> None:
 
 
 def fetched(cluster: Cluster, topic: str) -> FetchedPartition:
-    """The first answer of the topic's only partition."""
+    """The answer to a first Fetch of the topic's only partition."""
     client = ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers})
     position = [FetchPosition(topic, 0, 0, FETCH // 2)]
     (answer,) = client.fetch(1, position, isolation=IsolationLevel.READ_COMMITTED, max_bytes=FETCH // 2)
@@ -206,7 +226,7 @@ def fetched(cluster: Cluster, topic: str) -> FetchedPartition:
 
 
 def digested(columns: Columns, outcome: Any) -> None:
-    """What is added up of the rows of an answer, in record batches as a task has them."""
+    """Add up the rows of an answer by blocks, in record batches as large as a Spark task's."""
     for start in range(0, len(columns), ROWS):
         part = slice(start, start + ROWS)
         mine = {name: getattr(columns, name)[part] for name in COLUMNS if name != "outcome"}
@@ -215,7 +235,7 @@ def digested(columns: Columns, outcome: Any) -> None:
 
 
 def kafka_python(data: bytes, count: int) -> None:
-    """Iterate over ``count`` records as kafka-python decodes them: one Python object each."""
+    """Decode ``count`` records by kafka-python, which makes a Python object of each."""
     records = MemoryRecords(data)
     seen = 0
     while records.has_next():
@@ -226,7 +246,7 @@ def kafka_python(data: bytes, count: int) -> None:
 
 
 def fastest(run: Callable[[], Any]) -> float:
-    """Thread seconds of the fastest of seven runs: what the work takes when nothing disturbs it."""
+    """The thread seconds of the fastest of seven runs: it was disturbed least."""
     run()
     times = []
     for _ in range(7):

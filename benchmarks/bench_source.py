@@ -1,9 +1,14 @@
-"""How fast the source feeds Spark and Delta, beside peers that read the same topic in the same run.
+"""How fast the source feeds Spark and Delta, and how fast peers read the same topic in the same run.
 
-Marginal rates: the time for all records less the time for half of them, so that what a query costs before its first row
-is left out; medians of the repetitions. ``steady`` runs the recording queries beside a small stream of records and
-tells what a micro-batch takes and how much of a core the driver JVM and the Python workers use. ``levels`` reads both
-isolation levels, by separate Fetches and by shared ones.
+Rates are marginal: the time for all records less the time for half of them. So they leave out what a query costs before
+its first row. Each is the median of the repetitions. There are three modes:
+
+- ``rate`` compares the source with its peers.
+- ``levels`` reads both isolation levels, by separate Fetches and by shared ones.
+- ``steady`` runs the recording queries while some records a second are written. It prints how long a micro-batch takes,
+  and how much of a core the driver JVM and the Python workers use.
+
+::
 
     python benchmarks/bench_source.py rate --records 10000000
     python benchmarks/bench_source.py steady --seconds 60
@@ -74,7 +79,17 @@ def seconds(run: Callable[[], None]) -> float:
 
 
 def marginal(run: Callable[[str], None], whole: str, half: str, records: int, repetitions: int) -> float:
-    """Rows per second between half and all of the records; the first run of each warms up and is not counted."""
+    """The rows a second between half and all of the records, the median of several runs.
+
+    A first run of half of them warms up, and is not counted.
+
+    Args:
+        run: reads a topic.
+        whole: name of a topic with all of the records.
+        half: name of a topic with half of them.
+        records: how many records all are.
+        repetitions: how many runs of each are counted.
+    """
     run(half)
     gained = [seconds(lambda: run(whole)) - seconds(lambda: run(half)) for _ in range(repetitions)]
     return records / 2 / max(statistics.median(gained), 1e-9)
@@ -139,7 +154,15 @@ def source(spark: Any, bootstrap: str) -> Callable[[str], None]:
 
 
 def recording(spark: Any, bootstrap: str, scratch: Path, fetch: str | None = None) -> Callable[[str], None]:
-    """The job's own way: the tasks write, the sink commits; both isolation levels where ``fetch`` says how to ask."""
+    """A function that records a topic as the job does: Spark's tasks write files, and the sink commits them.
+
+    Args:
+        spark: the Spark session.
+        bootstrap: ``bootstrap.servers``.
+        scratch: folder for the tables and the checkpoint.
+        fetch: ``separate`` or ``shared``, to read both isolation levels in that way; None to read read_uncommitted
+            only.
+    """
     levels = [IsolationLevel.READ_UNCOMMITTED] if fetch is None else list(IsolationLevel)
     how = {} if fetch is None else {"isolation.level": "both", "fetch": fetch}
 
@@ -159,7 +182,7 @@ def recording(spark: Any, bootstrap: str, scratch: Path, fetch: str | None = Non
 
 
 def bytes_a_row(scratch: Path) -> float:
-    """Of Parquet; what the last run has recorded."""
+    """How many bytes of Parquet a row takes in the view that the last run has written."""
     actions: Any = pa.table(DeltaTable(str(scratch / "recorded" / "read_uncommitted")).get_add_actions(flatten=True))
     return float(pc.sum(actions["size_bytes"]).as_py() / pc.sum(actions["num_records"]).as_py())
 
@@ -183,7 +206,13 @@ def rate(records: int, repetitions: int, java_options: str | None) -> None:
 
 
 def levels(records: int, repetitions: int, java_options: str | None) -> None:
-    """Both isolation levels of one replica to Delta, each way to ask."""
+    """Print how fast both isolation levels of a replica are recorded, by separate Fetches and by shared ones.
+
+    Args:
+        records: how many records the topic has.
+        repetitions: how many runs are counted.
+        java_options: ``spark.driver_java_options``; None for the default.
+    """
     with Cluster() as kafka, session(java_options) as spark, folder() as scratch:
         whole, half = "bench-whole", "bench-half"
         for topic, count in ((whole, records), (half, records // 2)):
@@ -233,7 +262,7 @@ def steady(grouping: str, duration: float, java_options: str | None) -> None:
 
 @contextmanager
 def trickle(bootstrap: str, topic: str) -> Iterator[None]:
-    """Some hundred records a second."""
+    """Write some two hundred records a second to a topic within this context."""
     stop = threading.Event()
 
     def run() -> None:
@@ -293,7 +322,10 @@ def cpu_seconds() -> dict[str, float]:
 
 
 def resident() -> dict[str, str]:
-    """Memory; pages that workers share with the process they were forked from are counted once (proportional size)."""
+    """The memory of Spark's processes, by kind of process, in words.
+
+    Pages that workers share with the process they were forked from are counted once (proportional set size).
+    """
     used: dict[str, int] = {}
     for name, process in _spark_processes():
         used[name] = used.get(name, 0) + process.memory_full_info().pss

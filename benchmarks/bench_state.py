@@ -1,7 +1,8 @@
-"""What an outage costs the comparison: state, memory and seconds for each micro-batch, however long it lasts.
+"""What an outage of a broker costs the comparison: state, memory and seconds of each micro-batch.
 
-The real step with the default cap, its state through bytes after every micro-batch, is fed what the readers would show.
-Time is scaled: 288 micro-batches stand for a day, one for five minutes of it. What matters is what comes after the cap.
+The real step gets rows as the readers would show them, with the default cap of its state. The state becomes bytes after
+each micro-batch, as in the job. Time is scaled: 288 micro-batches are a day, one for each five minutes of it. What
+matters is what comes once the cap is reached.
 """
 
 from __future__ import annotations
@@ -43,7 +44,13 @@ REPORTS = 6
 
 
 def whole(start: int, count: int, *, keys: int | None = None) -> Observations:
-    """What three replicas show of ``count`` records; with ``keys``, so many keys are written again and again."""
+    """The rows in which three replicas that agree show ``count`` records.
+
+    Args:
+        start: the first offset.
+        count: how many records.
+        keys: how many keys are written again and again; None for a new key for each record.
+    """
     made = observations(start, count, keep=dict.fromkeys(BROKERS, 1.0), transactional=False)
     if keys is None:
         return made
@@ -55,7 +62,7 @@ def whole(start: int, count: int, *, keys: int | None = None) -> Observations:
 
 
 def in_transactions(made: Observations) -> Observations:
-    """The same in transactions of nine records and an end marker, of seven producers in turn."""
+    """The same rows in transactions of nine records and an end marker, of seven producers in turn."""
     rows = made.rows
     is_row = rows.kind != POSITION
     is_end = is_row & (rows.offset % 10 == 9)
@@ -71,12 +78,12 @@ def in_transactions(made: Observations) -> Observations:
 
 
 def replaced(made: Observations, rows: ViewRows) -> Observations:
-    """The same with other rows."""
+    """The same micro-batch with other rows."""
     return Observations("t", 0, rows, made.progress, made.open_transactions, made.replica_sets)
 
 
 def away(made: Observations) -> Observations:
-    """A broker that does not answer: no rows, and progress that says so."""
+    """The same micro-batch while broker 2 does not answer: it shows no rows, and its progress says why."""
     progress = made.progress
     gone = progress.broker == AWAY
     columns = {name: np.where(gone, -1, getattr(progress, name)) for name in ProgressRows.dtypes()}
@@ -87,7 +94,10 @@ def away(made: Observations) -> Observations:
 
 
 def frozen(made: Observations) -> Observations:
-    """A replica whose last stable offset stands at the start: it is read on in read_uncommitted only."""
+    """The same micro-batch while the last stable offset of broker 2 does not move.
+
+    So broker 2 is read on in read_uncommitted only.
+    """
     rows = made.rows.take((made.rows.broker != AWAY) | (made.rows.view == 0))
     mine = made.progress.broker == AWAY
     columns = {name: getattr(made.progress, name) for name in ProgressRows.dtypes()}
@@ -114,7 +124,12 @@ Records = Callable[[int, int], Observations]
 
 
 def again(records: Records, gone: Callable[[ViewRows], np.ndarray]) -> Callable[[Places, int, int], ViewRows]:
-    """The views: what was recorded of a range, without position rows and without what ``gone`` names."""
+    """A function that reads recorded rows of a range from the views again, as withheld rows are.
+
+    Args:
+        records: makes what all replicas show.
+        gone: marks the rows that are not recorded, as bool[n].
+    """
 
     def rows(_: Places, start: int, end: int) -> ViewRows:
         found = records(start, end - start).rows
@@ -125,7 +140,15 @@ def again(records: Records, gone: Callable[[ViewRows], np.ndarray]) -> Callable[
 
 @dataclass
 class Way:
-    """A way to compare, its state through bytes after every micro-batch."""
+    """One way to compare, with its state and its times.
+
+    Attributes:
+        name: its name in the output.
+        compare: compares one micro-batch, from the state, the rows and the micro-batch's number.
+        state: the state after the last micro-batch, as bytes.
+        coverage: how far the comparison has come; None before the first micro-batch.
+        seconds: how long each micro-batch took.
+    """
 
     name: str
     compare: Callable[[PartitionState, Observations, int], StepResult]
@@ -134,7 +157,7 @@ class Way:
     seconds: list[float] = field(default_factory=list)
 
     def take(self, seen: Observations, number: int) -> None:
-        """One micro-batch."""
+        """Compare one micro-batch, from the state's bytes to its bytes."""
         started = time.perf_counter()
         result = self.compare(PartitionState.from_bytes(self.state), seen, number)
         self.state, self.coverage = result.state.to_bytes(), result.coverage
@@ -144,7 +167,11 @@ class Way:
 
 
 def ways(rows: Callable[[Places, int, int], ViewRows]) -> list[Way]:
-    """All rows in the state, up to its cap; and withheld."""
+    """Two ways to compare: with all rows in the state up to its cap, and with rows withheld.
+
+    Args:
+        rows: reads recorded rows of a range again.
+    """
     return [
         Way("all in the state", lambda state, seen, _: step(state, seen, SETTINGS, 0)),
         Way("withheld", lambda state, seen, n: compare(state, seen, SETTINGS, 0, Views(n, rows))),
@@ -154,7 +181,15 @@ def ways(rows: Callable[[Places, int, int], ViewRows]) -> list[Way]:
 def outage(
     name: str, batches: int, count: int, show: Callable[[Observations], Observations], records: Records = whole
 ) -> None:
-    """Feed an outage both ways, and what follows once the replica is back; print how it goes."""
+    """Compare an outage both ways, and the time after it; print what each micro-batch costs.
+
+    Args:
+        name: the name of the outage.
+        batches: how many micro-batches it lasts.
+        count: how many records a micro-batch has.
+        show: from what all replicas show, what they show during the outage.
+        records: makes what all replicas show.
+    """
     print(f"\n{name}: {batches:,} micro-batches of {count:,} records")
     print(f"{'':>16} {'rows fed':>11} {'state MB':>9} {'deferred':>9} {'step s':>8} {'longest':>8} {'RSS MB':>7}")
     back = [0]
@@ -193,7 +228,16 @@ def outage(
 def comes_back(
     way: Way, missing: set[tuple[int, int]], end: int, count: int, records: Records, back: list[int]
 ) -> None:
-    """The replica is read from where it was, in the same micro-batches, until the comparison has caught up."""
+    """Read the replica on from where it stopped, until the comparison has caught up; print what that costs.
+
+    Args:
+        way: the way to compare.
+        missing: broker and view of the rows that were not read during the outage.
+        end: the offset at which the outage ends.
+        count: how many records a micro-batch had.
+        records: makes what all replicas show.
+        back: one element, the offset below which the replica has been read; set here.
+    """
     way.seconds = []
     for start in range(FIRST, end, 20 * count):
         back[0] = min(start + 20 * count, end)

@@ -1,8 +1,8 @@
-"""A simulated cluster: three brokers that speak as much of Kafka's protocol as a job asks for, in one process.
+"""A simulated cluster: three brokers, in one process, that speak as much of Kafka's protocol as a job needs.
 
-For partitions by the ten thousand, which real brokers cannot host on the machine of a benchmark. Each partition has a
-replica on each broker, and all replicas agree; a record is a batch of its own. Nothing is stored: an answer is made
-when it is asked for. Layouts: Kafka's message definitions (ListOffsets 7, Fetch 12, DescribeProducers 0).
+It is for partitions by the ten thousand, which real brokers cannot host on the machine of a benchmark. Each partition
+has a replica on each broker, and all replicas agree. Each record is a batch of its own. Nothing is stored: an answer is
+made when it is asked for. Layouts: Kafka's message definitions (ListOffsets 7, Fetch 12, DescribeProducers 0).
 """
 
 from __future__ import annotations
@@ -104,10 +104,10 @@ _INDEX, _PRODUCED = struct.Struct(">i"), struct.Struct(">ihBBB")
 
 
 class Cluster:
-    """What the brokers share.
+    """The partitions of the three brokers, and the answers that these give.
 
     Args:
-        partitions: how many there are, in topics of fifty.
+        partitions: how many partitions there are, in topics of fifty.
         moved: the share of them that gets a record each second.
     """
 
@@ -119,7 +119,7 @@ class Cluster:
         self._next = 0
 
     def grow(self) -> None:
-        """Give each second's share a record, for ever."""
+        """Add records, to the share of the partitions that gets one each second; never returns."""
         while True:
             time.sleep(1)
             for _ in range(self._moved):
@@ -128,7 +128,7 @@ class Cluster:
                 self._next += 7
 
     def answer(self, request: _Request) -> bytes:
-        """The body of the answer, with the tags of its header."""
+        """The bytes of the answer to a frequent request, behind its correlation id."""
         if request.key == _LIST_OFFSETS:
             return self._list_offsets(request)
         if request.key == _FETCH:
@@ -173,7 +173,12 @@ class Cluster:
         return b"\0" + _INDEX.pack(0) + _array(topics) + b"\0"
 
     def describe(self, body: bytes, request: _Request) -> bytes:
-        """The answers that are rare and small enough for kafka-python to write."""
+        """The bytes of the answer to a rare request, which kafka-python writes.
+
+        Args:
+            body: the request.
+            request: the same, with its header read.
+        """
         response: Any
         if request.key == _API_VERSIONS:
             kind = ApiVersionsResponse.ApiVersion
@@ -240,7 +245,7 @@ class Cluster:
         return DescribeConfigsResponse(throttle_time_ms=0, results=results)
 
     def serve(self, connection: socket) -> None:
-        """Answer what comes on a connection."""
+        """Answer the requests of one connection, until it is closed."""
         with suppress(ConnectionError), connection, connection.makefile("rb") as stream:
             while head := stream.read(4):
                 body = stream.read(struct.unpack(">i", head)[0])
@@ -259,11 +264,14 @@ def _accept(cluster: Cluster, listener: socket) -> None:
 
 
 class SimulatedCluster:
-    """Runs one in a process of its own.
+    """Runs a `Cluster` in a process of its own, within its context.
 
     Args:
-        partitions: how many there are; a multiple of fifty.
+        partitions: how many partitions there are, a multiple of fifty.
         moved: the share of them that gets a record each second.
+
+    Attributes:
+        bootstrap_servers: the address of the first broker.
     """
 
     def __init__(self, partitions: int, moved: float) -> None:
@@ -282,7 +290,7 @@ class SimulatedCluster:
 
 
 def main() -> None:
-    """Serve until killed; the first line of output is where."""
+    """Serve until the process is killed; the first line of output is the address of the first broker."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("partitions", type=int)
     parser.add_argument("moved", type=float)

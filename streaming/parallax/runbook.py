@@ -1,21 +1,21 @@
-"""Links to the sections of the runbook.
+"""Links into the runbook, the document that says for each alert what to do.
 
-The setting `alerting.runbook_url` says where the runbook is. A section says what to do about one alert.
+The setting `alerting.runbook_url` is its address.
 """
 
 from __future__ import annotations
 
 RUNBOOK = "docs/runbook.md"
-"""Where it is as long as no settings are known: in the project."""
+"""Path of the runbook in the repository, for links as long as no settings are known."""
 HANGING = "a-transaction-that-hangs"
 """The section on transactions that no coordinator will end."""
 
 
 def section(runbook: str, name: str) -> str:
-    """The link to a section of the runbook.
+    """The link to one section of the runbook, such as ``docs/runbook.md#parallaxunauthorized``.
 
     Args:
         runbook: the address of the runbook, or its path.
-        name: the anchor of the heading, or the name of an alert, whose section has the same name.
+        name: the anchor of the section's heading, or the name of an alert. An alert's section is named after it.
     """
     return f"{runbook}#{name.lower()}"

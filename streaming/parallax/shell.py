@@ -1,4 +1,4 @@
-"""Commands for a person, printed so that they can be pasted into a shell unchanged."""
+"""Writes the commands that messages suggest to a person; they can be pasted into a shell unchanged."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import Self
 
 PLACEHOLDER = "HOST:9092"
-"""What a command has in place of the cluster's address where no settings name it."""
+"""What a printed command has in place of the cluster's address if no settings are known."""
 _LOGIN = "admin.properties"
-"""The name, in printed commands, of the file from which Kafka's tools read how to log in."""
+"""The file from which Kafka's tools read how to log in, as printed commands name it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """How a printed command names the cluster, the job and the program.
+    """What a printed command needs to know: the cluster's address, how to log in, and how Parallax was started.
 
     Attributes:
         servers: ``bootstrap.servers``; a placeholder if no settings are known.
         has_login: whether Kafka's tools need a file of client properties (`admin.properties`) to connect.
-        config: the settings file as it was given after ``-c``; a placeholder if none is known.
-        data: the storage path, if that was given instead of a settings file.
+        config: the settings file as the user gave it after ``-c``; a placeholder if none is known.
+        data: the storage path, if the user gave that instead of a settings file.
         program: the command that starts Parallax.
     """
 
@@ -38,12 +38,12 @@ class Shell:
 
     @classmethod
     def of(cls, kafka: Mapping[str, str] | None, config: object = None, data: str | None = None) -> Self:
-        """How printed commands name things for a user who gave these settings.
+        """The `Shell` for a user who has given these settings.
 
         Args:
             kafka: Kafka's options; None or without ``bootstrap.servers`` if the cluster is not known.
-            config: the settings file as it was given, if it was.
-            data: the storage path as it was given, if it was.
+            config: the settings file as the user gave it; None without one.
+            data: the storage path as the user gave it; None without one.
         """
         known = kafka or {}
         addresses = known.get("bootstrap.servers", PLACEHOLDER)
@@ -62,7 +62,7 @@ class Shell:
         return self.servers != PLACEHOLDER
 
     def brokers(self, login: str = "--command-config") -> str:
-        """The options with which one of Kafka's tools reaches the cluster.
+        """The options that connect one of Kafka's tools to the cluster, such as ``--bootstrap-server host:9092``.
 
         Args:
             login: the tool's option for a file of client properties.
@@ -71,27 +71,32 @@ class Shell:
         return f"{said} {login} {_LOGIN}" if self.has_login else said
 
     def parallax(self, *words: object, by_settings: bool = False) -> str:
-        """A command of Parallax for this job.
+        """A command of Parallax with the options that name this job, such as ``parallax status -c conf.yaml``.
 
         Args:
             words: the command and its arguments; each is quoted if a shell needs that.
-            by_settings: whether the command needs a settings file, so that a storage path will not do.
+            by_settings: whether the command needs the settings file and cannot do with the storage path (``--data``).
         """
         job = ("-c", self.config) if self.data is None or by_settings else ("--data", self.data)
         return f"{self.program} {shlex.join(map(str, (*words, *job)))}"
 
 
 ANYWHERE = Shell()
-"""Where neither the cluster nor the job is known: placeholders stand for them."""
+"""For commands that are printed without any settings: placeholders name the cluster and the job."""
 
 
 def file_from(name: str, text: str) -> str:
-    """Shell lines that write a text into a file of the working directory (a here-document)."""
+    """Shell lines that write a text into a new file of the working directory (a here-document).
+
+    Args:
+        name: the file's name.
+        text: its content, such as the JSON that a Kafka tool reads.
+    """
     return f"cat > {shlex.quote(name)} <<'JSON'\n{text}\nJSON"
 
 
 def _program() -> str:
-    """``parallax`` where the shell finds this one by that name, else its whole path: others paste it elsewhere."""
+    """``parallax`` if the shell finds the running program by that name, else its whole path."""
     started = Path(sys.argv[0])
     found = shutil.which("parallax")
     if started.name != "parallax" or (found is not None and os.path.realpath(found) == os.path.realpath(started)):

@@ -1,4 +1,4 @@
-"""Writes out the files that Parallax comes with: configuration, alert rules, dashboards and documents."""
+"""Writes Parallax's own files into a user's folder: configuration, alert rules, dashboards and documents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from parallax.errors import SetupError
 
 CONFIG = "parallax.yaml"
 HASH_KEY = "hash_key"
-"""The file of the key of all hashes, where the storage cannot keep it."""
+"""Name of the written file that holds the hash key, if the storage is where no job can keep it."""
 PLACES: Mapping[str, str] = {
     "conf/parallax.yaml": CONFIG,
     "deploy/prometheus/*.yaml": "prometheus",
@@ -26,16 +26,16 @@ PLACES: Mapping[str, str] = {
     "docs/*/*.md": "docs",
     "docs/pictures/*": "docs/pictures",
 }
-"""Where Parallax's files are in the wheel and in the repository, and the file or folder that they become.
+"""Each pattern of Parallax's own files, in the wheel and the repository, and the file or folder that it is written to.
 
 Folders below a pattern's first star are kept.
 """
 REPOSITORY = "https://github.com/kafka-parallax/kafka-parallax/blob/main"
-"""Where the files are that the documents name and nobody needs to run Parallax, as its tests."""
+"""Address of the repository on the web, for files that documents name and that are not written out, such as tests."""
 _NAMED = re.compile(
     r"(?<![\w./-])(`?)((?:benchmarks|conf|dashboards|deploy|scripts|streaming|tests)(?:/[\w.-]*\w)+)(/?)((?:::\w+)?)(`?)"
 )
-"""A file or folder of the repository in a text, and a test in it, in a code span of its own or not."""
+"""A file or folder of the repository in a text, with a test in it if one is named, in a code span or not."""
 _BLOCK = re.compile(r"(?ms)(^```.*?^```$)")
 """A block of commands or of output in Markdown."""
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
@@ -47,13 +47,13 @@ EVERY_TOPIC = "[^_].*"
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The settings that a new configuration sets. All others are commented out there, and show their defaults.
+    """The settings that the written configuration sets; all other settings are in it as comments, with their defaults.
 
     Attributes:
         servers: ``bootstrap.servers``.
         topics: names of topics; empty for all topics but Kafka's own.
         storage: ``storage.path``.
-        hash_key_file: ``read.hash_key_file``; None if the job makes a key itself, or gets it otherwise.
+        hash_key_file: ``read.hash_key_file``; None if the job makes a hash key itself, or gets it in another way.
     """
 
     servers: str
@@ -63,10 +63,10 @@ class Choices:
 
 
 def root() -> Path:
-    """The folder of the shipped files: in the package of an installed wheel, else the top of the checkout.
+    """The folder that holds Parallax's own files: in the package if it was installed, else the top of the checkout.
 
     Raises:
-        SetupError: neither has the files.
+        SetupError: the files are in neither of the two.
     """
     package = Path(__file__).parent
     for folder in (package / "share", package.parents[1]):
@@ -76,17 +76,17 @@ def root() -> Path:
 
 
 def write_out(folder: Path, choices: Choices) -> list[Path]:
-    """Write the shipped files into a folder, all or none.
+    """Write Parallax's own files into a folder, all of them or none.
 
     Args:
-        folder: the folder, which is made if it does not exist.
-        choices: what the configuration sets.
+        folder: the folder; it is made if it does not exist.
+        choices: the settings that the configuration sets.
 
     Returns:
-        The paths that were written, the configuration first.
+        The paths of the written files, the configuration first.
 
     Raises:
-        SetupError: a file exists already, or the folder cannot be written.
+        SetupError: one of the files exists already, or the folder cannot be written.
     """
     contents = {folder / name: content for name, content in _files(choices).items()}
     if there := [path for path in contents if os.path.lexists(path)]:
@@ -112,7 +112,7 @@ def write_out(folder: Path, choices: Choices) -> list[Path]:
 
 
 def _write_new(path: Path, content: bytes, begun: list[Path]) -> None:
-    """Write a file that is not there yet; it is in ``begun`` from before it exists. A key is for its owner alone."""
+    """Write a new file; ``begun`` gets its path before the file exists. Only its owner may read a hash key."""
     begun.append(path)
     try:
         path.touch(0o600 if path.name == HASH_KEY else 0o666, exist_ok=False)
@@ -147,10 +147,10 @@ def _below(pattern: str, file: Path, source: Path) -> str:
 
 
 def linked(text: str, place: str) -> str:
-    """A document in which links to files outside of ``docs/`` lead into the repository on the web.
+    """The Markdown of a document in which links to files outside of ``docs/`` lead to the repository on the web.
 
     Args:
-        text: Markdown.
+        text: the document's Markdown.
         place: the document's path in the repository, such as ``docs/operate/page.md``.
     """
 
@@ -162,12 +162,12 @@ def linked(text: str, place: str) -> str:
 
 
 def as_installed(text: str, place: str) -> str:
-    """A document for readers without a checkout: files of the repository become links to it on the web.
+    """The Markdown of a document for readers without a checkout: each file that it names is a link to the web.
 
-    Commands in a block stay as they are.
+    Blocks of commands stay as they are.
 
     Args:
-        text: Markdown, which names files of the repository from its top.
+        text: Markdown that names files by their path in the repository, such as ``tests/unit/test_docs.py``.
         place: the document's path in the repository, such as ``docs/operate/page.md``.
     """
     parts = _BLOCK.split(linked(text, place))
@@ -181,7 +181,7 @@ def _on_the_web(found: re.Match[str]) -> str:
 
 
 def configuration(choices: Choices) -> str:
-    """The reference configuration as YAML, with ``choices`` in place of its examples.
+    """The YAML of a new configuration: the reference configuration, with ``choices`` in place of its examples.
 
     Raises:
         SetupError: the reference configuration is missing.
@@ -198,7 +198,7 @@ def configuration(choices: Choices) -> str:
 
 
 def _with(text: str, name: str, value: object) -> str:
-    """Give the first setting of a name a value, and keep what is said about it behind it."""
+    """Give the first setting of a name a value, and keep the comment behind it."""
     wanted = re.compile(rf"(?m)^({name})(\"[^\"]*\"|\[[^\]]*\]|[^\s#]+)(\s*#.*)?$")
     found = wanted.search(text)
     if found is None:

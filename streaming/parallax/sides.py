@@ -1,6 +1,7 @@
 """The sides of a difference: which replicas show the same, what they show, and whether that has changed.
 
-Tables hold a side as text (`Side.text`). Only `Side.parse` reads that text; all other code uses the fields of a side.
+E.g. brokers 1 and 3 show a key's value at offset 7 (one side), and broker 2 shows no value (the other side). Tables
+hold a side as text (`Side.text`). Only `Side.parse` reads that text; all other code uses the fields of a side.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ _OFFSET_DIGITS = 19
 
 
 class Shows(StrEnum):
-    """What the replicas of one side show."""
+    """The kind of answer that makes a side, e.g. that its replicas show a transaction as committed."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
     OPEN = "open"
-    """They hold the transaction open."""
+    """They show the transaction as open."""
     ENDED = "ended"
     ENDED_AS_READ = "ended, as it was read"
     VALUE = "value at offset"
-    """They show the key's value that lies at the side's offset."""
+    """They show the key's value whose record has the side's offset."""
     SOME_VALUE = "a value"
     NO_VALUE = "no value"
-    """They show no value of the key. If the side has an offset, they were read from there on only."""
+    """They show no value of the key. If the side has an offset, they were read only from that offset on."""
     TOMBSTONE = "tombstone at offset"
     LACKS_VALUE = "no value at offset"
     LACKS_TOMBSTONE = "no tombstone at offset"
@@ -50,12 +51,12 @@ _FROM = f"{Shows.NO_VALUE}, read from offset {{offset}} on"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a difference: what some replicas show.
+    """What the replicas of one side show; who they are is in `Sides`, the mapping of sides to broker ids.
 
     Attributes:
-        shows: what they show, such as a value, an outcome, or a record's content.
-        offset: the offset that belongs to this, such as that of the value; -1 if there is none.
-        content: what a record or an end marker holds, in words.
+        shows: the kind of answer, such as a value, an outcome, or a record's content.
+        offset: the offset that belongs to the answer, such as that of the value; -1 if it has none.
+        content: if ``shows`` is ``content``, a description of the record or end marker; else empty.
     """
 
     shows: Shows
@@ -64,7 +65,7 @@ class Side:
 
     @property
     def text(self) -> str:
-        """The side in words, as tables and texts for people name it."""
+        """What the replicas of the side show, in words for tables and people, e.g. ``value at offset 7``."""
         match self.shows:
             case Shows.CONTENT:
                 return self.content
@@ -77,10 +78,10 @@ class Side:
 
     @classmethod
     def parse(cls, text: str) -> Side:
-        """The side that a text names (`text`); unknown words are taken for the content of a record.
+        """The side that a text describes, as `text` writes it. Any other text is a record's content.
 
         Raises:
-            ValueError: the text should name an offset, and does not.
+            ValueError: the text is of a kind that has an offset, and its offset is not a number.
         """
         for shows in _AT_OFFSETS:
             if text.startswith(f"{shows} "):
@@ -92,9 +93,10 @@ class Side:
 
     @property
     def alike(self) -> tuple[Shows, str]:
-        """What the side shows, without offsets and without how it is known that a transaction ended.
+        """The kind of answer and the content, without offsets: two sides show the same if this is equal.
 
-        Two sides with equal values of this show the same.
+        ``ended`` and ``ended, as it was read`` are alike. They differ only in how it is known that the transaction
+        ended.
         """
         shows = Shows.ENDED if self.shows is Shows.ENDED_AS_READ else self.shows
         return shows, re.sub("[0-9]+", "", self.content.partition(",")[0])
@@ -107,11 +109,11 @@ def _offset(text: str) -> int:
 
 
 Sides = Mapping[Side, Collection[int]]
-"""By side, the ids of the brokers that are on it."""
+"""The ids of the brokers on each side."""
 
 
 def parsed(document: Any) -> dict[Side, tuple[int, ...]]:
-    """By side, the ids of its brokers, from a document in a table (`as_document`); empty without a document.
+    """The broker ids of each side, from a document of `as_document`; empty for None.
 
     Raises:
         ValueError: the document names a side that cannot be read.
@@ -120,7 +122,7 @@ def parsed(document: Any) -> dict[Side, tuple[int, ...]]:
 
 
 def as_document(sides: Sides) -> dict[str, list[int]]:
-    """Sides with the ids of their brokers, as a document for JSON; `parsed` reads it."""
+    """A JSON document of sides: the text of each, with its brokers' ids; `parsed` reads it."""
     return {side.text: list(brokers) for side, brokers in sides.items()}
 
 
@@ -131,10 +133,10 @@ def in_order(sides: Sides) -> dict[Side, tuple[int, ...]]:
 
 
 def by_broker(shown: Mapping[int, Side]) -> dict[Side, list[int]]:
-    """By side, ids of the brokers that are on it.
+    """The broker ids of each side, from the side of each broker.
 
     Args:
-        shown: by broker, its side.
+        shown: the side of each broker, by broker id.
     """
     sides: dict[Side, list[int]] = {}
     for broker, side in shown.items():
@@ -143,50 +145,54 @@ def by_broker(shown: Mapping[int, Side]) -> dict[Side, list[int]]:
 
 
 def standing(sides: Sides) -> frozenset[int]:
-    """Ids of the brokers that are on any side."""
+    """Ids of all brokers that are on some side."""
     return frozenset(broker for brokers in sides.values() for broker in brokers)
 
 
 def against(sides: Sides, broker: int) -> list[frozenset[int]]:
-    """For each side that a broker is not on, its brokers' ids; empty sides are left out."""
+    """The broker ids of each side that is not the given broker's; empty sides are left out."""
     return [frozenset(brokers) for brokers in sides.values() if brokers and broker not in brokers]
 
 
 def are_outcomes(sides: Collection[Side], *others: Shows) -> bool:
-    """Whether each side shows that a transaction committed or aborted, or shows one of ``others``."""
+    """Whether all sides are about how a transaction ended: each shows committed, aborted, or one of ``others``."""
     return {side.shows for side in sides} <= OUTCOMES.union(others)
 
 
 def outcomes_on(sides: Sides, broker: int) -> frozenset[str]:
-    """The outcomes (``committed``, ``aborted``) on the sides that a broker is on."""
+    """The outcomes of a transaction that a broker shows: ``committed``, ``aborted``, or none."""
     return frozenset(str(side.shows) for side, on in sides.items() if broker in on and side.shows in OUTCOMES)
 
 
 def values(sides: Collection[Side]) -> dict[Side, int]:
-    """By side that shows a key's value at a known offset, this offset; other sides are left out."""
+    """The offset of each side that shows a key's value at a known offset.
+
+    Sides that show anything else are left out.
+    """
     return {side: side.offset for side in sides if side.shows is Shows.VALUE}
 
 
 def showing_the_value_of(sides: Sides, brokers: Collection[int]) -> frozenset[int]:
-    """The given brokers' ids, and those of all that show the same value as one of them."""
+    """Ids of the given brokers and of all others that show the same value of the key."""
     alike = [sides[side] for side in values(sides.keys()) if not set(sides[side]).isdisjoint(brokers)]
     return frozenset(brokers).union(*alike)
 
 
 def showing_a_value_below(sides: Sides, offset: int) -> frozenset[int]:
-    """Ids of the brokers that show a value of the key whose record lies below an offset."""
+    """Ids of the brokers whose value of the key is a record at a lower offset than ``offset``."""
     return frozenset().union(*(sides[side] for side, at in values(sides.keys()).items() if at < offset))
 
 
 def sides_differ(before: Sides, now: Sides) -> bool:
-    """Whether a replica has changed its side, or has joined one; False if there were no sides before.
+    """Whether a replica has changed its side, or is new on one; False if ``before`` is empty.
 
-    A replica that is on no side now was not read, and counts as unchanged. Two other things are no change, if the same
-    replicas are together as before: another offset of a side, or new words for all sides.
+    A replica that is on no side now was not read, and counts as unchanged. While the same replicas are together, two
+    things are no change: a side has another offset, or all sides are described in other terms than before (e.g. the
+    sides that differed by their records now differ by the key's value).
 
     Args:
-        before: the sides as they were.
-        now: the sides as they are.
+        before: the broker ids of each side, earlier.
+        now: the broker ids of each side, now.
     """
     if not before:
         return False

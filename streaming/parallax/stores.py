@@ -1,8 +1,8 @@
-"""Translates the settings for S3 for each library that reads or writes there.
+"""Translates the settings of an object store (S3) for each library that reads or writes there.
 
-The common form are the environment variables of AWS's own tools. delta-rs and obstore read them by themselves, in any
-process. The SDK in Spark's JVM reads its credentials there; it gets everything else as Hadoop's options. So secrets are
-only in the environment or in a settings file, and in no option, log or command line.
+All use the environment variables of AWS's own tools. delta-rs and obstore read them by themselves, in any process. The
+SDK in Spark's JVM reads only its credentials there; it gets everything else as Hadoop's options. So secrets are only in
+the environment or in a settings file, and in no option, log or command line.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ _VARIABLES = {
     "secret.key": "AWS_SECRET_ACCESS_KEY",
     "session.token": "AWS_SESSION_TOKEN",
 }
-"""Hadoop's options by name, and what AWS's own tools call them."""
+"""The variable of AWS's own tools for each of Hadoop's options."""
 
 PUBLIC = ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ALLOW_HTTP", "AWS_CONDITIONAL_PUT", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST")
-"""Variables that the processes of a cluster need as well and that hold no secret."""
+"""Variables without secrets that Spark's executors need as well."""
 
 _OTHER_PROTOCOLS = ("AWS_S3_LOCKING_PROVIDER", "AWS_S3_ALLOW_UNSAFE_RENAME")
-"""Variables by which delta-rs would commit otherwise than by conditional puts."""
+"""Variables with which delta-rs would not commit by conditional puts."""
 
 STORES = frozenset({"file", "s3a", "s3", "s3n", "gs", "abfs", "abfss"})
 """Schemes of a storage path that delta-rs, obstore and Hadoop all know; they are written in small letters."""
 
 
 def is_remote(storage: str) -> bool:
-    """Whether a storage path is a URI of an object store, and not a folder of this machine."""
+    """Whether a storage path is the URI of an object store, and not a folder on this machine."""
     return "://" in storage and not storage.startswith("file:")
 
 
 def is_s3(storage: str) -> bool:
-    """Whether a storage path is one of S3, in any spelling."""
+    """Whether a storage path is in S3: it begins with ``s3://``, ``s3a://`` or ``s3n://``."""
     return re.match(r"s3[an]?://", storage) is not None
 
 
 def rust_path(path: str) -> str:
-    """A path in the spelling of delta-rs and obstore: ``s3://`` where Hadoop says ``s3a://``, no ``file:``."""
+    """A storage path as delta-rs and obstore spell it: with ``s3://``, and without ``file:``."""
     return re.sub(r"^file:(//)?", "", re.sub(r"^s3[an]://", "s3://", path))
 
 
 def hadoop_path(path: str) -> str:
-    """A path in Hadoop's spelling: ``s3a://`` for S3."""
+    """A storage path as Hadoop spells it: with ``s3a://`` for S3."""
     return re.sub(r"^s3n?://", "s3a://", path)
 
 
 def set_environment(storage: str, conf: Mapping[str, str], environment: MutableMapping[str, str]) -> None:
-    """Set environment variables by ``spark.conf``, so that every library reaches the same store as the same user.
+    """Set AWS's environment variables from ``spark.conf``, so that every library reaches the same store.
 
     ``spark.conf`` takes precedence over the environment, as in Hadoop. The variables also make delta-rs commit by
-    conditional puts in any case, because writers with unlike protocols lose each other's commits. If the storage is not
-    S3, the environment stays as it is.
+    conditional puts, because writers with unlike protocols lose each other's commits. If the storage is not S3, the
+    environment stays as it is.
 
     Args:
         storage: ``storage.path``.
@@ -88,7 +88,7 @@ def set_environment(storage: str, conf: Mapping[str, str], environment: MutableM
 
 
 def hadoop_options(environment: Mapping[str, str]) -> dict[str, str]:
-    """Options of Spark by which Hadoop reaches the store that the environment names, without credentials.
+    """Spark options with which Hadoop reaches the store that the environment names, without credentials.
 
     Hadoop finds credentials in the environment by itself.
     """
@@ -110,9 +110,9 @@ def hadoop_options(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def executor_options(environment: Mapping[str, str]) -> dict[str, str]:
-    """Options of Spark that set, for the processes of a cluster, those environment variables that are no secrets.
+    """Spark options that pass the store's environment variables to Spark's executors, without secrets.
 
-    These processes have credentials for the store already, by a role or in their own environment.
+    The executors have credentials for the store already, by a role or in their own environment.
     """
     return {f"spark.executorEnv.{name}": environment[name] for name in PUBLIC if environment.get(name)}
 

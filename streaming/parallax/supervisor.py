@@ -1,6 +1,6 @@
-"""Keeps streaming queries alive: it restarts those that fail or make no progress, with backoff.
+"""Keeps streaming queries alive: it restarts a query that fails or makes no progress, with backoff.
 
-While an outage lasts, such as a full disk, it waits. It knows a query only by the few members of Spark's
+It waits while an outage lasts, such as a full disk. It knows a query only by the few members of Spark's
 ``StreamingQuery`` that it uses, so it imports no Spark.
 """
 
@@ -25,15 +25,15 @@ log = structlog.get_logger(__name__)
 
 
 _LONGEST_DEADLINE = 8
-"""How many times as long as it is set a deadline becomes, at most."""
+"""A query's deadline grows to so many times the setting, at most."""
 
 
 _START_DEADLINES = 10
-"""How many times as long a query may take to start."""
+"""A query may take so many deadlines to start."""
 
 
 class Query(Protocol):
-    """The part of ``pyspark.sql.streaming.StreamingQuery`` that supervision needs."""
+    """The members of ``pyspark.sql.streaming.StreamingQuery`` that the supervisor uses."""
 
     @property
     def isActive(self) -> bool: ...  # noqa: N802, D102 - Spark's name
@@ -47,29 +47,34 @@ class Query(Protocol):
 
 
 class Outage(Protocol):
-    """A reason why no query can run for a while, such as a full disk.
+    """A reason why no query can run for a while, such as a full disk; the supervisor waits until it is over.
 
-    The object that notices it also logs it.
+    The object that notices the outage also logs it.
     """
 
     def caused(self, error: str) -> bool:
-        """Whether a query failed because of the outage, by the text of its error."""
+        """Whether a query failed because of the outage.
+
+        Args:
+            error: the text of the query's error.
+        """
         ...
 
     def lasts(self) -> bool:
-        """Whether the outage is not over yet."""
+        """Whether queries cannot run yet because the outage is not over."""
         ...
 
 
 @dataclass(frozen=True)
 class Supervised:
-    """A query by name: how to start it, what to do before each start, and how to see that it progresses.
+    """A query that the supervisor keeps alive: how to start it, repair its checkpoint, and see whether it progresses.
 
     Attributes:
         name: name of the query.
         start: starts the query.
         mend: called before each start with how many starts in a row completed no micro-batch, and with the last error
-            if it is still unsolved. Returns in one line what it did to the query's checkpoint; None if nothing.
+            if the query has made no progress since. Returns in one line what it did to the query's checkpoint; None if
+            nothing.
         activity: returns a value that changes as soon as the running micro-batch makes progress, such as the number of
             tasks that have ended; None if that cannot be known.
         rows: returns how many rows the query has taken in since it was made; None if Spark itself counts them.
@@ -87,16 +92,16 @@ class Supervised:
 
 @dataclass
 class QueryReport:
-    """The state of a query now.
+    """The present state of one query, for metrics and the status page.
 
     Attributes:
         name: the query's name.
         up: whether it runs.
         restarts: how often it was restarted.
-        last_progress: when it last made progress, seconds since 1970 UTC; None before its first progress.
+        last_progress: when it last made progress, in seconds since 1970 UTC; None before its first progress.
         batch_seconds: how long its last micro-batch took.
         rows: how many rows it has taken in.
-        error: why it failed last; None if that is solved.
+        error: why it failed last; None once it has made progress again.
         checkpoints_set_aside: how many of its checkpoints were set aside because they could not be used.
     """
 
@@ -127,11 +132,11 @@ class _Watch:
 
 
 class Supervisor:
-    """Starts queries and watches them from one thread.
+    """Starts queries, watches them from one thread, and restarts those that fail or make no progress.
 
     A query that makes no progress for ``no_progress_deadline_s`` is restarted, and begins its micro-batch again. Under
-    overload that must not make things worse. So each task of the running batch that ends counts as progress. And each
-    restart without a completed batch doubles the query's deadline, to at most eight times the setting.
+    overload a restart must not make things worse. So each Spark task of the running batch that ends counts as progress.
+    And each restart without a completed batch doubles the query's deadline, to at most eight times the setting.
 
     Spark can stop a query only once its thread returns. If stopping takes as long as the deadline, the thread hangs.
     Then ``last_resort`` is called.
@@ -142,11 +147,11 @@ class Supervisor:
     Args:
         queries: the queries to run.
         settings: the backoff and the deadline.
-        on_report: called with each query's report after every look; it must not raise.
-        clock: monotonic seconds, for tests.
-        draw: random numbers that spread the restarts, for tests.
-        last_resort: ends the program that runs the queries. It is called if a query cannot be stopped, or if that
-            program does not answer.
+        on_report: called with each query's report after every look at it; it must not raise.
+        clock: returns monotonic seconds; tests give their own.
+        draw: random numbers that spread the restarts; tests give their own.
+        last_resort: ends the program that runs the queries (Spark's JVM). It is called if a query cannot be stopped, or
+            if that program does not answer.
         outages: reasons that may keep every query from running.
     """
 
@@ -170,7 +175,7 @@ class Supervisor:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._awaiting: tuple[float, float] | None = None
-        """Since when what the queries run in is waited for, and for how long it may be."""
+        """Since when an answer of Spark is awaited, and for how long it may be, in seconds; None if none is."""
 
     def start(self, interval_s: float = 0.2) -> None:
         """Start the queries, all at the same time, then look at them every ``interval_s`` seconds."""
@@ -182,7 +187,11 @@ class Supervisor:
         threading.Thread(target=self._watch_over, args=(interval_s,), name="supervisor-watch", daemon=True).start()
 
     def stop(self, timeout_s: float = 20.0) -> None:
-        """Stop looking, then stop all queries at the same time, so that one that hangs delays no other."""
+        """Stop watching, then stop all queries at the same time, so that one that hangs delays no other.
+
+        Args:
+            timeout_s: how many seconds the watching thread, and then the queries, have to stop.
+        """
         self._stop.set()
         if self._thread is not None:
             self._thread.join(timeout_s)
@@ -211,7 +220,7 @@ class Supervisor:
             self.look()
 
     def _watch_over(self, interval_s: float) -> None:
-        """Look after the looking: each question to a JVM that is frozen would wait for its answer for ever."""
+        """Call ``last_resort`` if Spark does not answer: a question to a JVM that is frozen would wait for ever."""
         while not self._stop.wait(interval_s):
             awaiting = self._awaiting
             if awaiting is not None and self._clock() - awaiting[0] > awaiting[1]:
@@ -250,7 +259,7 @@ class Supervisor:
             self._failed(watch, f"no progress for {silent_s:.0f} s (supervisor.no_progress_deadline_s)")
 
     def _note_activity(self, watch: _Watch, query: Query, now: float) -> None:
-        """Count it as a sign of life where the running batch has got on since it was looked at before."""
+        """Count the query as alive if its running micro-batch has made progress since the last look at it."""
         seen = watch.spec.activity(query)
         if seen is not None and watch.activity is not None and seen != watch.activity:
             watch.alive_since = now
@@ -314,7 +323,7 @@ class Supervisor:
 
 
 def _one_line(error: Any) -> str:
-    """The first line of an error; of one that came through Java, the line that says what it was."""
+    """The line of an error that says what it was: the first one, or a later one if the error came through Java."""
     if (unlike := said_in(str(error))) is not None:
         return unlike
     first, *more = str(error).strip().splitlines() or [repr(error)]

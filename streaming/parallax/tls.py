@@ -1,4 +1,4 @@
-"""TLS whose files may be renewed: the next connection uses the new files, without a restart."""
+"""TLS contexts that use renewed certificate files from the next connection on, without a restart."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from parallax.errors import one_line
 
 
 class Renewed:
-    """A TLS context that is made again when one of its files has changed, since certificates are renewed.
+    """A TLS context that is made again when one of its files has changed, e.g. because a certificate was renewed.
 
     Args:
-        files: the files of which it is made.
+        files: the files that the context is made from.
         make: makes the context.
-        unusable: the exceptions that ``make`` raises if files cannot be used.
+        unusable: the exceptions that ``make`` raises if the files cannot be used.
 
     Raises:
-        Exception: one of ``unusable``: the present files cannot be used.
+        Exception: one of ``unusable``, because the present files cannot be used.
     """
 
     def __init__(
@@ -34,9 +34,9 @@ class Renewed:
         self._context = make()
 
     def context(self) -> ssl.SSLContext:
-        """The TLS context for the next connection.
+        """The TLS context for the next connection, made from the present files.
 
-        If the present files cannot be used, because they are half-written for example, it is the last context.
+        If these cannot be used, e.g. because one is half-written, it is the context made before.
         """
         with self._lock:
             stamp = self._stamp_of_files()
@@ -65,7 +65,11 @@ class Renewed:
 
 
 def of_server(certificate: str, key: str) -> ssl.SSLContext:
-    """The TLS context of a server with a given certificate.
+    """The TLS context of a server, TLS 1.2 or later, made once from its certificate.
+
+    Args:
+        certificate: path of the certificate's file.
+        key: path of the private key's file.
 
     Raises:
         OSError, ValueError: the files cannot be used, or the key has a password.
@@ -78,7 +82,11 @@ def of_server(certificate: str, key: str) -> ssl.SSLContext:
 
 
 def renewed_at_each_handshake(renewed: Renewed) -> ssl.SSLContext:
-    """A server's TLS context that shows each client the certificate that the files hold when it connects."""
+    """A server's TLS context that gives each client the certificate in the files at that moment.
+
+    Args:
+        renewed: the context of the files.
+    """
     context = renewed.context()
 
     def hello(connection: ssl.SSLObject, name: str | None, first: ssl.SSLContext) -> None:

@@ -1,8 +1,8 @@
 """The Python process in which Spark plans a source: it answers Spark first, and imports afterwards.
 
 Such a process has ten seconds to connect back to Spark (``PythonWorkerFactory.createSimpleWorker``), and no setting
-makes that longer. The imports take a second or two of processor time, which may exceed it on a busy machine. So this
-module needs only the standard library until it has answered Spark.
+makes that longer. The imports take a second or two of processor time, which may exceed ten seconds on a busy machine.
+So this module needs only the standard library until it has answered Spark.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 PORT, SECRET = "PYTHON_WORKER_FACTORY_PORT", "PYTHON_WORKER_FACTORY_SECRET"
-"""By what Spark says in the environment where to connect; only to a process that it waits for so."""
+"""Environment variables with which Spark says where a process is to connect; it sets them only if it waits for that."""
 
 _SCRIPT = """\
 #!/bin/sh
@@ -27,12 +27,12 @@ exec {python} "$@"
 
 
 def command(folder: Path) -> str:
-    """The command with which Spark starts Python, for ``PYSPARK_PYTHON``.
+    """The command with which Spark starts Python, for ``PYSPARK_PYTHON``: a script that runs this module.
 
-    It is a script in a folder, or Python itself if no script can be written or executed there.
+    It is Python itself if no script can be written or executed in the folder.
 
     Args:
-        folder: the folder for the script, which is made if it does not exist.
+        folder: the folder for the script; it is made if it does not exist.
     """
     try:
         path = _script(folder)
@@ -54,7 +54,12 @@ def _script(folder: Path) -> Path:
 
 
 def connect(port: int, secret: str) -> tuple[Any, socket.socket]:
-    """Connect to Spark and prove who this process is, as ``pyspark.util.local_connect_and_auth`` does.
+    """Connect to Spark and prove with its secret who this process is.
+
+    It does the same as ``pyspark.util.local_connect_and_auth``.
+
+    Returns:
+        The connection as a file for reading and writing, and its socket.
 
     Raises:
         OSError: Spark no longer waits, or refuses.

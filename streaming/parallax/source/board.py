@@ -1,8 +1,8 @@
-"""How far all readers of one broker have read, as columns, to find quickly which of them have anything to do.
+"""The positions of all readers of one broker, as arrays, to find quickly the readers that have anything to do.
 
-Of ten thousand partitions, a micro-batch moves a few. All others have been read to the end of their logs, and report
-nothing new. Only readers that have something to do are planned one by one (`parallax.source.planning`). Pure: no broker
-is asked here.
+Of ten thousand partitions, a micro-batch moves a few. The readers of all others have read to the end of their logs and
+have nothing to report. Only readers that have something to do are planned one by one (`parallax.source.planning`).
+Pure: no broker is asked here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from parallax.source.planning import STANDING
 
 
 class Board:
-    """How far each reader of one broker has read.
+    """The recorded position of each reader of one broker, one array for each isolation level.
+
+    The planner has one board for each broker.
 
     Args:
         broker: the broker's id.
@@ -39,11 +41,11 @@ class Board:
         self._is_well: dict[int, Array] = {int(i): np.zeros(len(places), np.bool_) for i in isolations}
 
     def hosts(self, reader: Reader) -> bool:
-        """Whether a reader is one of this broker's: its isolation level is read, and its partition is hosted."""
+        """Whether a reader has an entry here: its isolation level is read, and the broker hosts its partition."""
         return reader.isolation in self._positions and reader.place in self.places.located
 
     def note(self, reader: Reader, recorded: Recorded) -> None:
-        """Take over a reader's position and event from the tables; this broker must host the reader."""
+        """Set a reader's position and event to what the tables hold. This broker must host its partition."""
         at = self.places.located[reader.place]
         self._positions[reader.isolation][at] = recorded.position
         # An id that is not known may be another: that is for the planning to see.
@@ -51,11 +53,13 @@ class Board:
         self._is_well[reader.isolation][at] = is_same and recorded.event not in STANDING
 
     def lowest(self, planned: Iterable[tuple[Reader, int]] = ()) -> Array:
-        """For each partition, the lowest position of its readers; -1 where a reader has never read it.
+        """The lowest position of the readers of each partition, as int64.
+
+        It is -1 where one of them was never read.
 
         Args:
-            planned: readers that have been planned but are not in the tables yet, each with the end of its last planned
-                range. That end counts as the reader's position.
+            planned: readers that are in a plan and not in the tables yet, each with the end of its last planned range.
+                That end counts as the reader's position.
         """
         positions = self._positions
         if planned:
@@ -66,11 +70,11 @@ class Board:
         return lowest
 
     def busy(self, isolation: int, marks: Marks) -> list[int]:
-        """The partitions whose readers, of one isolation level, have anything to read or to report.
+        """Indexes of the partitions whose reader of one isolation level has offsets to read or an event to report.
 
         Args:
             isolation: the isolation level.
-            marks: what the broker said of its logs. A partition that it left out has nothing to do.
+            marks: the watermarks that the broker reported. A partition that it left out has nothing to do.
 
         Returns:
             Indexes into ``places``.
@@ -93,11 +97,11 @@ class Board:
         return found
 
     def readers(self, isolation: int, at: Sequence[int] | None = None) -> Iterator[Reader]:
-        """Yield the readers of an isolation level.
+        """Yield the readers of an isolation level, in the order of their partitions.
 
         Args:
             isolation: the isolation level.
-            at: indexes into ``places`` of their partitions; None for all.
+            at: indexes into ``places``, to get only the readers of these partitions; None for all.
         """
         for place in self.places if at is None else (self.places[i] for i in at):
             yield Reader(isolation, self.broker, *place)
@@ -106,7 +110,7 @@ class Board:
 def boards(
     topics: Mapping[str, TopicMetadata], isolations: Sequence[IsolationLevel], chosen: Sequence[int] | None
 ) -> dict[int, Board]:
-    """By broker id, a `Board` for each broker of a cluster, on which nothing is recorded yet.
+    """A new `Board` for each broker that hosts a replica, by broker id; no reader has a position in it yet.
 
     Args:
         topics: topics by name.

@@ -1,7 +1,7 @@
-"""Turns the columns that the decoder makes of a broker's answer into Spark's record batches, without copying records.
+"""Turns the arrays that the decoder made of a broker's answer into Spark's record batches, without copying records.
 
 Columns that are the same in every row (topic, partition, broker, the null structs) are built once per process at full
-length and sliced. The others are the decoder's own arrays.
+length and sliced. The other columns are the decoder's own arrays.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _FURTHEST_MS = (2**63 - 1) // 1000
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What a position row says: the offset up to which a reader has read, and what happened there.
+    """One position row: the offset up to which a reader has read its replica, and what happened there.
 
     Attributes:
-        reader: the reader whose position it is.
-        offset: next offset to read.
-        read_at_ms: when it was read, in ms since 1970 UTC.
+        reader: the reader that has read up to there.
+        offset: the next offset that it reads.
+        read_at_ms: when it read up to there, in ms since 1970 UTC.
         event: what happened: ``ok``, or why the reader cannot go on or goes on elsewhere.
         detail: the event in words, for people; empty for ``ok``.
         topic_id: id of the topic that the offset belongs to.
-        high_watermark: the replica's high watermark when it was read; None if the replica did not say.
-        last_stable_offset: the replica's last stable offset then; None if the replica did not say.
-        log_start_offset: the replica's log start then; None if the replica did not say.
-        epoch: leader epoch of the last batch below the offset. If the event is ``log_truncated``, the leader epoch of
-            the batch that was lost. -1 if it is not known.
+        high_watermark: the replica's high watermark at that time; None if the replica did not say.
+        last_stable_offset: the replica's last stable offset at that time; None if the replica did not say.
+        log_start_offset: the replica's log start at that time; None if the replica did not say.
+        epoch: leader epoch of the last batch below ``offset``. If the event is ``log_truncated``, the leader epoch of
+            the batch that the log has lost. -1 if it is not known.
     """
 
     reader: Reader
@@ -60,10 +60,10 @@ class Position:
 
 
 class Readers:
-    """Fills the columns of topic and partition for rows of several readers.
+    """The readers that a set of rows comes from; fills the rows' columns ``topic`` and ``partition``.
 
     Args:
-        readers: the readers, all of one broker and isolation level; a row names its reader by the index in this list.
+        readers: the readers, all of one broker and isolation level. A row names its reader by the index in this list.
     """
 
     def __init__(self, readers: Sequence[Reader]) -> None:
@@ -72,12 +72,12 @@ class Readers:
         self._partitions = np.array([reader.partition for reader in readers], np.int32)
 
     def places(self, of: Any, n: int, only: int) -> tuple[Array, Array]:
-        """The columns of topic and partition, for some rows.
+        """The columns ``topic`` and ``partition`` for n rows.
 
         Args:
-            of: int64[n], for each row the index of its reader; None if all rows are of the reader ``only``.
+            of: int64[n], the index of each row's reader; None if all rows are of one reader.
             n: how many rows.
-            only: the index of the reader of all rows, if ``of`` is None.
+            only: the index of that one reader, if ``of`` is None.
         """
         if of is None:
             reader = self.readers[only]
@@ -86,11 +86,11 @@ class Readers:
 
 
 def record_batches(shown: Any, readers: Readers, *, with_isolation: bool) -> Iterator[pa.RecordBatch]:
-    """Divide rows (``parallax.replica.reader.Shown``) into record batches of the source's schema.
+    """Yield rows that the decoder made of a broker's answer as record batches of the source's schema.
 
     Args:
         shown: rows (``parallax.replica.reader.Shown``) of one broker's replicas.
-        readers: the readers of the rows; a row of span n is of the reader with index n.
+        readers: the readers of the rows; a row whose index in ``shown.of`` is n is of reader n.
         with_isolation: whether to add the column ``isolation``.
     """
     columns = shown.columns

@@ -1,19 +1,19 @@
-"""The files in which a job's driver passes recorded positions and two lists (see the end) to its sources.
+"""The files in which the driver passes to the sources: recorded positions, awaited partitions, and paused brokers.
 
 A replica cannot be read twice with the same outcome. So the next read begins where the tables end, and not where the
-last plan ended. The sink writes each reader's recorded position to the feedback file after its commit. Spark's planning
-process reads the file before each plan.
+last plan ended. The sink writes each reader's recorded position to the *feedback file* after its commit. Spark's
+planning process reads the file before each plan.
 
 Each line of the feedback file is a JSON array of what one micro-batch has recorded; the first line holds everything
-recorded before. So a micro-batch costs only what it moved, for writer and reader. Each line begins with a checksum of
-itself and of the lines above, so that a garbled or missing line is noticed.
+recorded before. So for writer and reader, a micro-batch costs only as much as it has moved. Each line begins with a
+checksum of itself and of the lines above, so that a garbled or missing line is noticed.
 
 A line also has ``[isolation level, time]`` for each view: the time of the last commit to the view's table whose
 positions the file includes. When a job starts, it reads later commits from the tables. The first line begins with
-``[generation]``, a word that no other file has: it shows that the file was replaced, even if the new one has the old
-one's inode.
+``[generation]``, a random word. It shows that the file was replaced, even if the new file has the inode of the old one.
 
-Two more files name the partitions whose progress the comparison asks for, and the brokers that are not to be read.
+A second file names the *awaited* partitions, whose progress the comparison asks for. A third names the *paused*
+brokers, which are not to be read for now.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ log = structlog.get_logger(__name__)
 Content = TypeVar("Content")
 
 ALL = -1
-"""Stands for all brokers where the paused ones are named."""
+"""Among the ids of paused brokers, this one means all brokers."""
 
 _LONGEST, _TIMES = 10_000, 4
-"""The file is begun again once 10,000 entries have been added to it, and four more for each reader."""
+"""The file is replaced once it has got more entries than 10,000 and four for each reader."""
 
 _GENERATION, _PLACE = 1, 2
-"""How many values the row of the generation has, and how many a row of `Reached` has."""
+"""How many values a row has that holds the generation, and a row that holds an entry of `Reached`."""
 
 _HEAD = len('12345678 [["0123456789abcdef"')
-"""How many bytes at the beginning of a file differ from those of any other file."""
+"""How many bytes at the beginning of a file show whether it is the same file."""
 
 _FIRST = 0
 """The checksum before the first line."""
 
 
 class Recorded(NamedTuple):
-    """The position of one reader that the tables hold, and what happened there.
+    """The position that the tables hold of one reader, and the event recorded there.
 
     Attributes:
         position: next offset to read.
@@ -71,11 +71,11 @@ class Recorded(NamedTuple):
 
 
 Reached = Mapping[int, int]
-"""By isolation level, the time of the last commit whose positions are included (`parallax.views.order`)."""
+"""By isolation level, the time of the last commit to its view whose positions are included (`parallax.views.order`)."""
 
 
 def write(path: str | Path, recorded: Mapping[Reader, Recorded], reached: Reached | None = None) -> None:
-    """Replace the feedback file in one step: a reader of the file sees the old or the new one, never half of one.
+    """Replace the feedback file in one step: a process that reads it sees the old or the new file, never half of one.
 
     Args:
         path: path of the file.
@@ -87,7 +87,7 @@ def write(path: str | Path, recorded: Mapping[Reader, Recorded], reached: Reache
 
 
 class Journal:
-    """Writes the feedback file of one query's sink, one line for each micro-batch.
+    """Writes the feedback file of one query: the query's sink adds a line to it after each micro-batch.
 
     Args:
         path: path of the file.
@@ -99,18 +99,24 @@ class Journal:
         self._checksum: int | None = None
 
     def write(self, recorded: Mapping[Reader, Recorded], reached: Reached) -> None:
-        """Replace the file by one with a single line: everything that is recorded."""
+        """Replace the feedback file by one with a single line that holds all recorded positions.
+
+        Args:
+            recorded: the recorded position of each reader.
+            reached: by isolation level, the time of the last commit to the view's table that ``recorded`` includes.
+        """
         self._checksum = _begin(self._path, recorded, reached)
         self._appended = 0
 
     def append(self, moved: Mapping[Reader, Recorded], recorded: Mapping[Reader, Recorded], reached: Reached) -> None:
-        """Add a line with what a micro-batch has recorded; a reader of the file sees the whole line or nothing of it.
+        """Add a line with the positions that one micro-batch has recorded.
 
-        If the file has become long, it is replaced by one with everything that is recorded.
+        A process that reads the file takes in the whole line or nothing of it. If the file has become long, it is
+        replaced by one with a single line.
 
         Args:
-            moved: the positions that this micro-batch has recorded.
-            recorded: the recorded positions of all readers, for a new file.
+            moved: the positions that this micro-batch has recorded, by reader.
+            recorded: the recorded positions of all readers, in case that the file is replaced.
             reached: by isolation level, the time of the last commit to the view's table that ``recorded`` includes.
         """
         self._appended += len(moved)
@@ -126,7 +132,7 @@ class Journal:
 
 
 def write_awaited(path: str | Path, places: Iterable[TopicPartition]) -> None:
-    """Replace the file that `AwaitedFile` reads: partitions whose progress is recorded at each tick."""
+    """Replace the file of awaited partitions, whose progress is recorded at each tick (`AwaitedFile` reads it)."""
     _replace(path, json.dumps(sorted(places)).encode())
 
 
@@ -150,19 +156,19 @@ def _rows(recorded: Mapping[Reader, Recorded], reached: Reached) -> list[Any]:
 
 
 def _line(rows: Sequence[Any], before: int) -> tuple[bytes, int]:
-    """A line behind one of a checksum, and its own."""
+    """A line of the file, behind a line whose checksum is ``before``; returns it with its own checksum."""
     text = json.dumps(rows, separators=(",", ":")).encode()
     checksum = zlib.crc32(text, before)
     return b"%08x %s\n" % (checksum, text), checksum
 
 
 def load(path: str | Path) -> tuple[dict[Reader, Recorded], dict[int, int]]:
-    """Read the feedback file that an earlier run of the job may have left.
+    """The positions in the feedback file that an earlier run of the job has left, and which commits they include.
 
     A damaged file is renamed to ``<name>.broken``.
 
     Returns:
-        By reader, its recorded position; empty if there is no sound file.
+        The recorded position of each reader; empty if there is no sound file.
         By isolation level, the time of the last commit to the view's table that these positions include; empty if the
             file does not say.
     """
@@ -214,10 +220,10 @@ class _Watched(Generic[Content]):
 
 
 class FeedbackFile:
-    """Reads from the feedback file what the sink has recorded.
+    """Reads the feedback file: recorded positions, for the process that plans the source.
 
     Args:
-        path: path of the file; None where the source is used without a sink, so nothing is ever recorded.
+        path: path of the file; None where the source is used without a sink, so that nothing is ever recorded.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -226,13 +232,13 @@ class FeedbackFile:
         self._at = 0
         self._checksum: int | None = _FIRST
         self.recorded: dict[Reader, Recorded] = {}
-        """The recorded position of each reader by the last call of `news`; one mapping until the file is begun again.
-        """
+        """The recorded position of each reader by the last `news`; the same mapping until the file is replaced."""
 
     def news(self) -> tuple[dict[Reader, Recorded], bool]:
-        """The positions that were recorded since the last call, and whether the file was replaced since then.
+        """The positions recorded since the last call, by reader, and whether the file was replaced since then.
 
-        If it was replaced, the positions are those of all readers, and the caller must forget older ones.
+        If it was replaced, the positions are those of all readers, and the caller must forget the positions that it
+        had.
 
         Raises:
             ValueError: the file does not exist, or the sink did not write it.
@@ -268,40 +274,40 @@ class FeedbackFile:
 
 
 class AwaitedFile:
-    """Reads the file in which the comparison names partitions whose progress it needs.
+    """Reads the file in which the comparison names the partitions whose progress it awaits.
 
     As long as a partition is in the file, the progress of its replicas is recorded at each tick, even if nothing has
     changed.
 
     Args:
-        path: path of the file; None where there is none.
+        path: path of the file; None without one, and then no partition is awaited.
     """
 
     def __init__(self, path: str | None) -> None:
         self._file: _Watched[frozenset[TopicPartition]] = _Watched(path, _parse_awaited, frozenset())
 
     def read(self) -> frozenset[TopicPartition]:
-        """The partitions named in the file; none if the file is missing or damaged."""
+        """The partitions that the file names; empty if the file is missing or damaged."""
         return self._file.read()
 
 
 class PausedFile:
-    """Reads the file that names the brokers that are not to be read for now.
+    """Reads the file in which the job names the brokers whose reading it has paused.
 
     Args:
-        path: path of the file; None where there is none.
+        path: path of the file; None without one, and then no broker is paused.
     """
 
     def __init__(self, path: str | None) -> None:
         self._file: _Watched[frozenset[int]] = _Watched(path, _parse_paused, frozenset())
 
     def on(self, broker: int) -> bool:
-        """Whether the reading of a broker is paused; never if the file is missing or damaged."""
+        """Whether the file says not to read this broker for now; False if it is missing or damaged."""
         return bool(self._file.read() & {broker, ALL})
 
 
 def write_paused(path: str | Path, brokers: Iterable[int]) -> None:
-    """Replace the file that names the brokers that are not to be read for now.
+    """Replace the file that names the brokers that are not to be read for now (`PausedFile` reads it).
 
     Args:
         path: path of the file.
@@ -326,12 +332,12 @@ def _parse_awaited(path: str) -> frozenset[TopicPartition]:
 
 
 def _unpack(path: str, lines: bytes, before: int | None) -> tuple[list[Any], int | None]:
-    """The rows of lines, and the checksum of the last of them.
+    """The rows of some lines, and the checksum of the last line.
 
     Args:
-        path: of the file.
-        lines: whole ones.
-        before: the checksum of the line before; `_FIRST` where there is none, None in a file of an earlier version.
+        path: path of the file.
+        lines: whole lines.
+        before: the checksum of the line before them; `_FIRST` if there is none, None in a file of an earlier version.
 
     Raises:
         ValueError: a line is garbled, or one before it is missing.
@@ -371,7 +377,7 @@ def _parse(path: str, rows: Iterable[Any]) -> tuple[dict[Reader, Recorded], dict
 
 
 def _check_types(reader: Reader, entry: Recorded) -> None:
-    """Refuse what no sink writes: a file of an earlier version has no checksum."""
+    """Refuse an entry that no sink writes, because a file of an earlier version has no checksum."""
     numbers = reader.isolation, reader.broker, reader.partition, entry.position, entry.batch, entry.epoch
     if any(type(number) is not int for number in numbers) or entry.position < 0:
         raise ValueError("a number is none")

@@ -1,8 +1,8 @@
 """Spark's offset for ``kafka-replica``: from which to which offset each reader reads in a micro-batch.
 
-It also holds what happened to the reader. A *reader* is one (isolation level, broker, topic, partition). Spark keeps
-the offset as JSON in its offset log. A micro-batch is planned from it alone, so if Spark runs the micro-batch again, it
-reads the same ranges.
+It also holds the event that the micro-batch records of a reader, e.g. that its log was truncated. A *reader* is one
+(isolation level, broker, topic, partition). Spark keeps its offset as JSON in its offset log. A micro-batch is planned
+from that JSON alone, so if Spark runs the micro-batch again, it reads the same ranges.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ VERSION = 1
 
 
 class Reader(NamedTuple):
-    """What reads one replica (a broker's copy of a partition) at one isolation level."""
+    """Names one reader: it reads one replica (a broker's copy of a partition) at one isolation level."""
 
     isolation: int
     broker: int
@@ -32,14 +32,14 @@ class Reader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The offsets that one reader reads in one micro-batch, and the event that the micro-batch records of it.
+    """The offsets that one reader reads in one micro-batch, and the event that the micro-batch records of the reader.
 
     Attributes:
         start: first offset to read.
-        end: the offset after the last one to read; equal to ``start`` where there is nothing to read.
+        end: the offset after the last one to read; equal to ``start`` if there is nothing to read.
         topic_id: id of the topic that the offsets belong to.
-        state: what was last known of the reader; if it is not ``ok``, the reader makes no progress.
-        fresh: whether ``state`` is new. Then the micro-batch reports it, with a position row at ``start``.
+        state: the reader's last event, e.g. ``ok``, or ``topic_deleted``, after which there is nothing to read.
+        fresh: whether ``state`` is new. Then the micro-batch records it, in a position row at ``start``.
         detail: the state in words, for that position row.
     """
 
@@ -52,14 +52,11 @@ class Range:
 
     @property
     def empty(self) -> bool:
-        """Whether the reader has neither an offset to read nor an event to record."""
+        """Whether the micro-batch has nothing to do for the reader: no offset to read, no event to record."""
         return self.start >= self.end and not self.fresh
 
     def settled(self) -> Range:
-        """The range once it is read.
-
-        It begins and ends where this one ends, and has no event to record.
-        """
+        """The empty range at this one's end: where the reader is once it has read this one."""
         return Range(self.end, self.end, self.topic_id, self.state)
 
 
@@ -67,7 +64,7 @@ Ranges = Mapping[Reader, Range]
 
 
 def to_json(ranges: Ranges) -> dict[str, Any]:
-    """Spark's offset as a JSON value, from what each reader reads."""
+    """Spark's offset as a JSON value, from the range of each reader; `from_json` reads it."""
     readers: dict[str, Any] = {}
     for reader in sorted(ranges):
         span = ranges[reader]
@@ -83,7 +80,7 @@ def to_json(ranges: Ranges) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any]) -> dict[Reader, Range]:
-    """What each reader reads, from Spark's offset as a JSON value.
+    """The range of each reader, from Spark's offset as a JSON value.
 
     Raises:
         ValueError: another version of this source has written it.

@@ -1,4 +1,4 @@
-"""The options of ``kafka-replica`` and ``kafka-progress``; they are checked before any broker is asked."""
+"""The options of ``kafka-replica`` and ``kafka-progress``: checks them and makes typed values, asking no broker."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ BOTH = "both"
 PAYLOADS = ("hash", "key", "full")
 SHARED = "shared"
 NO_KEY = "0" * 32
-"""The hash key if none is given. Then hashes of all runs can be compared, and anybody can compute them."""
+"""The hash key if none is given: hashes of all runs can then be compared, and anybody can compute them."""
 
 _IGNORED = {"path"}  # Spark adds it for load(path)
 
 
 def matches(pattern: str | None, topic: str) -> bool:
-    """Whether a pattern matches a topic's whole name.
+    """Whether a topic is to be read because its whole name matches a pattern; False without a pattern.
 
-    Kafka's internal topics, such as ``__consumer_offsets``, never match: they are read only if named.
+    Kafka's internal topics, such as ``__consumer_offsets``, never match: they are read only if they are named.
     """
     return pattern is not None and not topic.startswith("__") and re.fullmatch(pattern, topic) is not None
 
@@ -36,16 +36,17 @@ class SourceOptions:
 
     Attributes:
         kafka: Kafka's own options, their names without the prefix ``kafka.``.
-        topics: names of topics to read; may be empty where there is a pattern.
+        topics: names of topics to read; may be empty if there is a pattern.
         pattern: a regular expression: topics whose whole name matches are read too, except Kafka's internal ones. None
             for none.
         brokers: ids of the brokers to read; None for all that host a replica.
-        timeout_ms: how long one request to a broker may take.
-        metadata_refresh_ms: topics and their replicas are asked for again once they are this old.
-        patience_ms: how long a planning call waits for a broker that has answered in time so far. A slower one is left
-            out, and joins when it has answered.
-        retry_ms: first pause before a broker that failed is asked again; it doubles up to ``retry_max_ms``.
-        retry_max_ms: longest pause.
+        timeout_ms: how long one request to a broker may take, in ms.
+        metadata_refresh_ms: how old, in ms, the list of topics and replicas becomes before the brokers are asked for it
+            again.
+        patience_ms: how long, in ms, a plan waits for a broker that has answered in time so far. A slower broker is
+            left out of the plan, and takes part again once it has answered.
+        retry_ms: first pause, in ms, before a broker that failed is asked again; it doubles up to ``retry_max_ms``.
+        retry_max_ms: longest pause, in ms.
     """
 
     kafka: Mapping[str, str]
@@ -64,28 +65,29 @@ class ReplicaOptions(SourceOptions):
     """The options of ``kafka-replica``, with those of `SourceOptions`.
 
     Attributes:
-        isolations: the isolation levels to read; each is read as its own consumer would.
+        isolations: the isolation levels to read; each gets what a consumer of that level would get.
         with_isolation: whether rows have the column ``isolation`` (``isolation.level`` is ``both``).
-        starting: where a partition that was never read begins: ``earliest`` or ``latest``.
+        starting: where the reading of a partition begins that was never read: ``earliest`` or ``latest``.
         max_bytes: how much one micro-batch reads of one broker at one isolation level, at most; None for no limit. It
             counts compressed bytes, or 100 for each record if that is more.
         payload: what of a record is kept: ``hash`` (only hashes), ``key`` (the key too), or ``full`` (all of it).
-        hash_key: 16 bytes that key the hashes.
+        hash_key: 16 bytes, the secret key of the hashes.
         feedback: path of the file in which the sink writes the recorded positions (``parallax.source.feedback``); None
             when the source is used without a sink.
         fetch_bytes: size of one Fetch response, at most.
-        parallelism: into how many Spark tasks a large micro-batch is divided.
-        ranges: the ranges that a batch read reads, if another process has planned them; None to read every replica from
-            its log start to its end.
+        parallelism: how many Spark tasks read one broker at one isolation level, at most.
+        ranges: the range that a batch read reads of each reader, if another process has planned them; None to read
+            every replica from its log start to its end.
         tells_failures: what a batch read does if reading fails in the middle of a range. If set, it ends the range
-            there with a position row that says why, and goes on with the others. Otherwise the whole read fails.
-        max_bytes_per_second: how fast one broker is read, at most, by Fetch responses; one task then reads it. None for
-            no limit. Two reads at the same time each have the whole limit.
+            there with a position row that says why, and goes on with the other ranges. Otherwise the whole read fails.
+        max_bytes_per_second: how many bytes of Fetch responses one broker sends in a second, at most; one Spark task
+            then reads all of the broker. None for no limit. Two reads at the same time each have the whole limit.
         shared: whether one Fetch serves both isolation levels up to the last stable offset (``fetch`` is ``shared``;
             `parallax.source.sharing`).
         paused: path of the file in which the job names the brokers that are not to be read
             (``parallax.source.feedback``).
-        meter: folder into which tasks write how much they have read (``parallax.source.pace``); None to write nothing.
+        meter: folder in which Spark tasks write how much they have read (``parallax.source.pace``); None to write
+            nothing.
     """
 
     isolations: tuple[IsolationLevel, ...] = (IsolationLevel.READ_COMMITTED,)
@@ -110,8 +112,8 @@ class ProgressOptions(SourceOptions):
     """The options of ``kafka-progress``, with those of `SourceOptions`.
 
     Attributes:
-        awaited: path of the file in which the comparison names the partitions whose progress it asks for
-            (``parallax.source.feedback``). With it, ticks that only repeat earlier ones are left out. None to record
+        awaited: path of the file in which the comparison names the partitions whose progress it awaits
+            (``parallax.source.feedback``). With it, rows that only repeat earlier rows are not recorded. None to record
             every tick.
     """
 
@@ -156,13 +158,13 @@ _SPELLING = {
 
 
 def replica_options(options: Mapping[str, str]) -> ReplicaOptions:
-    """Validate the options of ``kafka-replica``.
+    """The validated options of ``kafka-replica``.
 
     Args:
-        options: as given to Spark; names are compared without regard to case, as Spark does.
+        options: as given to Spark; upper and lower case in names are the same, as in Spark.
 
     Raises:
-        BadOption: an option is unknown, missing or ill-typed.
+        BadOption: an option is unknown, missing or of a wrong type.
     """
     given, common = _split(options, _REPLICA)
     _one_of(given, "endingoffsets", "latest", ("latest",))
@@ -191,10 +193,13 @@ def replica_options(options: Mapping[str, str]) -> ReplicaOptions:
 
 
 def progress_options(options: Mapping[str, str]) -> ProgressOptions:
-    """Validate the options of ``kafka-progress``.
+    """The validated options of ``kafka-progress``.
+
+    Args:
+        options: as given to Spark; upper and lower case in names are the same, as in Spark.
 
     Raises:
-        BadOption: an option is unknown, missing or ill-typed.
+        BadOption: an option is unknown, missing or of a wrong type.
     """
     given, common = _split(options, _PROGRESS)
     return ProgressOptions(**common, awaited=given.get("awaited.path"))

@@ -1,7 +1,7 @@
 """Limits how fast a Spark task reads a broker (a token bucket), and counts how much it has read (a meter).
 
-If a broker's bytes are limited, a single task reads it (``parallax.source.planning.broker_tasks``). So a bucket lives
-in one process and needs no agreement with others.
+If the bytes of a broker are limited, one Spark task reads all of that broker
+(``parallax.source.planning.broker_tasks``). So its bucket is in one process, and need not be shared.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pathlib import Path
 
 
 class TokenBucket:
-    """Limits reading to a rate.
+    """Limits reading to some bytes per second: `take` counts an answer, and `wait` waits before the next request.
 
-    After an answer was read, the next request waits as long as the answer's bytes take at that rate. Unused time is not
-    saved up. So over any time t, at most ``rate * t`` bytes and one more answer are read.
+    The wait is as long as the answer's bytes take at that rate. Unused time is not saved up. So over any time t, at
+    most ``rate * t`` bytes and one more answer are read.
 
     Args:
         rate: bytes per second.
@@ -39,23 +39,23 @@ class TokenBucket:
         self._free_at = clock()
 
     def wait(self) -> None:
-        """Wait until the bytes that were read are within the rate again."""
+        """Wait until the bytes counted so far are within the rate."""
         while (left := self._free_at - self._clock()) > 0:
             self._sleep(left)
 
     def take(self, size: int) -> None:
-        """Count bytes that were read; the next `wait` lasts until they are within the rate."""
+        """Count bytes that were read; the next `wait` waits until they are within the rate."""
         self._free_at = max(self._free_at, self._clock()) + size / self._rate
 
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """How much Spark tasks have read so far.
+    """How much was read so far, by one Spark task or by several together.
 
     Attributes:
         read_bytes: bytes of records in Fetch responses, as they came (compressed).
-        offsets: how many offsets have been passed, by all readers together.
-        ranges: how many times a reader has come to the end of what it was to read, or has failed.
+        offsets: how many offsets all readers together have read past.
+        ranges: how many ranges of readers are done: read to their end, or failed.
     """
 
     read_bytes: int = 0
@@ -71,13 +71,13 @@ class Meter:
     """Writes into a file how much one Spark task has read, so that the driver can add up all tasks (`metered`).
 
     Args:
-        folder: folder of the file, which is made if it does not exist; all processes of the job can read it.
+        folder: folder of the file; it is made if it does not exist, and all processes of the job can read it.
         broker: id of the broker that the task reads.
         clock: returns monotonic seconds; tests give their own.
     """
 
     EVERY_S = 0.5
-    """How often the file is written, at most."""
+    """The file is written at most once in so many seconds."""
 
     def __init__(self, folder: str, broker: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = Path(folder) / f"broker-{broker}-{uuid.uuid4().hex}.json"
@@ -86,13 +86,13 @@ class Meter:
         self._read = Metered()
 
     def add(self, read: Metered) -> None:
-        """Count what the task has read since the last call; the file is written at most every `EVERY_S`."""
+        """Count what the task has read since the last call. The file is written every `EVERY_S` at most."""
         self._read += read
         if self._clock() - self._written_at >= self.EVERY_S:
             self.write()
 
     def write(self) -> None:
-        """Write the counts into the file. If that fails, nothing is raised, for the reading is more important."""
+        """Write the counts into the file. An error is ignored, because the reading is more important."""
         self._written_at = self._clock()
         scratch = self._path.with_suffix(".tmp")
         try:
@@ -104,7 +104,7 @@ class Meter:
 
 
 def metered(folder: str) -> dict[int, Metered]:
-    """How much all Spark tasks together have read so far, by broker id.
+    """How much all Spark tasks together have read so far of each broker, by broker id.
 
     Args:
         folder: where the tasks' meters write their files (`Meter`).
@@ -121,7 +121,7 @@ def metered(folder: str) -> dict[int, Metered]:
 
 
 class Pace:
-    """Limits and counts the reading of one Spark task.
+    """Limits how fast one Spark task reads, and counts what it has read; the task calls it at each step.
 
     Args:
         bucket: limits the bytes per second; None for no limit.
@@ -138,7 +138,7 @@ class Pace:
             self._bucket.wait()
 
     def received(self, size: int) -> None:
-        """Count the bytes of a Fetch response; they also delay the next `wait`."""
+        """Count the bytes of a Fetch response; the next `wait` becomes longer by them."""
         if self._bucket is not None:
             self._bucket.take(size)
         if self._meter is not None:
@@ -150,7 +150,7 @@ class Pace:
             self._meter.add(Metered(offsets=offsets))
 
     def finished(self) -> None:
-        """Count one reader as done: its offsets were read to their end, or reading failed."""
+        """Count one range as done: it was read to its end, or reading it failed."""
         if self._meter is not None:
             self._meter.add(Metered(ranges=1))
 

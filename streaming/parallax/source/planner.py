@@ -1,7 +1,7 @@
 """The planning of ``kafka-replica``: asks the brokers how far their logs go, and decides what each micro-batch reads.
 
-It lives in the driver-side Python process of one streaming query. Spark waits for that process without a timeout, so
-each call here is bounded: by ``planning.patience.ms``, and the first one by ``request.timeout.ms`` as well.
+It lives in the driver-side Python process of one streaming query. Spark waits for that process without a timeout. So
+each call here has a longest time: ``planning.patience.ms``, and for the first one ``request.timeout.ms`` as well.
 """
 
 from __future__ import annotations
@@ -29,15 +29,19 @@ from parallax.source.watch import Brokers
 
 _DENSITY_AGE_S = 30.0
 _READ_RETRY_S, _READ_RETRY_MAX_S = 1.0, 60.0
-"""Pauses of a broker or a partition that answers when it is asked for its watermarks, and fails when it is read."""
+"""First and longest pause of a broker or partition that reports its watermarks, and fails when it is read."""
 _BATCH_RETRY_S, _BATCH_RETRY_MAX_S = 5.0, 300.0
-"""Pauses of a reader that met a batch it cannot read; only a repair or a cleaning of the log can help it."""
+"""First and longest pause of a reader at a batch that it cannot read, until a repair or a cleaner removes the batch."""
 
 
 class Pauses:
-    """Remembers which brokers, partitions or readers failed and are left alone for a while.
+    """Remembers which brokers, partitions or readers failed, and until when each is not read.
 
-    Each pause is twice as long as the one before, up to a longest one.
+    Each failure in a row makes the pause twice as long, up to ``longest_s``.
+
+    Args:
+        first_s: the first pause, in seconds.
+        longest_s: the longest pause, in seconds.
     """
 
     def __init__(self, first_s: float, longest_s: float) -> None:
@@ -46,19 +50,22 @@ class Pauses:
         self._draw = SystemRandom()
 
     def failed(self, who: Hashable) -> None:
-        """Begin a pause during which the broker, partition or reader that failed (``who``) is left alone.
+        """Begin a pause for the broker, partition or reader that has failed.
 
-        It is twice as long as the last one, up to the longest.
+        The pause is twice as long as the last one, up to the longest.
+
+        Args:
+            who: the broker's id, or the reader.
         """
         count = self._failures.get(who, (0, 0.0))[0] + 1
         self._failures[who] = count, time.monotonic() + backoff(count, self._first_s, self._longest_s, self._draw)
 
     def worked(self, who: Hashable) -> None:
-        """Forget the failures of one that worked, so that its next pause is short again."""
+        """Forget the failures of a broker, partition or reader that was read: its next pause is short again."""
         self._failures.pop(who, None)
 
     def on(self, who: Hashable) -> bool:
-        """Whether the pause of a broker, partition or reader is not over yet."""
+        """Whether a broker, partition or reader is not to be read now, because its pause is not over."""
         return time.monotonic() < self._failures.get(who, (0, 0.0))[1]
 
 
@@ -90,34 +97,37 @@ class Planner:
         self._boards: dict[int, Board] = {}
         self._hosted: Mapping[str, object] = {}
         self._strangers: set[Reader] = set()
-        """Readers that have recorded something, whose replica no longer exists, and that have not been reported yet."""
+        """Readers with a recorded position whose replica no longer exists, until that is reported."""
         self._cost: dict[tuple[int, TopicPartition], tuple[float, float]] = {}
 
     def recorded(self) -> Mapping[Reader, Recorded]:
-        """By reader, the position that the sink has recorded; empty without a feedback file."""
+        """The position of each reader that the sink has recorded; empty without a feedback file."""
         self._take_in()
         return self._recorded
 
     def without_paused(self, ranges: Mapping[Reader, Range]) -> dict[Reader, Range]:
-        """What readers are to read, without those of brokers whose reading was paused after the plan was made.
+        """The ranges of a plan, without those of brokers whose reading was paused after the plan was made.
 
-        A reader is left out only if its position is recorded, for then the next plan begins there. Without a recorded
-        position, only this plan says where to begin. So the range is read in spite of the pause.
+        A reader is left out only if its position is recorded, because the next plan begins there. Without a recorded
+        position, only this plan says where to begin. So that range is read in spite of the pause.
+
+        Args:
+            ranges: the planned range of each reader.
         """
         recorded = self.recorded()
         return {r: span for r, span in ranges.items() if r not in recorded or not self._paused.on(r.broker)}
 
     def failures(self) -> dict[int, str]:
-        """By id of each broker that does not answer, why, in one line."""
+        """The error of each broker that does not answer, in one line, by broker id."""
         return {broker: str(failure.error) for broker, failure in self._brokers.failures().items()}
 
     def plan(self, previous: Mapping[Reader, Range], *, limited: bool = True) -> dict[Reader, Range] | None:
-        """Decide what the next micro-batch reads.
+        """Decide which offsets each reader reads in the next micro-batch.
 
         Args:
-            previous: what each reader read in the micro-batch before (its range); empty for the first. With a feedback
-                file, it is enough to give the ranges that had anything to read.
-            limited: whether the ranges keep to ``maxBytesPerTrigger``.
+            previous: the range of each reader in the micro-batch before; empty for the first. With a feedback file,
+                ranges that were empty may be left out.
+            limited: whether ``maxBytesPerTrigger`` limits the ranges.
 
         Returns:
             The ranges of all known readers; with a feedback file, only of readers that may have anything to do. None if
@@ -149,7 +159,7 @@ class Planner:
         self._catalog.close()
 
     def _take_in(self) -> None:
-        """Take in what was recorded since the last look, and how the last batch of it went."""
+        """Take in the positions recorded since the last call, and which readers failed in the newest micro-batch."""
         new, is_all = self._feedback.news()
         if is_all:
             self._recorded, self._topics_read, self._boards = self._feedback.recorded, set(), {}
@@ -179,7 +189,7 @@ class Planner:
             (self._broker_pauses.worked if broker in worked else self._broker_pauses.failed)(broker)
 
     def _follow(self, topics: Mapping[str, TopicMetadata], *, new: bool) -> None:
-        """Have boards of the cluster as it is now."""
+        """Make new boards if the cluster's partitions or replicas have changed."""
         hosted = {name: (topic.topic_id, topic.partitions, str(topic.error)) for name, topic in topics.items()}
         if new:
             _refuse_unreadable(topics, self._options.topics)
@@ -223,7 +233,7 @@ class Planner:
         return answers
 
     def _sampled(self, broker: int, places: Places) -> Array:
-        """Of which logs the density is known; of all where nothing depends on it."""
+        """bool[n]: whether the density of each log is known; all True if no limit depends on it."""
         known = np.full(len(places), self._options.max_bytes is None)
         fresh = time.monotonic() - _DENSITY_AGE_S
         sampled = (p for (b, p), (_, at) in self._cost.items() if b == broker and at > fresh)
@@ -254,7 +264,7 @@ class Planner:
                 yield reader, span
 
     def _to_plan(self, answers: Mapping[int, Surveyed]) -> Iterator[Reader]:
-        """The readers that may have anything to do; all of them where the offset has to say how far each is."""
+        """The readers that may have anything to do; all readers if the plan has to say how far each is."""
         for isolation, (broker, board) in product(self._options.isolations, self._boards.items()):
             if self._options.feedback is None:
                 yield from board.readers(isolation)
@@ -268,9 +278,10 @@ class Planner:
                 }
 
     def _is_of_this_topic(self, reader: Reader, known: Range | None, log: LogState) -> bool:
-        """Whether a log that ends below the position may be reported as truncated, or one that is not there as gone.
+        """Whether it is certain that an answer is about the topic that was read, and not about a new one of its name.
 
-        A topic that was deleted and re-created looks the same, until metadata that are younger than this answer say so.
+        If a log ends below the position, or is not there, the topic may have been deleted and created again. That is
+        certain once newer metadata than this answer have come.
         """
         if known is None or not _may_be_of_another(known, log):
             self._in_doubt_since.pop(reader, None)
@@ -285,7 +296,7 @@ class Planner:
     def _log(
         self, reader: Reader, topic_id: str, known: Range | None, answers: Mapping[int, Surveyed]
     ) -> LogState | None:
-        """What a replica says of its log; None where nothing is to be planned by it."""
+        """What a replica reports of its log; None if the reader is not to be planned by it now."""
         if reader.broker not in answers or self._reader_pauses.on(reader) or self._partition_pauses.on(reader):
             return None
         log = answers[reader.broker].log(reader.place)
@@ -299,7 +310,7 @@ class Planner:
     def _gone(
         self, topics: Mapping[str, TopicMetadata], previous: Mapping[Reader, Range]
     ) -> Iterable[tuple[Reader, Range]]:
-        """Readers whose partition or replica is no longer there."""
+        """The ranges of readers whose partition or replica no longer exists."""
         boards = self._boards
         left = {r for r in previous if r.broker not in boards or not boards[r.broker].hosts(r)}
         for reader in left | self._strangers:
@@ -319,7 +330,7 @@ class Planner:
 
 
 def _may_be_of_another(known: Range, log: LogState) -> bool:
-    """Whether a replica answers as it does where another topic has taken the name of the one that was read."""
+    """Whether a replica's answer would be the same if a new topic had taken the name of the one that was read."""
     if log.error is not None:
         return log.error is ReadEvent.TOPIC_DELETED and known.state is not ReadEvent.NOT_HOSTED
     return known.start > log.log_end_offset

@@ -1,7 +1,7 @@
-"""Decides what a micro-batch reads, from the recorded positions and what the brokers say of their logs.
+"""Decides which offsets each reader reads in a micro-batch, from recorded positions and the brokers' watermarks.
 
 Pure functions: no broker is asked here. The result is kept in Spark's offset log (``parallax.source.offsets``), so a
-micro-batch that is run again reads the same.
+micro-batch that is run again reads the same offsets.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from parallax.source.feedback import Recorded
 from parallax.source.offsets import Range, Ranges, Reader
 
 DEFAULT_BYTES_PER_OFFSET = 100.0
-"""What an offset counts for until a sample of the log says better; only the size of the first batch depends on it."""
+"""How many bytes one offset counts as until the log is sampled; it matters for the first micro-batch only."""
 
 BYTES_PER_RECORD = 100.0
-"""What a record counts for at least, however well it is compressed: about the memory that its row takes later."""
+"""How many bytes a record counts as at least, even if it is compressed well: about what its row takes in memory."""
 
 PIECE = 250_000
-"""How many offsets a Spark task reads at least, if a range is divided: a task costs about 10 ms."""
+"""How many offsets a Spark task reads at least if a range is divided, because a task costs about 10 ms."""
 
 LATER = frozenset({ReadEvent.CORRUPT_BATCH, ReadEvent.UNSUPPORTED, ReadEvent.UNAUTHORIZED})
-"""Events that the next batch would meet again; so the reader is tried again after a pause."""
+"""Events that the reader would meet again in the next micro-batch; so it is tried again after a pause."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """What one replica reported of its log; an offset is -1 if it did not say.
+    """What one replica reported of its log for a plan; an offset is -1 if the replica did not report it.
 
     Attributes:
         high_watermark: the offset before which a read_uncommitted consumer has to stop.
@@ -49,7 +49,7 @@ class LogState:
     topic_id: str = ""
 
     def bound(self, isolation: int) -> int:
-        """The offset before which a consumer of this isolation level has to stop."""
+        """The offset before which a reader of this isolation level stops, as consumers of that level do."""
         if isolation == IsolationLevel.READ_COMMITTED:
             return min(self.last_stable_offset, self.high_watermark)
         return self.high_watermark
@@ -63,18 +63,18 @@ def next_range(
     topic_id: str,
     starting: str = "earliest",
 ) -> Range | None:
-    """The offsets that a reader reads next, if its replica has answered.
+    """The offsets that a reader reads next, now that its replica has answered.
 
     Args:
         reader: the reader.
         previous: its range in the micro-batch before; None if it had none.
         recorded: its position in the tables, which counts more than ``previous``; None if there is none.
-        log: what its replica said.
+        log: what its replica reported.
         topic_id: the topic's present id.
-        starting: where it begins if it was never read: ``earliest`` or ``latest``.
+        starting: where the reader begins if it has never read: ``earliest`` or ``latest``.
 
     Returns:
-        The range; None if the reader was never read and there is nothing to report about it.
+        The range; None if the reader has never read and there is nothing to report about it.
     """
     position, known_id, state = _known(previous, recorded)
     if log.error is not None:
@@ -117,13 +117,13 @@ def _reported(start: int, bound: int, topic_id: str, event: ReadEvent, detail: s
 
 
 def stopped(settled: Range, event: ReadEvent, detail: str) -> Range:
-    """The range of a reader that cannot go on: it has nothing to read, and carries the event to report.
+    """The empty range of a reader that cannot go on; it carries the event that says why.
 
-    A reader that was stopped by the same event before does not report it again.
+    If the reader's last event was the same, the range does not report it again.
 
     Args:
         settled: an empty range at the reader's position, with the reader's last event.
-        event: why it cannot go on.
+        event: why the reader cannot go on.
         detail: the reason in words.
     """
     if settled.state is event:
@@ -132,24 +132,29 @@ def stopped(settled: Range, event: ReadEvent, detail: str) -> Range:
 
 
 def settled(previous: Range | None, recorded: Recorded | None) -> Range | None:
-    """What is planned for a reader about which nothing new is known: it stays at its position.
+    """The empty range of a reader whose replica has not answered: the reader stays at its position.
 
     Args:
         previous: its range in the micro-batch before; None if it had none.
-        recorded: its position in the tables, which counts more; None if there is none.
+        recorded: its position in the tables, which counts more than ``previous``; None if there is none.
 
     Returns:
-        None if the reader was never read.
+        None if the reader has never read.
     """
     position, topic_id, state = _known(previous, recorded)
     return None if position is None else Range(position, position, topic_id, state)
 
 
 def clip(reader: Reader, span: Range, recorded: Mapping[Reader, Recorded]) -> Range:
-    """What a reader is to read, without the offsets that were recorded after the plan was made.
+    """The planned range of a reader, without offsets that were recorded after the plan was made.
 
-    There are such offsets only if another query has written into the same tables in between. A range that begins again
-    at lower offsets is returned as it is. It does so if the log was truncated, or belongs to a new topic id.
+    There are such offsets only if another query has written into the same tables in between. A range that goes back to
+    lower offsets is returned as it is: the log was truncated, or the range belongs to a new topic id.
+
+    Args:
+        reader: the reader.
+        span: its planned range.
+        recorded: the position of each reader that the tables hold.
     """
     known = recorded.get(reader)
     if known is None or known.position <= span.start or span.state is ReadEvent.LOG_TRUNCATED:
@@ -160,10 +165,15 @@ def clip(reader: Reader, span: Range, recorded: Mapping[Reader, Recorded]) -> Ra
 
 
 def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Reader, int]:
-    """The leader epoch of the last batch that each reader has read, by reader.
+    """The leader epoch of the batch right below each range, by reader, as far as it is known.
 
-    A Fetch carries this epoch, so the broker notices if the log has lost that batch. Readers whose range does not begin
-    at their recorded position are left out, except those of a truncated log: they get the epoch of the lost batch.
+    A Fetch carries this epoch, so the broker notices if its log no longer holds that batch. Readers whose range does
+    not begin at their recorded position are left out. The exception is a truncated log: its reader has the epoch of the
+    lost batch.
+
+    Args:
+        ranges: the ranges to read.
+        recorded: the position of each reader that the tables hold, with the leader epoch below it.
     """
     return {
         reader: entry.epoch
@@ -176,7 +186,7 @@ def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Re
 def admit(ranges: Ranges, bytes_per_offset: Mapping[Reader, float], max_bytes: int | None) -> dict[Reader, Range]:
     """Shorten ranges, so that no broker has to send more than ``max_bytes`` at one isolation level.
 
-    Readers that need less than an even share leave the rest to the others. Each gets at least one offset.
+    The bytes are shared evenly; what one reader does not need goes to the other readers. Each gets at least one offset.
 
     Args:
         ranges: the planned ranges.
@@ -203,10 +213,10 @@ def admit(ranges: Ranges, bytes_per_offset: Mapping[Reader, float], max_bytes: i
 
 
 def aligned(ranges: Ranges, admitted: Ranges) -> dict[Reader, Range]:
-    """Let both isolation levels of a log be read up to the same offset, if `admit` has shortened them.
+    """Let both isolation levels of a log be read up to the same offset, after `admit` has shortened their ranges.
 
-    It does so only for ranges that one Fetch can serve. Otherwise one level would be ahead from then on, and the broker
-    would send the offsets between twice.
+    Otherwise one level would be ahead from then on, and the broker would send the offsets between the two twice. Only
+    ranges that one Fetch can serve are changed.
 
     Args:
         ranges: the ranges before `admit`.
@@ -239,16 +249,14 @@ def _by_consumer(ranges: Iterable[Reader]) -> dict[tuple[int, int], list[Reader]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The offsets of one reader that one Spark task reads: its range, or a part of it.
-
-    A reader's *range* is the offsets that it reads in a micro-batch.
+    """What one Spark task reads of one reader: all of its range in a micro-batch, or a part.
 
     Attributes:
         reader: the reader.
         span: the offsets that the task reads. If several tasks share a range, the first of its pieces carries the event
             to report.
-        last: whether the piece ends the range, and so ends with a position row.
-        epoch: leader epoch of the last batch that is recorded of the reader; -1 where it is not known.
+        last: whether the piece ends at the range's end; the task then yields a position row for it.
+        epoch: leader epoch of the last batch that the tables hold of the reader; -1 where it is not known.
     """
 
     reader: Reader
@@ -258,19 +266,22 @@ class Piece:
 
     @property
     def follows_epoch(self) -> int:
-        """Leader epoch of the batch right below the reader's range.
+        """Leader epoch of the batch right below the piece; -1 if it is not known.
 
-        -1 if it is not known, or if the range begins elsewhere than where that batch ends.
+        It is not known if the reader goes on elsewhere than where that batch ends, e.g. at a new log start.
         """
         return -1 if self.span.fresh and self.span.state is not ReadEvent.OK else self.epoch
 
 
 def broker_tasks(ranges: Ranges, epochs: Mapping[Reader, int] | None = None) -> list[list[Piece]]:
-    """Divide what is to be read into one Spark task for each broker, so that the task can limit its bytes.
+    """Divide ranges into one Spark task for each broker, so that the task can limit the broker's bytes.
 
     Args:
-        ranges: the ranges to read; empty ranges are left out.
+        ranges: the range of each reader; empty ranges are left out.
         epochs: by reader, the leader epoch of its last recorded batch, as far as it is known.
+
+    Returns:
+        The pieces of each task.
     """
     by_broker: dict[int, list[Piece]] = {}
     for reader in sorted(ranges, key=lambda reader: (reader.broker, reader.topic, reader.partition, reader.isolation)):
@@ -289,20 +300,21 @@ def tasks(
     epochs: Mapping[Reader, int] | None = None,
     shared: bool = False,
 ) -> list[list[Piece]]:
-    """Divide what is to be read into Spark tasks, each for one broker.
+    """Divide ranges into Spark tasks, each for one broker and one isolation level.
 
-    A task is for one isolation level, unless a Fetch serves both.
-
-    A task costs about 10 ms even if it is small, so small ranges share one. If ``split`` is set, a large range is
-    divided into several. Do not set it if reading may stop in the middle of a range. Other tasks would then have read
-    rows behind the gap, and a reader's one position cannot say that.
+    A task costs about 10 ms even if it is small, so small ranges share one. If ``split`` is set, several tasks may
+    share a large range. Do not set it if reading may stop in the middle of a range: the tasks behind the gap would have
+    read rows that the reader's single position cannot vouch for.
 
     Args:
-        ranges: the ranges to read; empty ranges are left out.
+        ranges: the range of each reader; empty ranges are left out.
         parallelism: how many tasks there are for one isolation level and broker, at most.
-        split: whether a range may be divided.
+        split: whether several tasks may share a range.
         epochs: by reader, the leader epoch of its last recorded batch, as far as it is known.
-        shared: whether to keep both isolation levels of a log in one task; no range is then divided.
+        shared: whether one Fetch serves both isolation levels. Then a task is for both, and no range is split.
+
+    Returns:
+        The pieces of each task.
     """
     known = epochs or {}
     work = {reader: span for reader, span in ranges.items() if not span.empty}
@@ -336,7 +348,7 @@ def _shared_tasks(work: Ranges, parallelism: int, epochs: Mapping[Reader, int]) 
 
 
 def _offsets(pieces: Iterable[Piece]) -> int:
-    """How many offsets are to be read of a log."""
+    """How many offsets of one log some pieces read: those of the longest, since levels share them."""
     return max(piece.span.end - piece.span.start for piece in pieces)
 
 

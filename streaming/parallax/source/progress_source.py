@@ -1,9 +1,9 @@
 """``format("kafka-progress")``: how far each replica's log goes and which transactions it holds open, without records.
 
-Spark's offset is the number of a tick. The brokers are asked in the driver-side planning process, each in a thread of
-its own, so a broker that hangs delays nobody. Each tick has one Spark task. It gets the answers inside its input
-partition, and only turns them into columns. With the option ``awaited.path``, a tick that only repeats what was
-recorded does not count as one (`parallax.source.repeats`).
+Spark's offset is the number of a *tick*, a look at all replicas. The brokers are asked in the driver-side planning
+process, each in a thread of its own, so a broker that hangs delays nobody. Each tick has one Spark task. It gets the
+answers inside its input partition, and only turns them into columns. With the option ``awaited.path``, there is no tick
+while all rows only repeat what was recorded (`parallax.source.repeats`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from parallax.source.ticks import NONE_OPEN, OFFSETS, SOME_OPEN, Layout, Row, Ti
 
 DESCRIBE_EVERY_S = 10.0
 _PATIENCE_S = 0.0002
-"""How many seconds longer a broker is waited for with each partition; after that it counts as unreachable."""
+"""How many seconds longer a broker is waited for, for each of its partitions; then it counts as unreachable."""
 _TICK_MS = 10_000
 """How long a tick takes at most, roughly."""
 
@@ -69,11 +69,10 @@ class Observed:
 
     Attributes:
         at_ms: when the answer came, in ms since 1970 UTC.
-        marks: how far the broker's logs go, or why that is not known.
-        transactions: by partition that the broker was asked about, its open transactions as in the column
-            ``open_transactions``; or the error if they are not known.
-        log_ends: log end offsets of partitions whose records may not be read, if the rights allow to ask for the
-            offset.
+        marks: the watermarks of the broker's logs, or the error of each log whose watermarks are not known.
+        transactions: the open transactions, as in the column ``open_transactions``, by partition whose producers the
+            broker was asked for; or the error if they are not known.
+        log_ends: log end offsets of partitions whose records may not be read, where the rights suffice to ask for that.
     """
 
     at_ms: int
@@ -82,7 +81,7 @@ class Observed:
     log_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def said(self, place: TopicPartition) -> Watermarks | ReplicaError | None:
-        """How far the log of one replica goes, or the error if that is not known.
+        """The watermarks of one replica, or the error if they are not known.
 
         None if the answer leaves the log out.
         """
@@ -117,7 +116,7 @@ class KafkaProgressSource(DataSource):
 
 
 class RowsPartition(InputPartition):
-    """The input partition of a tick's one Spark task: it carries the rows."""
+    """The input partition of a tick's one Spark task; it holds the tick's rows as dicts."""
 
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(None)
@@ -125,9 +124,9 @@ class RowsPartition(InputPartition):
 
 
 class ProgressStreamReader(DataSourceStreamReader):
-    """Asks all brokers at each trigger, and gives Spark a row for each replica.
+    """Asks all brokers at each trigger, and gives Spark the rows of replicas that are worth recording.
 
-    If nothing is worth recording, there is no micro-batch.
+    If no row is worth recording, there is no micro-batch.
     """
 
     def __init__(self, options: ProgressOptions) -> None:
@@ -139,11 +138,11 @@ class ProgressStreamReader(DataSourceStreamReader):
         self._planned: tuple[dict[str, Any], list[Any]] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Tick 0, which has no rows."""
+        """The Spark offset where a new query begins: tick 0, which has no rows."""
         return {"tick": 0}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Ask all brokers; returns the next tick's number and time, or ``start`` itself if nothing is worth recording.
+        """Ask all brokers; the number and time of the new tick, or ``start`` if no row is worth recording.
 
         Raises:
             ReplicaError: no broker has answered yet since the query started.
@@ -158,9 +157,9 @@ class ProgressStreamReader(DataSourceStreamReader):
         return end
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The one input partition of a tick, with all the answers; none if the tick has no rows.
+        """The one input partition of a tick, with all of its rows; no partition if it has no rows.
 
-        For a tick that Spark runs again, the brokers are asked again.
+        If Spark runs a tick again, the brokers are asked again.
 
         Raises:
             ReplicaError: see `latestOffset`.
@@ -177,7 +176,7 @@ class ProgressStreamReader(DataSourceStreamReader):
         return self._watch.tick()
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Turn the rows of a tick into a record batch."""
+        """Turn the rows in a tick's input partition into a record batch, in the Spark task."""
         import pyarrow as pa
 
         from parallax.source.schema import PROGRESS
@@ -186,7 +185,7 @@ class ProgressStreamReader(DataSourceStreamReader):
             yield pa.RecordBatch.from_pylist([dict(row) for row in partition.rows], schema=PROGRESS)
 
     def _steady(self, offset: dict[str, Any]) -> SteadyClock:
-        """The clock; a query that is started again goes on from the last tick, were the system's clock set back."""
+        """The clock of this query; it begins after the last recorded tick, even if the system's clock was set back."""
         if self._clock is None:
             self._clock = SteadyClock(offset.get("at", -_TICK_MS) + _TICK_MS)
         return self._clock
@@ -198,10 +197,10 @@ class ProgressStreamReader(DataSourceStreamReader):
 
 
 class ProgressWatch:
-    """Asks all brokers, tick after tick, and remembers what each answered last.
+    """Asks all brokers how far their logs go, tick after tick.
 
     Args:
-        options: which topics and brokers, and how long to wait.
+        options: which topics and brokers to ask, and how long to wait.
         describe_every_s: every how many seconds all replicas are asked for their producers (`Described`).
         clock: gives the rows their time, in ms since 1970 UTC; None for a `SteadyClock`.
     """
@@ -232,9 +231,10 @@ class ProgressWatch:
         self._layout = Layout({}, {}, {})
 
     def tick(self) -> Tick:
-        """Ask all brokers what their replicas report; the tick has every replica, even if its broker did not answer.
+        """Ask all brokers, and return their answers as one tick.
 
-        A broker that has not answered within ``planning.patience.ms`` counts as unreachable in this tick.
+        The tick has every replica, even if its broker did not answer. A broker that has not answered within
+        ``planning.patience.ms`` counts as unreachable in this tick.
 
         Raises:
             ReplicaError: no broker has answered yet.
@@ -296,17 +296,18 @@ class ProgressWatch:
 
 
 class Described:
-    """Decides in each tick for which partitions one broker is asked to list its producers.
+    """Decides, for one broker, for which partitions each tick asks for the producers (Kafka's DescribeProducers).
 
-    Kafka's DescribeProducers lists every producer that a replica remembers, although few hold a transaction open. Where
-    producers come and go, these are thousands. The comparison needs to know two things: which producer keeps a last
-    stable offset from moving, and, sooner or later, which transactions are over.
+    That request lists every producer that a replica remembers, although few hold a transaction open. Where producers
+    come and go, these are thousands. The comparison needs to know two things: which producer keeps a last stable offset
+    from moving, and, sooner or later, which transactions are over.
 
-    So a partition is asked for if its last stable offset is behind the high watermark and has not moved since the tick
-    before. In the first tick, and then from time to time, all partitions are asked for.
+    So a tick asks for a partition if its last stable offset is below the high watermark and has not moved since the
+    tick before. It also asks for a partition whose watermarks the tick before did not get. The first tick, and then one
+    every ``every_s``, asks for all partitions.
 
     Args:
-        every_s: every how many seconds all are asked for.
+        every_s: every how many seconds all partitions are asked for.
         clock: returns monotonic seconds; tests give their own.
     """
 
@@ -317,7 +318,11 @@ class Described:
         self._before = Marks.of({})
 
     def due(self, marks: Marks) -> list[TopicPartition]:
-        """The partitions whose producers the broker is to be asked for now, judged by their watermarks."""
+        """The partitions whose producers this tick asks the broker for.
+
+        Args:
+            marks: the watermarks that the broker has reported in this tick.
+        """
         now, before, self._before = self._clock(), self._before, marks
         is_known = np.ones(len(marks), np.bool_)
         is_known[list(marks.errors)] = False
@@ -342,14 +347,14 @@ def observe(
     described: Described,
     clock: Callable[[], int],
 ) -> Observed:
-    """Ask one broker how far its logs go, and which transactions are open, for one tick.
+    """Ask one broker how far its logs go and which transactions are open, for one tick.
 
     Args:
         client: a ``ReplicaClient`` with the connections.
         broker: id of the broker.
         places: the partitions that it hosts.
         timeout_ms: deadline of all requests together.
-        described: decides which partitions are asked for their producers.
+        described: decides for which partitions to ask for the producers.
         clock: gives the answer its time, in ms since 1970 UTC.
 
     Raises:
@@ -372,7 +377,10 @@ def observe(
 def _log_ends(
     client: Any, broker: int, silent: Mapping[TopicPartition, ReplicaError], left_ms: Callable[[], float]
 ) -> dict[TopicPartition, int]:
-    """Where logs end that may not be read: ListOffsets needs DESCRIBE only. It says how much remains unread."""
+    """The log ends of partitions whose records may not be read: ListOffsets needs only the right DESCRIBE.
+
+    From them it is known how many offsets stay unread.
+    """
     refused = [partition for partition, error in silent.items() if isinstance(error, Unauthorized)]
     if not refused:
         return {}
@@ -398,7 +406,7 @@ def _open_transactions(states: Sequence[ProducerState]) -> list[dict[str, int]]:
 
 
 def _facts(topic: TopicMetadata, partition: PartitionMetadata) -> tuple[Hashable, ...]:
-    """What rows say of a partition that is no matter of one replica, nor of the moment."""
+    """What rows say of a partition as a whole, and not of one replica or one moment."""
     settings = topic.topic_id, topic.cleanup_policy, topic.delete_retention_ms
     return partition.leader, partition.leader_epoch, partition.isr, *settings
 
@@ -408,13 +416,20 @@ _RIGHTS = (None, *MissingRight)
 
 
 def _number(error: ReplicaError) -> int:
-    """A number for what a row says of a replica that did not answer, but for the words."""
+    """A number for the kind of failure of a replica that did not answer, whatever its text."""
     missing = error.missing if isinstance(error, Unauthorized) else None
     return 1 + _EVENTS.index(error.event or ReadEvent.UNREACHABLE) * len(_RIGHTS) + _RIGHTS.index(missing)
 
 
 def _take_in(tick: Tick, broker: int, observed: Observed, silent: ReplicaError) -> None:
-    """Write a broker's answer into the columns of a tick; ``silent`` is what is wrong where it said nothing."""
+    """Write a broker's answer into the arrays of a tick.
+
+    Args:
+        tick: the tick.
+        broker: the broker's id.
+        observed: its answer.
+        silent: the error of each of its replicas that the answer leaves out.
+    """
     places, at, slot = tick.layout.hosted[broker]
     marks = observed.marks
     tick.silence[at, slot] = _number(silent)
@@ -444,7 +459,7 @@ def _take_in(tick: Tick, broker: int, observed: Observed, silent: ReplicaError) 
 
 
 def _row(topic: TopicMetadata, number: int, broker: int, observed: Observed, silent: ReplicaError) -> dict[str, Any]:
-    """A row of one replica; ``silent`` is what is wrong with its broker where that said nothing of it."""
+    """The row of one replica; ``silent`` is its error if the broker's answer leaves it out."""
     partition = topic.partitions[number]
     place = TopicPartition(topic.name, number)
     said = observed.said(place) or silent
@@ -472,7 +487,7 @@ def _row(topic: TopicMetadata, number: int, broker: int, observed: Observed, sil
 
 
 def _silence(error: ReplicaError, log_end: int | None) -> dict[str, Any]:
-    """The columns of a replica of which next to nothing is known."""
+    """The columns of a replica that did not answer."""
     return {
         "reachable": False,
         "error": str(error),

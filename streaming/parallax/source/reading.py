@@ -1,7 +1,7 @@
-"""What one Spark task of ``kafka-replica`` does: it reads offsets of one broker's logs, and says how far it came.
+"""What one Spark task of ``kafka-replica`` does: it reads offsets of one broker's logs, and reports how far it came.
 
-If reading fails in the middle of a range, the range ends early. A position row says why, and the sink decides where to
-go on. Without a sink to take that row, the task fails instead.
+If reading fails in the middle of a range, the range ends early. A position row says why, and the sink decides where the
+next micro-batch goes on. Without a sink to take that row, the task fails instead.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ _PIECE_TIMEOUTS = 20
 
 
 _BEYOND, _BEYOND_IN_ALL = 1_000, 100_000
-"""Offsets that are taken beyond the end of a range, where they came with the last answer: of each at least, and of all
-that are read together. It is what was written between the plan and the Fetch: much, where a machine is busy."""
+"""How many offsets beyond its end a range may be read, at least: each range, and all that are read together.
+
+They came with the last answer, and were written between the plan and the Fetch. On a busy machine these are many.
+"""
 
 _HELD_BACK_S = 60
 """How many seconds longer a read may take if its bytes are limited."""
@@ -59,7 +61,7 @@ def _buffers() -> Buffers:
 
 
 def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[Any]:
-    """Read what a Spark task has to read, from several logs at the same time; position rows come last.
+    """Read the pieces of one Spark task, several logs at the same time, as record batches; position rows come last.
 
     Args:
         options: how to read, and what of each record to keep.
@@ -100,7 +102,7 @@ def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[An
 def _position_rows(
     options: ReplicaOptions, begun: Sequence[Position | None], read: Sequence[Progress]
 ) -> Iterator[Any]:
-    """What begins and ends the ranges, by isolation level."""
+    """The position rows with which ranges begin and end, by isolation level."""
     positions: list[Position] = []
     for event, progress in zip(begun, read, strict=True):
         if event is not None:
@@ -125,13 +127,13 @@ def _waves(read: Iterable[Progress]) -> list[list[Progress]]:
 
 
 def _failure_of_the_broker(wave: Sequence[Progress]) -> Unreachable | None:
-    """What is wrong with the broker, where it is not with one partition of it alone."""
+    """The error of the broker, if the failure is not of a single partition; None otherwise."""
     errors = [progress.error for progress in wave]
     return next((e for e in errors if isinstance(e, Unreachable) and e.partition is None), None)
 
 
 def _read(client: ReplicaClient, options: ReplicaOptions, wave: Sequence[Progress], pace: Pace) -> Iterator[Any]:
-    """Read the pieces of a wave; an error is noted with each, where somebody learns from position rows."""
+    """Read the pieces of a wave; the error of each is kept in its `Progress`, if a position row will report it."""
     readers = [progress.piece.reader for progress in wave]
     named = Readers(readers)
     spans = _spans(options, [(progress, progress.piece.span.end) for progress in wave])
@@ -156,9 +158,10 @@ def _read(client: ReplicaClient, options: ReplicaOptions, wave: Sequence[Progres
 
 
 def _spans(options: ReplicaOptions, read: Sequence[tuple[Progress, int]]) -> list[Span]:
-    """What is to be read; where nobody has fixed the end, with what comes beyond it, or that would be sent twice.
+    """The offsets to fetch for each piece, and up to which offset rows beyond its end are kept.
 
-    No more than twice of what was planned, though, and `_BEYOND`: that is what bounds a micro-batch.
+    With a sink, such rows are kept if they came with the last answer, because they would be sent again. A micro-batch
+    stays bounded: they are at most as many offsets as were planned, or as `_BEYOND` if that is more.
     """
     beyond = max(_BEYOND, _BEYOND_IN_ALL // len(read))
     spans = []
@@ -173,13 +176,13 @@ def _spans(options: ReplicaOptions, read: Sequence[tuple[Progress, int]]) -> lis
 def _read_shared(
     client: ReplicaClient, options: ReplicaOptions, logs: Sequence[Shared], pace: Pace
 ) -> Generator[Any, None, Unreachable | None]:
-    """Read logs for both isolation levels; an error is noted with read_committed, where that is being read.
+    """Read logs for both isolation levels; an error is kept with read_committed, if it is being read.
 
-    read_uncommitted is asked for by itself then: what keeps a broker from telling of aborted transactions keeps nobody
-    from reading the records.
+    Then read_uncommitted gets a Fetch of its own: a broker that cannot list aborted transactions can still send
+    records.
 
     Returns:
-        What is wrong with the broker, where it is not with one partition of it alone.
+        The error of the broker, if the failure is not of a single partition; None otherwise.
     """
     levels = Levels(logs)
     give_up_at = _give_up_at(options)
@@ -212,7 +215,7 @@ def _read_shared(
 def _take_in_shared(
     client: ReplicaClient, options: ReplicaOptions, log: Shared, error: ReplicaError
 ) -> Unreachable | None:
-    """Take in what is wrong with a log; returns it where it is wrong with the broker."""
+    """Keep the error of one log; return it if it is the broker's."""
     committed = log.of_level(IsolationLevel.READ_COMMITTED)
     if any(committed is progress for progress in log.served):
         _take_in_error(client, options, committed, error)
@@ -247,10 +250,10 @@ def _give_up_at(options: ReplicaOptions) -> float:
 
 
 def _doubt(client: ReplicaClient, passed: Sequence[Progress]) -> None:
-    """Take back what was passed without a record where it lies in tiered storage.
+    """Note which offsets were passed without a record because tiered storage alone still holds them.
 
     A broker that may not, or cannot, read from there now answers without records and without an error
-    (``RemoteLogManager``'s quota; ``remote.fetch.max.wait.ms``): that says nothing of what lies there, nor behind.
+    (``RemoteLogManager``'s quota; ``remote.fetch.max.wait.ms``). So its answer says nothing of these offsets.
     """
     moved = [progress for progress in passed if progress.position > progress.came_from]
     if not moved:
@@ -267,7 +270,7 @@ def _doubt(client: ReplicaClient, passed: Sequence[Progress]) -> None:
 
 
 def _give_up(progress: Progress, shown: int) -> None:
-    """Note that it is too slow, unless something else has ended it: what was passed over must be said."""
+    """Note that the piece is read too slowly, unless its reading has ended for another reason."""
     reader = progress.piece.reader
     is_read = progress.mark is not None and progress.position >= min(progress.piece.span.end, shown)
     if not progress.has_ended and not is_read:
@@ -275,7 +278,7 @@ def _give_up(progress: Progress, shown: int) -> None:
 
 
 def _shown(progress: Progress) -> int:
-    """How far the replica has said that it shows its log."""
+    """The offset up to which the replica has said that it shows its log."""
     if progress.mark is None:
         return progress.piece.span.end
     committed = progress.piece.reader.isolation == IsolationLevel.READ_COMMITTED
@@ -283,7 +286,7 @@ def _shown(progress: Progress) -> int:
 
 
 def _refuse_short(wave: Sequence[Progress]) -> None:
-    """Raise an error where a replica shows less than it said."""
+    """Raise an error if a replica shows less of its log than it said."""
     for progress in wave:
         reader, end = progress.piece.reader, progress.piece.span.end
         if progress.position < end:
@@ -292,13 +295,14 @@ def _refuse_short(wave: Sequence[Progress]) -> None:
 
 
 def _take_in_error(client: ReplicaClient, options: ReplicaOptions, progress: Progress, error: ReplicaError) -> None:
-    """Pass over what cannot be read of one piece, and say so; or note why it ends here.
+    """Pass over the offsets that cannot be read of one piece; if they cannot be passed over, keep the error.
 
-    What has left the replica's own log meanwhile is passed over: retention deletes it, or it moves to tiered storage.
-    Fetch below version 14 is answered "out of range" in both cases. So is a batch that no replica can be read at.
+    Offsets are passed over if the replica's own log no longer holds them: retention has deleted them, or they have
+    moved to tiered storage. Fetch below version 14 is answered "out of range" in both cases. So is a batch that no
+    replica can show.
 
     Raises:
-        ReplicaError: the error, where nobody learns from position rows.
+        ReplicaError: the error, if no position row will report it.
     """
     if not _tells(options):
         raise error
@@ -318,7 +322,7 @@ def _take_in_error(client: ReplicaClient, options: ReplicaOptions, progress: Pro
 
 
 def _local_log_start(client: ReplicaClient, reader: Reader) -> int:
-    """From where on the replica holds its log itself; -1 where it does not say."""
+    """The first offset that the replica's own log holds; -1 if the replica does not say."""
     try:
         start = client.local_log_starts(reader.broker, [reader.place])[reader.place]
     except BrokerTooOld:
@@ -337,7 +341,7 @@ def _log_start(client: ReplicaClient, reader: Reader) -> int:
 
 
 def _tells(options: ReplicaOptions) -> bool:
-    """Whether somebody learns from position rows that a range has ended early."""
+    """Whether position rows report that a range has ended early, so that an error is not raised."""
     return options.feedback is not None or options.tells_failures
 
 
@@ -348,7 +352,7 @@ def _pace(options: ReplicaOptions, broker: int) -> Pace:
 
 
 def _fetch_bytes(options: ReplicaOptions) -> int:
-    """Size of a Fetch response: no more than half a second of what may be read."""
+    """Size of a Fetch response: at most half a second's share of the limit."""
     rate = options.max_bytes_per_second
     return options.fetch_bytes if rate is None else max(1024, min(options.fetch_bytes, rate // 2))
 

@@ -1,14 +1,14 @@
-"""Decides which rows of a tick are worth recording: of a run of equal ticks, only the first and the last are.
+"""Decides which rows of a tick are recorded: of a run of equal ticks, only the first and the last are.
 
-The comparison learns two things from a tick: what has changed, and that nothing had changed until then. While nothing
-happens, the second can wait until something does. Then the last tick before the change is recorded as well, so that no
-knowledge is lost.
+A *tick* is a look at all replicas, with a row for each. The comparison learns two things from it: what has changed, and
+that nothing had changed until then. While nothing changes, the comparison can wait for the second. When something does,
+the last tick before the change is recorded as well, so that nothing is lost.
 
 While a replica is away or a transaction is open, a verdict may depend on how long that lasts. Its first ticks are all
 recorded; later ones become rarer, the longer it lasts.
 
 A partition from which the comparison awaits a report (`Coverage.awaits_report`) is recorded with every tick. The newest
-row of a replica never becomes older than `LONGEST_US`, nor than a fourth of ``delete.retention.ms``. So a reader of the
+row of a replica never becomes older than `LONGEST_US`, or than a fourth of ``delete.retention.ms``. So a reader of the
 tables sees that the job still asks, and the comparison can use it (docs/contribute/theory.md).
 
 Pure: no clock, no broker; a partition costs a few operations on arrays.
@@ -28,10 +28,10 @@ LONGEST_US = 300_000_000
 """How old the newest row of a replica may become while nothing happens, in microseconds."""
 
 RETENTIONS = 4
-"""So many recorded rows lie within ``delete.retention.ms``, however little happens; the comparison needs that."""
+"""At least so many rows of a replica are recorded within ``delete.retention.ms``; the comparison needs that."""
 
 PATIENCE = 2
-"""While replicas are out of step and nothing changes, the next row is recorded after this part of the time so far."""
+"""While replicas are out of step and nothing changes, the next row is recorded after half of the time so far."""
 
 CHUNK = 1_000
 """How many partitions are recorded in one tick because their rows are old; if there are more, they take turns."""
@@ -71,9 +71,9 @@ class _Told:
 
 
 class Repeats:
-    """Chooses the rows of each tick that are worth recording, and leaves out those that only repeat the tick before.
+    """Chooses the rows of each tick that are recorded, and leaves out rows that only repeat the tick before.
 
-    Each query has one. A new one leaves out nothing of its first tick.
+    There is one for each query. It records all of its first tick.
     """
 
     def __init__(self) -> None:
@@ -82,15 +82,15 @@ class Repeats:
         self._turn_at = UNKNOWN
 
     def without(self, tick: Tick, awaited: Collection[TopicPartition] = ()) -> list[Row]:
-        """The rows of a tick that are worth recording now, and earlier ones that were held back.
+        """The rows to record now: those of this tick that say something new, and some of the tick before.
 
         Args:
             tick: the whole tick, with all partitions.
             awaited: partitions whose rows are recorded even if they repeat the tick before.
 
         Returns:
-            Rows of this tick. For a partition that has changed, also its rows of the tick before if those were left
-            out. By partition, in the order of time.
+            Rows of this tick. For a partition that has changed, also its rows of the tick before if they were left out
+            then. Sorted by partition, the earlier rows first.
         """
         last, before, told = self._last, self._told, self._told
         if told is None:
@@ -111,7 +111,7 @@ class Repeats:
         return sorted([*held, *tick.rows_of(np.flatnonzero(worth).tolist())], key=_place)
 
     def _due(self, told: _Told, tick: Tick, repeats: Array) -> Array:
-        """The partitions that are recorded although nothing has changed."""
+        """The partitions that are recorded because their newest row is old, although nothing has changed."""
         now = tick.at()
         longest = np.full(len(now), LONGEST_US, np.int64)
         is_known = tick.layout.retention_us != UNKNOWN
@@ -136,21 +136,21 @@ def _place(row: Row) -> tuple[str, int]:
 
 
 def _stands(told: _Told, tick: Tick) -> Array:
-    """bool[n]: whether all replicas of a partition answer, or do not answer, as was recorded."""
+    """bool[n]: whether all replicas of a partition answer as it was recorded last, or fail as it was recorded last."""
     same = (told.offsets == tick.offsets).all(axis=(0, 2)) & (told.silence == tick.silence).all(axis=1)
     alike: Array = same & (told.at != UNKNOWN)
     return alike
 
 
 def _is_listed_so(told: _Told, tick: Tick) -> Array:
-    """bool[n]: whether the replicas list what was recorded; while a log does not move, nor do its open transactions."""
+    """bool[n]: whether replicas list open transactions as was recorded; one that was not asked counts as unchanged."""
     listed = (tick.listed == NOT_ASKED) | (tick.listed == told.listed) | ~tick.layout.is_slot
     alike: Array = listed.all(axis=1)
     return alike
 
 
 def _held(before: _Told, tick: Tick, repeats: Array) -> list[int]:
-    """The places, in the tick before, of what was held back then and is followed by something else now."""
+    """Indexes, in the tick before, of partitions whose rows were left out then and that have changed now."""
     if before.layout is tick.layout:
         found: list[int] = np.flatnonzero(before.is_held & ~repeats).tolist()
         return found
@@ -162,7 +162,7 @@ def _held(before: _Told, tick: Tick, repeats: Array) -> list[int]:
 
 
 def _take_in(told: _Told, tick: Tick, worth: Array) -> None:
-    """Remember what is recorded of a tick."""
+    """Remember which rows of a tick are recorded."""
     # A replica that was not asked this time has said it before: while its offsets do not move, that is what counts.
     is_told = (tick.listed == NOT_ASKED) & (told.offsets == tick.offsets).all(axis=0)
     told.listed[worth] = np.where(is_told, told.listed, tick.listed)[worth]

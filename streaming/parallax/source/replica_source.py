@@ -1,8 +1,8 @@
 """``format("kafka-replica")``: what single brokers show of their replicas, as a stream or as a batch.
 
 Register it with ``spark.dataSource.register(KafkaReplicaSource)``. Options are in ``parallax.source.options``, rows in
-``parallax.source.schema``. The reader objects travel to Spark's workers by pickle, so they hold options only. What
-talks to a broker is made where it is used.
+``parallax.source.schema``. The reader objects travel to Spark's workers by pickle, so they hold options only.
+Connections are made in the process that uses them.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class KafkaReplicaSource(DataSource):
 
 
 class PiecesPartition(InputPartition):
-    """Spark's input partition of one task: the offsets of replicas to read, all of one broker.
+    """Spark's input partition of one task: the pieces (offsets of readers) that it reads, all of one broker.
 
-    They are made by ``parallax.source.planning.tasks`` or ``broker_tasks``.
+    They come from ``parallax.source.planning.tasks`` or ``broker_tasks``.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -77,23 +77,23 @@ def _read(options: ReplicaOptions, partition: InputPartition) -> Iterator[Any]:
 
 
 def pieces_of(partition: InputPartition) -> Sequence[Piece]:
-    """The offsets of replicas that a Spark task reads; none if Spark made the input partition itself."""
+    """The pieces (offsets of readers) that a Spark task reads; none if Spark itself made the input partition."""
     return partition.pieces if isinstance(partition, PiecesPartition) else ()
 
 
 class ReplicaBatchReader(DataSourceReader):
     """Reads every replica once, from its log start to its present end.
 
-    Any failure fails the read, because no later micro-batch could read the rest. With the option ``onFailure`` set to
-    ``tell``, the failed range ends early instead. With the option ``ranges``, it reads these ranges, and does not ask
-    the brokers how far their logs go.
+    If any range fails, the whole read fails, because no micro-batch follows that could read the missing offsets. With
+    the option ``onFailure`` set to ``tell``, only that range ends early. With the option ``ranges``, it reads the given
+    ranges, and does not ask the brokers how far their logs go.
     """
 
     def __init__(self, options: ReplicaOptions) -> None:
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """The Spark tasks of the read; it asks the brokers how far their replicas go.
+        """The Spark tasks of the read, one input partition each; the brokers are asked how far their logs go.
 
         Raises:
             Unreachable: a broker did not answer.
@@ -104,7 +104,7 @@ class ReplicaBatchReader(DataSourceReader):
         return [PiecesPartition(pieces) for pieces in _tasks(options, ranges, split=not options.tells_failures)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read the pieces of one Spark task; yields record batches."""
+        """Read the offsets in one Spark task's input partition; yields record batches."""
         return _read(self._options, partition)
 
 
@@ -143,16 +143,16 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._until: dict[Reader, int] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The Spark offset where a new query begins. It has no readers: each joins when its broker first answers."""
+        """The Spark offset where a new query begins. It names no reader: each joins when its broker first answers."""
         return to_json({})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """The read limit that the option ``maxBytesPerTrigger`` sets; without it, all that there is."""
+        """The limit of a micro-batch that the option ``maxBytesPerTrigger`` sets; without the option, no limit."""
         limit = self._options.max_bytes
         return ReadAllAvailable() if limit is None else ReadMaxBytes(limit)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Plan the next batch: the offset at its end; ``start`` itself if there is nothing to do.
+        """Plan the next micro-batch: the Spark offset at its end, or ``start`` if no reader has anything to do.
 
         Raises:
             ReplicaError: see ``Planner.plan``.
@@ -168,14 +168,14 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(ranges)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Make the query stop where the replicas end now, once it has read up to there."""
+        """Remember where the logs end now; the query ends once it has read up to there."""
         ranges = self._plan().plan({}, limited=False) or {}
         self._until = {reader: span.end for reader, span in ranges.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The Spark tasks of a micro-batch.
+        """The Spark tasks of a micro-batch, one input partition each.
 
-        They follow from ``end``, and from what has been recorded since it was planned.
+        They follow from ``end``, and from the positions that were recorded since it was planned.
         """
         if start == end:
             return []
@@ -187,7 +187,7 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [PiecesPartition(pieces) for pieces in _tasks(self._options, ranges, split=split, epochs=epochs)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read the pieces of one Spark task; yields record batches."""
+        """Read the offsets in one Spark task's input partition; yields record batches."""
         return _read(self._options, partition)
 
     def stop(self) -> None:

@@ -1,8 +1,8 @@
-"""The columns of the views and of the table of progress.
+"""The columns of the views and of the table of progress, as Spark DDL and as Arrow types.
 
-They are given as Spark DDL, and as the Arrow types that Spark's Python sources must yield. Spark compares the schema of
-the first record batch of a task with its own, type by type. A test checks that the two forms agree. No Spark is
-imported here, so code that only reads the tables may use the names.
+Spark's Python sources must yield these Arrow types: Spark compares the schema of a task's first record batch with its
+own, type by type. A test checks that the two forms agree. No Spark is imported here, so code that only reads the tables
+may use the names.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ VIEW_DDL = (
     "position struct<high_watermark: bigint, last_stable_offset: bigint, log_start_offset: bigint, "
     "event: string, detail: string, topic_id: string>, content_version tinyint"
 )
-"""One row of a view: a record, an end marker or a position of one replica ."""
+"""One row of a view: a record, an end marker or a position of one replica."""
 
 ISOLATION_DDL = ", isolation tinyint"
-"""Last column of the source alone, where ``isolation.level`` is ``both``: which view the row belongs to."""
+"""Last column of the source, if ``isolation.level`` is ``both``: which view a row belongs to. No table has it."""
 
 PROGRESS_DDL = (
     "topic string, partition int, broker int, observed_at timestamp, reachable boolean, error string, "
@@ -34,7 +34,7 @@ PROGRESS_DDL = (
     "last_timestamp: bigint, coordinator_epoch: int>>, cleanup_policy string, policy_at timestamp, "
     "delete_retention_ms bigint, problem string, missing_right string"
 )
-"""What one replica said of its log at one tick, without reading records."""
+"""One row of progress: what one replica reported of its log at one tick."""
 
 TIMESTAMP: Any = pa.timestamp("us", tz="UTC")
 """Spark's timestamp in Arrow: microseconds since the epoch, in UTC."""
@@ -109,7 +109,7 @@ VIEWS = Table(
 VIEW = VIEWS.schema
 
 ADDED: tuple[str, ...] = ("content_version",)
-"""Columns of the views that tables of earlier versions lack; what they recorded has null there."""
+"""Columns of the views that tables of earlier versions lack; rows of these versions have null there."""
 
 VIEW_WITH_ISOLATION = VIEW.append(pa.field("isolation", pa.int8()))
 

@@ -1,11 +1,11 @@
 """Lets one read_committed Fetch serve both isolation levels of a log, up to its last stable offset.
 
-Below the last stable offset a broker sends both levels the same batches. So the log is read in read_committed, from the
-position of the level that is behind. The other level joins at its own position. Above the last stable offset,
-read_uncommitted is read alone up to the high watermark.
+Below the last stable offset a broker sends both levels the same batches. So the log is fetched in read_committed, from
+the position of the level that has read less (*behind*). When the reading reaches the position of the other level
+(*ahead*), the rows are for both. Above the last stable offset, read_uncommitted is read alone up to the high watermark.
 
-In two cases each level gets a Fetch of its own: an answer fails, or the log may have been truncated below the level
-that is ahead. So each level gets what it would have got alone.
+In two cases each level gets a Fetch of its own: an answer fails, or the log may have been truncated below the position
+of the level that is ahead. So each level gets the same rows as if it were read alone.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ LEVELS = (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
 
 @dataclass
 class Shared:
-    """A log that one Fetch reads for both isolation levels.
+    """One log that one Fetch reads for both isolation levels, with how far each level has read.
 
     Attributes:
-        behind: the progress of the level that has read less; reading begins at its position.
-        ahead: the progress of the other level. If both are at one offset, either one.
-        joined: whether the rows that are read now are for both levels.
-        apart: whether the level that is ahead has to be read by a Fetch of its own.
+        behind: how far the level has read that has read less; the shared reading begins at its position.
+        ahead: how far the other level has read. If both are at one offset, either may be ``behind``.
+        joined: whether the reading has reached the position of ``ahead``, so that its rows are for both levels.
+        apart: whether the level that is ahead needs a Fetch of its own.
     """
 
     behind: Progress
@@ -43,10 +43,10 @@ class Shared:
 
     @classmethod
     def of(cls, uncommitted: Progress, committed: Progress) -> Self | None:
-        """Let both isolation levels of a log be read by one Fetch; None if they cannot share one.
+        """The shared reading of a log; None if one Fetch cannot serve both isolation levels.
 
-        They cannot if their ranges have no offset in common, or belong to different topic ids. They cannot either if
-        both begin at one offset, and know different leader epochs below it.
+        It cannot if their ranges have no offset in common, or belong to different topic ids. It cannot either if both
+        begin at one offset, and know different leader epochs below it.
 
         Args:
             uncommitted: how far read_uncommitted has read.
@@ -65,25 +65,25 @@ class Shared:
 
     @property
     def end(self) -> int:
-        """The offset before which the shared reading stops: where read_committed is to stop."""
+        """The offset before which the shared reading stops: the end of the range of read_committed."""
         return self.of_level(IsolationLevel.READ_COMMITTED).piece.span.end
 
     @property
     def served(self) -> tuple[Progress, ...]:
-        """The progress of the isolation levels that get the rows which are read now."""
+        """The readings (`Progress`) of the levels that the rows just read are for: one level, or both."""
         return (self.behind, self.ahead) if self.joined else (self.behind,)
 
     @property
     def over(self) -> list[Progress]:
-        """The progress of those isolation levels that need no further Fetch when the shared reading stops."""
+        """The readings (`Progress`) of the levels that need no further Fetch once the shared reading has stopped."""
         committed = self.of_level(IsolationLevel.READ_COMMITTED)
         return [p for p in self.served if p is committed or p.has_ended]
 
     def look_at(self, mark: Mark) -> None:
-        """Decide whether the level that is ahead can take its rows from the shared reading, once that has caught up.
+        """When the reading reaches the level that is ahead, decide whether the rows are for that level too.
 
-        It can if the last batch that was read has the leader epoch that this level has read last. Then the log still
-        holds what the level has read, since epochs only grow along a log. Otherwise the level is read by itself.
+        They are if the log's leader epoch there is the epoch that this level has read last. Then the log still holds
+        what the level has read, since epochs only grow along a log. Otherwise the level needs a Fetch of its own.
 
         Args:
             mark: how far the log has been read now, and the leader epoch there.
@@ -94,17 +94,17 @@ class Shared:
         self.apart = not self.joined
 
     def first(self, level: IsolationLevel) -> int:
-        """The first offset whose rows an isolation level takes; an offset beyond every log if it takes none."""
+        """The first offset whose rows are for an isolation level; beyond every log if the level gets none."""
         progress = self.of_level(level)
         return progress.position if any(progress is one for one in self.served) else _NONE
 
     def reached(self, mark: Mark) -> None:
-        """Set how far the log has been read, for the isolation levels that get the rows."""
+        """Set how far the log has been read, for the isolation levels that the rows are for."""
         for progress in self.served:
             progress.reached(mark)
 
     def of_level(self, level: IsolationLevel) -> Progress:
-        """The progress of one isolation level."""
+        """The reading (`Progress`) of one isolation level."""
         return self.behind if self.behind.piece.reader.isolation == level else self.ahead
 
 
@@ -112,10 +112,10 @@ _NONE = np.iinfo(np.int64).max
 
 
 def shared(read: Iterable[Progress]) -> list[Shared]:
-    """The logs that one Fetch can read for both isolation levels.
+    """The logs of a Spark task that one Fetch can read for both isolation levels.
 
     Args:
-        read: how far each reader of a Spark task has been read.
+        read: how far each reader of the task has read.
     """
     levels: dict[Any, list[Progress]] = {}
     for progress in read:
@@ -125,7 +125,7 @@ def shared(read: Iterable[Progress]) -> list[Shared]:
 
 
 class Levels:
-    """Divides the rows that a shared Fetch brings between the two isolation levels.
+    """Divides the rows of a shared Fetch into those of read_uncommitted and those of read_committed.
 
     Args:
         logs: the logs that are read, in the order of their spans.
@@ -161,7 +161,7 @@ class Levels:
 
 
 def _of_level(shown: Shown, level: IsolationLevel, firsts: dict[int, int]) -> Shown:
-    """The rows of one level, from an offset of each log on."""
+    """The rows that are for one isolation level: those from a first offset of each log on."""
     columns, outcome, of = shown.columns, shown.outcome, shown.of
     mine = columns.offset >= (firsts[shown.marks[0][0]] if of is None else _by_row(firsts, of))
     if level is IsolationLevel.READ_UNCOMMITTED:

@@ -1,4 +1,4 @@
-"""How far a Spark task has read the offsets of one reader, and why it stopped."""
+"""How far a Spark task has read the offsets of one reader, and why the reading stopped."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ from parallax.source.planning import Piece
 
 @dataclass
 class Progress:
-    """How far the offsets of one reader (a *piece*) were read, what the replica said, and why reading ended.
+    """How far a Spark task has read one piece (offsets of one reader), and why reading ended.
 
-    ``position`` is the next offset to read, and ``at_ms`` when it was reached, in milliseconds since 1970 UTC.
-    ``epoch`` is the leader epoch of the batch below it, -1 if not known. Three fields say why reading ended early, and
-    are empty or None otherwise. ``passed_over`` names offsets that have left the replica's own log. ``skipped`` names a
-    batch that no replica can show. ``error`` is why a Fetch failed.
+    Attributes:
+        piece: the offsets to read.
+        position: the next offset to read.
+        at_ms: when ``position`` was reached, in ms since 1970 UTC.
+        came_from: the position before the last answer; -1 before the first answer.
+        mark: the watermarks in the last answer; None before the first answer.
+        epoch: the leader epoch of the batch below ``position``; -1 if it is not known.
+        passed_over: which offsets were passed over because the replica's own log no longer holds them; empty if none
+            were.
+        skipped: which batch was passed over because no replica can show it; empty if none was.
+        error: why a Fetch failed; None if none did.
     """
 
     piece: Piece
@@ -33,33 +40,33 @@ class Progress:
 
     @classmethod
     def of(cls, piece: Piece) -> Self:
-        """The progress of offsets that nobody has begun to read."""
+        """A `Progress` for a piece of which nothing has been read yet."""
         return cls(piece, piece.span.start, now_ms(), epoch=piece.follows_epoch)
 
     @property
     def has_ended(self) -> bool:
-        """Whether no further Fetch is needed: the offsets were read to their end, or reading ended early."""
+        """Whether the piece needs no further Fetch: it was read to its end, or its reading ended early."""
         at_end = self.position >= self.piece.span.end
         return at_end or self.error is not None or bool(self.passed_over or self.skipped)
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is any offset to read."""
+        """Whether the piece has any offset to read."""
         return self.piece.span.start < self.piece.span.end
 
     def reached(self, mark: Mark) -> None:
-        """Set how far the offsets have been read, and what the replica said with that answer."""
+        """Set how far the piece has been read, and the watermarks that came with that answer."""
         self.came_from = self.position
         # What lies below a position that moved without a batch is of no epoch that is known.
         self.epoch = mark.epoch if mark.position > self.position else self.epoch
         self.position, self.mark, self.at_ms = mark.position, mark, now_ms()
 
     def pass_over(self, position: int, start: int, *, in_tiered_storage: bool) -> None:
-        """End the reading at ``start``, because the offsets below have left the replica's own log.
+        """End the reading, because the replica's own log no longer holds the next offsets.
 
         Args:
-            position: the first offset that was passed over.
-            start: the offset at which to go on.
+            position: the first offset that is passed over.
+            start: the first offset above that the replica's own log holds; the next micro-batch goes on there.
             in_tiered_storage: whether tiered storage still holds the offsets between.
         """
         where = " but in tiered storage" if in_tiered_storage else ""
@@ -67,7 +74,7 @@ class Progress:
         self.move(start)
 
     def move(self, position: int) -> None:
-        """Set the next offset to read, even if nothing below it was read. The leader epoch below is then unknown."""
+        """Set the next offset to read, passing over the offsets before it. The leader epoch below is then unknown."""
         self.position, self.epoch, self.at_ms = position, -1, now_ms()
 
 

@@ -20,9 +20,9 @@ from parallax.source.watch import Brokers
 
 _SAMPLE_BYTES = 64 << 10
 _SAMPLES = 16
-"""How many partitions are sampled in one survey, at most; the others have their turn in the next."""
+"""How many partitions one survey samples, at most; the next survey takes others."""
 _SAMPLE_FROM = 20_000
-"""From how many unread offsets on a sample is worth its request."""
+"""A log with more unread offsets than this is worth a sample."""
 
 _BATCH_HEADER = struct.Struct(">qi11xi30xi")
 """baseOffset, batchLength, skipped: partitionLeaderEpoch to attributes, lastOffsetDelta, skipped: baseTimestamp to
@@ -31,13 +31,13 @@ baseSequence, the number of records (KIP-98)."""
 
 @dataclass(frozen=True)
 class Survey:
-    """A question to one broker about its logs.
+    """What the planner asks one broker: how far its logs go, and how many bytes an offset takes.
 
-    It asks how far they go, and how many bytes an offset takes where readers are behind.
+    It needs the bytes only of logs with many unread offsets.
 
     Attributes:
         places: the partitions asked about, with their topic ids.
-        positions: int64[n], the lowest position of any reader of each partition; -1 where one has never read it.
+        positions: int64[n], the lowest position of the readers of each partition; -1 where one of them was never read.
         known: bool[n], whether the density of the partition's log is known well enough, so that no sample is needed.
     """
 
@@ -48,7 +48,7 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Density:
-    """How much one offset of a log holds on average, by a sample.
+    """How many bytes and records one offset of a log has on average, by a sample of the log.
 
     Attributes:
         size: compressed bytes per offset.
@@ -61,13 +61,13 @@ class Density:
 
 @dataclass(frozen=True)
 class Surveyed:
-    """A broker's answer to a survey.
+    """One broker's answer to a `Survey`.
 
     Attributes:
-        marks: how far the broker's logs go.
+        marks: the watermarks of the broker's logs.
         moved: only for logs that are read from their start, and whose oldest part is in tiered storage: the first
             offset that the broker itself holds.
-        densities: densities of the logs of which a sample was read.
+        densities: the densities of the logs that were sampled.
         asked: the partitions that were asked about, with their topic ids.
     """
 
@@ -77,7 +77,7 @@ class Surveyed:
     asked: Places = field(default_factory=lambda: Places(()))
 
     def log(self, place: TopicPartition) -> LogState | None:
-        """What the broker said of one log; None if it said nothing that a plan could use."""
+        """What the broker reported of one log; None if it reported nothing that a plan can use."""
         at = self.marks.places.located.get(place)
         marks = None if at is None else self.marks.said(at)
         if marks is None:
@@ -94,7 +94,13 @@ class Surveyed:
 
 
 def survey(client: ReplicaClient, broker: int, question: Survey, timeout_ms: int) -> Surveyed:
-    """Ask one broker how far its logs go, and then read samples of some logs as long as there is time.
+    """Ask one broker how far its logs go, and sample some logs in what time is left.
+
+    Args:
+        client: the connections to the brokers.
+        broker: the broker's id.
+        question: the partitions, and which of them need a sample.
+        timeout_ms: deadline of all requests together.
 
     Raises:
         ReplicaError: the broker as a whole did not answer.
@@ -108,9 +114,10 @@ def survey(client: ReplicaClient, broker: int, question: Survey, timeout_ms: int
 def _tiered(
     client: ReplicaClient, broker: int, question: Survey, marks: Marks, deadline: float
 ) -> Iterable[tuple[TopicPartition, int]]:
-    """Where logs that are to be read from their start have moved to tiered storage: they begin above that.
+    """The first offset that the broker itself holds, for logs whose oldest part is in tiered storage.
 
-    A broker serves a consumer from there as well, the same on every broker: that says nothing about its own replica.
+    Only logs that are read from their start are asked about. A broker would serve a consumer from tiered storage as
+    well, the same on every broker. That says nothing about its own replica.
     """
     unread = question.positions < 0
     unread[list(marks.errors)] = False
@@ -158,14 +165,14 @@ def _worth_sampling(question: Survey, backlog: Array, errors: Iterable[int]) -> 
 
 
 def density(records: memoryview, start: int) -> Density | None:
-    """How much an offset holds on average, by the headers of the record batches in a Fetch response.
+    """The bytes and records that one offset has on average, by the batch headers in a Fetch response.
 
     Args:
         records: the response's records; the last batch may be truncated.
         start: the offset that was fetched; offsets below it are not counted.
 
     Returns:
-        The average; None if there is no batch.
+        The averages; None if there is no batch.
     """
     at, size, count, last = 0, 0, 0, start - 1
     while at + _BATCH_HEADER.size <= len(records):
@@ -182,7 +189,7 @@ def density(records: memoryview, start: int) -> Density | None:
 
 _POLICY, _RETENTION = "cleanup.policy", "delete.retention.ms"
 _CLUSTER = -1
-"""Stands for the cluster as a whole where brokers are named by their ids."""
+"""The broker id that means the cluster as a whole."""
 
 
 class Catalog:
@@ -199,7 +206,7 @@ class Catalog:
         self._client = client
         self._options = options
         self.asked_at = 0.0
-        """When the metadata that `topics` gives were asked for, in seconds of the monotonic clock."""
+        """When the cluster was asked for the metadata that `topics` returns, in monotonic seconds."""
         self._watch: Brokers[bool, tuple[float, dict[str, TopicMetadata]]] = Brokers(
             lambda _, __: self._load(), options.retry_ms / 1000, options.retry_max_ms / 1000
         )
@@ -208,9 +215,9 @@ class Catalog:
         self._next = 0.0
 
     def topics(self) -> dict[str, TopicMetadata]:
-        """Topics by name, as last known; a topic that was asked for and does not exist has its ``error`` set.
+        """Topics by name, as last known; a named topic that does not exist has its ``error`` set.
 
-        It waits for the first answer only.
+        Only the first call waits for an answer.
 
         Raises:
             ReplicaError: no broker has answered yet.
@@ -226,9 +233,9 @@ class Catalog:
         return self._topics
 
     def remember(self, names: Iterable[str]) -> None:
-        """Name topics that were read before.
+        """Set the names of topics that were read before.
 
-        They are asked for by name even if the cluster does not list them any more.
+        The cluster is asked for them by name, even if its list of topics no longer has them.
         """
         self._remembered = frozenset(names)
 
@@ -237,7 +244,7 @@ class Catalog:
         self._watch.close()
 
     def refresh(self) -> None:
-        """Let the next call of `topics` ask the cluster again, even if the last answer is new."""
+        """Let the next call of `topics` ask the cluster again, even if the last answer is recent."""
         self._next = 0.0
 
     def _load(self) -> tuple[float, dict[str, TopicMetadata]]:
@@ -257,16 +264,16 @@ class Catalog:
         return asked_at, self._with_policies(wanted) if self._policies else wanted
 
     def _hidden(self, names: list[str]) -> dict[str, TopicMetadata]:
-        """Topics that were listed once and are not any more, asked for by name.
+        """Topics that the list of all topics had once and has no more, if they still exist.
 
-        Without DESCRIBE a topic is left out of the list of all topics, as if it had been deleted; asked for by name,
-        the brokers say which of the two it is.
+        Without the right DESCRIBE a topic is left out of the list, as if it had been deleted. Asked for it by name, the
+        brokers say which of the two it is.
         """
         found = self._client.metadata(names) if names else {}
         return {name: t for name, t in found.items() if name in names and not isinstance(t.error, UnknownTopic)}
 
     def _with_policies(self, topics: dict[str, TopicMetadata]) -> dict[str, TopicMetadata]:
-        """Add the policies. Where a policy is not given, what depends on it stays unknown; everything else goes on."""
+        """Add the topics' cleanup policies; a policy that the brokers do not give stays unknown."""
         asked_at = now_ms()
         readable = [name for name, topic in topics.items() if topic.error is None]
         try:
@@ -286,10 +293,7 @@ class Catalog:
 
 
 def _milliseconds(text: str | None) -> int | None:
-    """A setting that may be any 63 bits, as ms.
-
-    Times are added to it, so `FOREVER_MS` takes the place of anything larger.
-    """
+    """A setting in ms, at most `FOREVER_MS`, since times are added to it; None if it is not known."""
     return min(int(text), FOREVER_MS) if text is not None and text.isdecimal() else None
 
 
@@ -300,12 +304,12 @@ def check_brokers(
     option: str = "topics.brokers",
     done: str = "",
 ) -> None:
-    """Check that each wanted broker exists: it is in the cluster, or is away and hosts a replica.
+    """Check that each broker that a person names is in the cluster, or is away and hosts a replica.
 
     Args:
         client: connections over which the cluster has already been asked.
         topics: the topics of the cluster, with their replicas.
-        wanted: ids of brokers that a person names.
+        wanted: ids of the named brokers.
         option: the setting, option or argument that names them.
         done: what the error says was not done, as in ``, and nothing was paused``.
 

@@ -1,6 +1,6 @@
-"""A tick of progress as columns: what every replica of every partition reports, asked at one time.
+"""A *tick* as arrays: what every replica of every partition reports when all brokers are asked at one time.
 
-Rows are made only for what is recorded (`parallax.source.repeats`). Pure: no clock, no broker.
+Rows are made only of what is recorded (`parallax.source.repeats`). Pure: no clock, no broker.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ Row = dict[str, Any]
 """A row of progress: a value for each column, by its name."""
 
 NOT_ASKED, NONE_OPEN, SOME_OPEN = 0, 1, 2
-"""What a replica listed of open transactions: it was not asked, it listed none, or it listed some."""
+"""How a replica answered about open transactions: it was not asked, it listed none, or it listed some."""
 
 
 class Layout:
-    """Which partitions and replicas a tick asks about. It is the same object as long as the cluster stays the same.
+    """The partitions and replicas of a tick, in the order of its arrays.
+
+    Ticks share one layout as long as the cluster stays the same.
 
     Args:
         replicas: by partition, the ids of its replicas.
-        facts: by partition, what rows of progress say of the partition as a whole: leader, leader epoch, ISR, topic
-            id and topic settings.
+        facts: by partition, what rows of progress say of the partition as a whole: leader, leader epoch, ISR, topic id
+            and topic settings.
         retention_ms: by partition, ``delete.retention.ms``; None where it is not known.
         asked: ids of the brokers that are asked; None for all.
     """
@@ -45,9 +47,9 @@ class Layout:
         self.facts = [(self.replicas[at], facts[place]) for at, place in enumerate(self.places)]
         told = [retention_ms[place] for place in self.places]
         self.retention_us = np.array([UNKNOWN if ms is None else ms * 1000 for ms in told], np.int64)
-        """By partition, -1 where it is not known."""
+        """int64[n]: ``delete.retention.ms`` of each partition in microseconds, -1 where it is not known."""
         self.hosted: dict[int, tuple[Places, Array, Array]] = {}
-        """By broker: its partitions, where these lie among all, and which of the replicas of each it is."""
+        """By broker: its partitions, their indexes among all partitions, and which replica of each it is."""
         mine: dict[int, list[tuple[int, int]]] = {}
         for at, brokers in enumerate(self.replicas):
             for slot, broker in enumerate(brokers):
@@ -58,12 +60,12 @@ class Layout:
             self.hosted[broker] = Places(self.places[i] for i in at.tolist()), at, slot
         self.width = max((len(brokers) for brokers in self.replicas), default=0)
         self.is_slot = np.arange(self.width) < np.array([len(b) for b in self.replicas], np.int64)[:, None]
-        """bool[n, width]: whether a partition has so many replicas."""
+        """bool[n, width]: whether the partition has a replica in this column."""
 
     def same(self, other: Layout) -> Array:
-        """For each partition, its index in another layout: int64[n].
+        """The index that each partition has in another layout, as int64[n].
 
-        -1 if it is missing there, or if its replicas or facts differ.
+        It is -1 if the partition is missing there, or if its replicas or facts differ.
         """
         if other is self:
             return np.arange(len(self.places))
@@ -75,7 +77,9 @@ class Layout:
 
 @dataclass(frozen=True)
 class Tick:
-    """What every replica reported at one time; n partitions, with up to ``width`` replicas each.
+    """What every replica reported when all brokers were asked at one time.
+
+    It has n partitions, with up to ``width`` replicas each.
 
     Attributes:
         layout: the partitions, and the replicas in their order.
@@ -83,7 +87,7 @@ class Tick:
             since 1970 UTC.
         reachable: bool[n, width], whether the replica answered.
         offsets: int64[4, n, width], the offsets that it reported, in the order of `OFFSETS`.
-        listed: int8[n, width]: `NOT_ASKED`, `NONE_OPEN` or `SOME_OPEN`: whether it listed open transactions.
+        listed: int8[n, width], its answer about open transactions: `NOT_ASKED`, `NONE_OPEN` or `SOME_OPEN`.
         silence: int16[n, width], 0 where the replica answered. Otherwise a code for why it did not; equal codes mean
             the same kind of failure.
         rows_of: makes the rows of some partitions, from their indexes in ``layout``.
@@ -99,7 +103,7 @@ class Tick:
 
     @classmethod
     def blank(cls, layout: Layout, rows_of: Callable[[Iterable[int]], list[Row]]) -> Tick:
-        """A tick in which no replica has answered, to be filled in."""
+        """A tick in which no replica has answered yet; the caller fills its arrays."""
         shape = len(layout.places), layout.width
         return cls(
             layout,
@@ -112,14 +116,15 @@ class Tick:
         )
 
     def at(self) -> Array:
-        """For each partition, when its last replica answered: int64[n], in microseconds since 1970 UTC."""
+        """When the last replica of each partition answered: int64[n], in microseconds since 1970 UTC."""
         last: Array = self.observed_us.max(axis=1, initial=UNKNOWN)
         return last
 
     def in_step(self) -> Array:
-        """For each partition, whether all its replicas answered and show the same offsets: bool[n].
+        """Whether all replicas of a partition answered and show the same offsets: bool[n].
 
-        Their last stable offset must also be at the log end: no transaction is open, and nothing is on its way.
+        Their last stable offset must also be at the log end. Then no transaction is open, and every record is on all
+        replicas.
         """
         none = ~self.layout.is_slot
         is_like_first = (self.offsets == self.offsets[:, :, :1]).all(axis=0)
@@ -128,7 +133,7 @@ class Tick:
         return alike & self.layout.is_slot.any(axis=1)
 
     def rows(self) -> list[Row]:
-        """All rows of the tick, partition by partition."""
+        """The rows of all replicas, partition by partition."""
         return self.rows_of(range(len(self.layout.places)))
 
 

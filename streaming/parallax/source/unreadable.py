@@ -1,6 +1,6 @@
-"""Decides whether to pass over a batch at which no replica can be read.
+"""Decides whether a reader may pass over a batch that no replica can show.
 
-The records in the batch are unknown then, and reading goes on behind it.
+The records in that batch are then unknown, and reading goes on behind it.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ def end_of_unreadable(
     timeout_ms: float,
     topic_id: str = "",
 ) -> int | None:
-    """The offset behind a batch that a reader cannot read, if no replica can be read there either.
+    """The offset behind a batch that a reader cannot read, if no replica can show it either.
 
-    All replicas are asked, and the reader's own is asked again, because the network hardly damages a batch twice. The
-    result is None if any replica does not answer, shows a record of the batch, or shows that it holds none.
+    All replicas are asked. The reader's own is asked again, because the network hardly damages a batch twice.
 
     Args:
         client: connections to the cluster.
         reader: the reader that cannot read the batch.
         position: the reader's position.
-        error: the error that it met.
-        timeout_ms: how long each request may take.
+        error: the error that the reader has met.
+        timeout_ms: how long each request may take, in ms.
         topic_id: id of the topic that the reader reads.
 
     Returns:
-        None if the reader has to wait: the batch may yet be read, or nobody knows where it ends.
+        None if the reader has to wait. A replica did not answer, shows a record of the batch, or shows that it holds
+        none; or nobody knows where the batch ends.
     """
     if not isinstance(error, BatchError) or error.last_offset < position:
         return None
@@ -52,7 +52,7 @@ def end_of_unreadable(
 
 
 def _is_unreadable(client: ReplicaClient, broker: int, span: Span, timeout_ms: float) -> bool:
-    """Whether a replica shows nothing of a range, for a batch that begins or ends there cannot be decoded."""
+    """Whether a replica shows nothing of a range because it cannot decode a batch there."""
     chunks = read_range(
         client,
         broker,

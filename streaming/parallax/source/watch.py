@@ -1,8 +1,8 @@
 """Asks each broker in a thread of its own, so that a slow broker delays no other.
 
 A planning call gives each broker a question and waits a short while. A broker that has not answered by then is still
-being asked in its own thread, and the next planning call uses its answer. If a broker fails, its *circuit* opens. It is
-left alone for a pause that doubles each time. Nobody waits for it until it has answered again.
+being asked in its own thread, and the next planning call uses its answer. If a broker fails, its *circuit* opens: it is
+not asked during a pause, which doubles each time. Nobody waits for the broker until it has answered again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DRAW = SystemRandom()
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a broker gave no answer.
+    """Why a broker has not answered, and since when.
 
     Attributes:
         error: what went wrong; its text is one line for people.
@@ -39,14 +39,14 @@ class Failure:
 class BrokerWatch(Generic[Question, Answer]):
     """Asks one broker in a thread of its own.
 
-    After a failure its *circuit* is open: the broker is left alone for a while.
+    After a failure its *circuit* is open: the broker is not asked for a while.
 
     Args:
         broker: the broker's id, for the name of the thread.
         ask: asks the broker a question; has to end by a deadline of its own, and to raise ``ReplicaError`` on failure.
         retry_s: first pause after a failure, in seconds.
         retry_max_s: longest pause, in seconds.
-        answered: an event that is set whenever an answer or a failure has come.
+        answered: a condition that is notified whenever an answer or a failure has come.
     """
 
     def __init__(
@@ -73,10 +73,9 @@ class BrokerWatch(Generic[Question, Answer]):
 
     @property
     def awaited(self) -> bool:
-        """Whether it is worth waiting for this broker.
+        """Whether a caller should wait for this broker.
 
-        It is if the broker is being asked, its last answer was no failure, and it did not keep the last caller waiting
-        in vain.
+        It should if the broker is being asked, its last question did not fail, and it answered the last caller in time.
         """
         return self._asking and self.failure is None and not self._waited_in_vain
 
@@ -89,14 +88,14 @@ class BrokerWatch(Generic[Question, Answer]):
             self._wake.notify()
 
     def gave_up(self) -> None:
-        """Count the broker as silent, because a caller waited as long as it could and got no answer.
+        """Note that a caller waits no longer; if there is no answer yet, the broker counts as slow.
 
-        Later callers do not wait for it until it has answered in time again.
+        Later callers do not wait for a slow broker until it has answered.
         """
         self._waited_in_vain = self._asking
 
     def take(self) -> Answer | None:
-        """The broker's newest answer; None if there is none since the last call."""
+        """The broker's newest answer; None if no answer has come since the last call."""
         answer, self._answer = self._answer, None
         return answer
 
@@ -147,7 +146,7 @@ class Brokers(Generic[Question, Answer]):
     """Asks all brokers of a cluster, each in a thread of its own (`BrokerWatch`).
 
     Args:
-        ask: asks one broker, as for ``BrokerWatch``.
+        ask: asks one broker, given its id and the question; see `BrokerWatch`.
         retry_s: first pause after a failure, in seconds.
         retry_max_s: longest pause, in seconds.
     """
@@ -159,14 +158,14 @@ class Brokers(Generic[Question, Answer]):
         self._watches: dict[int, BrokerWatch[Question, Answer]] = {}
 
     def ask(self, questions: Mapping[int, Question], patience_s: float) -> dict[int, Answer]:
-        """Ask several brokers, and wait for those that usually answer in time.
+        """Ask several brokers, and wait for those that have answered in time before.
 
         Args:
             questions: the question for each broker, by its id.
             patience_s: how many seconds this call waits, at most.
 
         Returns:
-            By broker id, the answers that have come. That of a slow broker may belong to an earlier question.
+            The answers that have come, by broker id. The answer of a slow broker may belong to an earlier question.
         """
         for broker, question in questions.items():
             self._watch(broker).submit(question)
@@ -184,7 +183,7 @@ class Brokers(Generic[Question, Answer]):
         return {broker: answer for broker, answer in taken.items() if answer is not None}
 
     def failures(self) -> dict[int, Failure]:
-        """By id of each broker whose circuit is open, why."""
+        """The last failure of each broker whose circuit is open, by broker id."""
         found = {broker: watch.failure for broker, watch in self._watches.items()}
         return {broker: failure for broker, failure in found.items() if failure is not None}
 

@@ -1,8 +1,8 @@
-"""Appends rows to the tables by delta-rs: files that Spark tasks have written, or a few rows.
+"""Appends rows to a Delta table: files that Spark tasks have written, or a few rows of this process.
 
 The query's id and the micro-batch's number are in the same atomic commit as the rows, as the protocol's own ``txn``
-action (https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers). So nothing is appended
-twice: a micro-batch that runs again is seen to be in the table already.
+action (https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers). So no rows are appended
+twice. If a micro-batch runs again, the table says that it has its rows already.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ from parallax.views.tables import RECORDED_ON, rust_uri, shape_of
 from parallax.views.unused import GoneError, held, removals
 
 _OLD_S = 1800.0
-"""Files of a micro-batch that began this many seconds ago are looked for on an object store before they are committed.
+"""Before a commit on an object store, the files of a micro-batch that began so many seconds ago are looked for.
 
-Upkeep removes none that are younger than two hours by the store's clock.
+Upkeep removes no file that is younger than two hours by the store's clock.
 """
 
 
 class Began(NamedTuple):
-    """When a micro-batch began to be read, by several clocks, to judge whether its files may have been removed since.
+    """When the reading of a micro-batch began, by several clocks.
+
+    From that `may_be_gone` judges whether its files may have been removed since.
 
     Attributes:
-        wall_s: by the system's clock, seconds since 1970 UTC; it may be set.
-        ran_s: by the monotonic clock, in seconds; it may stop while the machine sleeps.
+        wall_s: by the system's clock, seconds since 1970 UTC; a person may set that clock.
+        ran_s: by the monotonic clock, in seconds; that clock may stop while the machine sleeps.
         removals: how often this process had removed files of the table (`parallax.views.unused.removals`).
     """
 
@@ -47,19 +49,19 @@ class Began(NamedTuple):
 
     @classmethod
     def now(cls, uri: str) -> Began:
-        """The present moment by these clocks.
+        """The present moment by both clocks, and how often this process has removed files so far.
 
         Args:
-            uri: URI of the table, whose removals are counted.
+            uri: URI of the table whose removals are counted.
         """
         return cls(time.time(), time.monotonic(), removals(uri))
 
 
 def may_be_gone(began: Began | None, now: Began) -> bool:
-    """Whether upkeep may have removed a file as unused that was written since a micro-batch began.
+    """Whether upkeep may have removed files of a micro-batch since it began; False if that is ruled out.
 
     Args:
-        began: when the micro-batch began; None if nobody knows, and then the answer is yes.
+        began: when the micro-batch began; None if it is not known, and then the answer is True.
         now: the present moment.
     """
     if began is None or now.removals != began.removals:
@@ -68,11 +70,11 @@ def may_be_gone(began: Began | None, now: Began) -> bool:
 
 
 Write = Callable[[DeltaTable, CommitProperties], None]
-"""Commits to a table, with these properties."""
+"""A function that commits to a table; the commit has to have these properties."""
 
 
 class Appender:
-    """Appends the rows of one query to one table. Between two commits it keeps what it knows of the table.
+    """Appends the rows of one query to one table; it keeps the table's state from one commit to the next.
 
     Args:
         storage: ``storage.path``.
@@ -82,19 +84,19 @@ class Appender:
     def __init__(self, storage: str, name: str) -> None:
         self._storage, self._name = storage, name
         self.reached_ms = -1
-        """The place of its last commit in the order of commits (`parallax.views.order`); -1 if there is none."""
+        """The time of its last commit in the order of commits (`parallax.views.order`); -1 if there is none."""
         self.uri = rust_uri(storage, name)
-        """Where the table is, in delta-rs's spelling."""
+        """URI of the table, as delta-rs spells it."""
         self._table: DeltaTable | None = None
         self._files: fs.FileSystem | None = None
         self._began: Began | None = None
 
     def begin(self) -> None:
-        """Set the moment at which a micro-batch begins to be read: its files are written after it."""
+        """Note that a micro-batch is about to be read: its files are written after this moment."""
         self._began = Began.now(self.uri)
 
     def last_batch(self, query_id: str) -> int:
-        """The number of the last micro-batch of a query that is in the table; -1 if none is.
+        """The number of the last micro-batch of a query that the table holds; -1 if it holds none.
 
         Raises:
             deltalake.exceptions.DeltaError: the table cannot be read.
@@ -103,7 +105,12 @@ class Appender:
         return -1 if known is None else known
 
     def append_files(self, files: Sequence[Recorded], query_id: str, batch_id: int) -> None:
-        """Commit files that already lie in the table's folder, so that they become part of the table.
+        """Make files that already are in the table's folder part of the table, in one commit.
+
+        Args:
+            files: the files that Spark tasks have written.
+            query_id: id of Spark's query.
+            batch_id: number of the micro-batch.
 
         Raises:
             GoneError: some of the files no longer exist; nothing was committed.
@@ -126,7 +133,7 @@ class Appender:
         self.reached_ms = at_ms
 
     def append_rows(self, rows: pa.Table, recorded_on: str, query_id: str, batch_id: int) -> None:
-        """Append rows of one date, in one commit.
+        """Write rows of one date into a new file, and make it part of the table, in one commit.
 
         Args:
             rows: the rows, with the columns of the table's files. The table must be partitioned by the date alone.
@@ -153,9 +160,10 @@ class Appender:
             self._commit_held(add(added, partition_by), query_id, batch_id)
 
     def _look_for(self, paths: Sequence[str]) -> None:
-        """Refuse to commit what is not there: a table that names it could not be read any more.
+        """Refuse to commit files that do not exist, because the table could not be read afterwards.
 
-        On a disk that costs nothing. On an object store it is a request for each file, and is done where it may be so.
+        On a disk that costs nothing. On an object store it is a request for each file, and is done only if files may be
+        gone.
         """
         if not is_remote(self.uri) or may_be_gone(self._began, Began.now(self.uri)):
             if self._files is None:
@@ -185,7 +193,11 @@ class Appender:
 
 
 def lacking(files: fs.FileSystem, paths: Iterable[str]) -> list[str]:
-    """The paths of those files that do not exist in the table's folder.
+    """The given paths at which the table's folder has no file.
+
+    Args:
+        files: the file system of the table's folder.
+        paths: paths below that folder.
 
     Raises:
         OSError: the folder cannot be read.
@@ -195,7 +207,7 @@ def lacking(files: fs.FileSystem, paths: Iterable[str]) -> list[str]:
 
 
 def add(actions: Sequence[Any], partition_by: list[str]) -> Write:
-    """A function that commits files which lie in the table's folder; pass it to `parallax.views.fencing.commit`.
+    """A function that makes files in the table's folder part of the table, for `parallax.views.fencing.commit`.
 
     Args:
         actions: one ``AddAction`` of ``deltalake.transaction`` for each file.
@@ -211,13 +223,13 @@ def add(actions: Sequence[Any], partition_by: list[str]) -> Write:
 
 
 def written(storage: str, name: str, rows: pa.Table, values: Mapping[str, str], at_ms: int) -> AddAction:
-    """Write rows into a new file of a table; a commit of the returned action makes it part of the table.
+    """Write rows into a new file of a table; committing the returned action makes it part of the table.
 
     Args:
         storage: ``storage.path``.
         name: name of the table.
         rows: at least one, with at least the columns of the table's files.
-        values: the value of each partition column, by its name.
+        values: the value of each partition column, by the column's name.
         at_ms: the file's time in the order of commits (`parallax.views.order`).
 
     Raises:

@@ -1,7 +1,7 @@
-"""The class-data archive of Spark's JVM (JEP 350), for quick starts: where it is, and the options to use it.
+"""The class-data archive that makes Spark's JVM start faster (JEP 350): its path, and the options to use it.
 
 A fresh job loads and verifies some twenty thousand classes before its first commit. An archive halves the processor
-time for that. `parallax.rehearsal` makes it; a job without one only starts more slowly.
+time for that. `parallax.rehearsal` makes the archive; a job without one starts more slowly, and works the same.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from parallax.java import Java
 
 
 def archive_file(jdk: Java) -> Path:
-    """Where the archive for this JDK and these jars is, or would be.
+    """The path of the archive for this JDK and these jars, whether it exists or not.
 
-    An empty file says that none can be made. An archive fits one JDK and one class path only, which the JVM checks. So
-    both are part of the name.
+    An empty file there says that no archive can be made. An archive fits one JDK and one class path only, which the JVM
+    checks. So the path depends on both.
 
     Raises:
         SetupError: see ``parallax.jars.delta_classpath``.
@@ -31,7 +31,7 @@ def archive_file(jdk: Java) -> Path:
 
 
 def archive_options(file: Path) -> str:
-    """The JVM's options to use the archive in a file; empty if the file holds none.
+    """The JVM's options to use an archive; empty if the file does not exist or holds no archive.
 
     The JVM ignores an archive that does not fit, without a message.
     """

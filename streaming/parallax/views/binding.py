@@ -1,9 +1,10 @@
 """Remembers which cluster a storage belongs to, and the storage's own id.
 
-A storage holds the record of one cluster, and no other may add to it. The first start binds a storage to the cluster
-that answers; ``parallax storage bind`` moves it. Code that asks brokers on behalf of a storage uses settings from
-`with_cluster` or `settled`. These hold the cluster's id. Every connection made from them checks it, in Spark's
-processes too (`parallax.replica.identity`).
+The tables below one ``storage.path`` are the record of one cluster, and rows of another must not get into them. The
+first start binds a storage to the cluster that answers; ``parallax storage bind`` binds it to another.
+
+Code that asks brokers on behalf of a storage uses settings from `with_cluster` or `settled`. These hold the cluster's
+id. Every connection made from them checks it, in Spark's processes too (`parallax.replica.identity`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _ID = re.compile("[0-9a-f]{16}")
 
 
 def bound_to(storage: str) -> str | None:
-    """The id of the cluster that a storage belongs to; None where no job has started on it yet.
+    """The id of the cluster that a storage belongs to; None if no job has started on it yet.
 
     Args:
         storage: ``storage.path``.
@@ -52,7 +53,7 @@ def bound_to(storage: str) -> str | None:
 
 
 def is_bound(storage: str) -> bool:
-    """Whether a storage was ever bound to a cluster, even if that binding is damaged.
+    """Whether a storage was ever bound to a cluster, even if the file that says to which is damaged.
 
     Args:
         storage: ``storage.path``.
@@ -71,7 +72,11 @@ def is_bound(storage: str) -> bool:
 
 
 def bind(storage: str, cluster_id: str) -> None:
-    """Record that a storage belongs to a cluster, whatever cluster it belonged to before.
+    """Record that a storage belongs to a cluster, even if it belonged to another before.
+
+    Args:
+        storage: ``storage.path``.
+        cluster_id: the cluster's id.
 
     Raises:
         ConfigError: ``cluster_id`` is no cluster's id, or the storage cannot be written.
@@ -83,9 +88,9 @@ def bind(storage: str, cluster_id: str) -> None:
 
 
 def id_of(storage: str) -> str:
-    """The id of a storage; it is made when first asked for, and then never changes.
+    """The id of a storage; the first call makes it, and it never changes.
 
-    So the storage has the same id whatever labels and address its job has.
+    So the storage has the same id, even if its job gets another address or other labels.
 
     Args:
         storage: ``storage.path``.
@@ -147,10 +152,10 @@ def with_cluster(settings: Settings) -> Settings:
 
 
 def settled(settings: Settings) -> Settings:
-    """The settings with the id of the cluster that their storage belongs to.
+    """The settings with the id of the cluster that their storage belongs to; a new storage is bound first.
 
-    A new storage is first bound to the cluster that answers. If two processes bind a storage at the same time, the
-    first one counts, and the other gets the first one's cluster.
+    It is bound to the cluster that answers. If two processes bind a storage at the same time, the first one counts, and
+    the other gets that cluster's id as well.
 
     Raises:
         ConfigError: the addresses belong to several clusters, or as for `with_cluster`.
@@ -177,7 +182,9 @@ def settled(settings: Settings) -> Settings:
 
 
 def pinned(settings: Settings, client: ReplicaClient) -> Settings:
-    """The settings with the id of the cluster that answered a client, so that they are used with no other cluster.
+    """The settings with the id of the cluster that answered a client, so that no other cluster is asked by mistake.
+
+    They are unchanged if that cluster has no id.
 
     Raises:
         ReplicaError: no broker has answered, so the cluster is not known.

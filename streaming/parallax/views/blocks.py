@@ -1,9 +1,9 @@
-"""Digests of the rows in a view's file, for each block of offsets; they are kept in the footer of the file.
+"""Sums of the fingerprints of a view's rows, one for each block of offsets, in the footer of each file.
 
-They are sums of the rows' fingerprints (`parallax.replica.digests`). Where the sums of two replicas are equal, an audit
-need not read their rows. A commit contains both rows and sums. So there are no sums of rows that were written twice, or
-by a task that failed. Compaction joins the sums as it joins the rows, and retention drops both. If another version
-of Parallax wrote a file, its rows can be used, and its sums cannot.
+`parallax.replica.digests` makes them. Where the sums of two replicas are equal, an audit need not read their rows. A
+commit makes rows and sums visible together. So there are no sums of rows that were written twice, or by a task that
+failed. Compaction joins the sums as it joins the rows, and retention drops both. If another version of Parallax wrote a
+file, its rows can be used, and its sums cannot.
 """
 
 from __future__ import annotations
@@ -33,9 +33,12 @@ from parallax.views.positions import open_table
 RANGE = np.dtype(
     [("place", "<i4"), ("start", "<i8"), ("end", "<i8"), ("epoch", "<i4"), ("topic_id", "<i4"), ("whole", "?")]
 )
-"""What one reader read in one micro-batch: from ``start`` to ``end``, which is left out. ``epoch``: leader epoch of the
-last batch below the end, -1 where it is not known. ``topic_id``: index of it, -1 where it is not known. ``whole``: it
-shows all that the replica holds there, and nothing was reported but that."""
+"""The offsets that one reader has read in one micro-batch, from ``start`` to below ``end``.
+
+``place``, ``topic_id``: indexes of its partition and topic id; -1 for an unknown topic id. ``epoch``: leader epoch of
+the last batch below the end, -1 where it is not known. ``whole``: the rows are all that the replica shows there, and no
+event was reported.
+"""
 
 _QUIET = (ReadEvent.OK, ReadEvent.PARTITION_ADDED)
 _KEY = "parallax.blocks"
@@ -46,7 +49,7 @@ _AT_A_TIME = 8
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Sums of the rows that readers of one broker and one isolation level have shown.
+    """The sums of rows that readers of one broker and one isolation level have shown, e.g. of one file.
 
     Attributes:
         places: the partitions; ``place`` in ``ranges`` is an index into these.
@@ -63,12 +66,16 @@ class Blocks:
 
     @classmethod
     def none(cls) -> Blocks:
-        """The sums to begin with, before any row."""
+        """The sums if there are no rows: they are empty."""
         return cls((), (), np.empty(0, RANGE), Digests.none())
 
     @classmethod
     def concat(cls, several: Sequence[Blocks]) -> Blocks:
-        """Join the sums of several files, in their order; all of one broker and one isolation level."""
+        """The sums of several files together, all of one broker and one isolation level.
+
+        Args:
+            several: the sums of each file, in the order in which the files were recorded.
+        """
         places = tuple(dict.fromkeys(place for one in several for place in one.places))
         ids = tuple(dict.fromkeys(topic_id for one in several for topic_id in one.topic_ids))
         number = {place: n for n, place in enumerate(places)}
@@ -88,7 +95,7 @@ class Blocks:
     def told(self) -> dict[str, str]:
         """The sums as keys and values for the footer of a file; empty if there are no rows.
 
-        `blocks_of` reads them again.
+        `blocks_of` reads them from the footer.
         """
         if not self.places:
             return {}
@@ -99,7 +106,10 @@ class Blocks:
 
 
 class ByPlace:
-    """Finds the sums of one partition quickly; they are sorted once, however many partitions are asked for."""
+    """Finds the sums of one partition quickly, among those of one broker and isolation level.
+
+    They are sorted once, by partition.
+    """
 
     def __init__(self, blocks: Blocks) -> None:
         self._ids = [*blocks.topic_ids, ""]
@@ -114,18 +124,19 @@ class ByPlace:
         self._moves["part"] = moved[self._moves["part"]]
 
     def _sorted(self, table: Array, place: Array) -> tuple[Array, Array, Array]:
-        """A table by its partitions, where those of each begin, and where each row has come to."""
+        """A table sorted by partition, where the rows of each partition begin, and where each row is now."""
         order = np.argsort(place, kind="stable")
         to = np.empty(len(order), np.int64)
         to[order] = np.arange(len(order))
         return table[order], np.searchsorted(place[order], np.arange(len(self._numbers) + 1)), to
 
     def of(self, place: TopicPartition) -> tuple[Array, list[str], Digests]:
-        """The sums of one partition.
+        """The sums of one partition, in three parts.
 
         Returns:
-            The offsets that each micro-batch has read (rows of `RANGE`), the topic id of each of these rows, and the
-                sums. An unknown topic id is empty.
+            Rows of `RANGE`: the offsets that each micro-batch has read.
+            The topic id of each of these rows; empty where it is not known.
+            The sums; ``range`` of each part is an index into these rows.
         """
         n = self._numbers.get(place)
         if n is None:
@@ -174,7 +185,11 @@ def blocks_of(footer: Mapping[bytes, bytes] | None) -> Blocks:
 
 
 def recorded(storage: str, isolation: IsolationLevel) -> dict[int, Blocks]:
-    """By broker id, the sums of all rows that a view holds now.
+    """The sums of all rows that a view holds now, by broker id.
+
+    Args:
+        storage: ``storage.path``.
+        isolation: the isolation level of the view.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.
@@ -196,7 +211,7 @@ def recorded(storage: str, isolation: IsolationLevel) -> dict[int, Blocks]:
 
 
 class AddingUp:
-    """Adds up the rows of a file while the file is written.
+    """Adds up the rows of one file while a Spark task writes it.
 
     Args:
         key: 16 secret bytes, those that key the hashes of records.
@@ -209,23 +224,25 @@ class AddingUp:
         self._positions: list[pa.RecordBatch] = []
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Add rows with the columns of a view, in the order of the file.
+        """Add rows to the sums, in the order of the file.
 
-        None of them may be a position row.
+        Args:
+            batch: rows with the columns of a view; none of them is a position row.
         """
         begins, places = self._runs(batch)
         columns = {name: _numbers(batch.column(name)) for name in COLUMNS}
         self._made.append(self._digester.add_up(begins, places, columns))
 
     def take_positions(self, batch: pa.RecordBatch) -> None:
-        """Add position rows; they say how far each reader came, and what happened there."""
+        """Take in position rows, which say how far each reader has read and what happened there."""
         self._positions.append(batch)
 
     def blocks(self, pieces: Sequence[Piece]) -> Blocks:
         """The sums of all rows of the file.
 
         Args:
-            pieces: what the Spark task had to read, one entry for each partition, all of one isolation level.
+            pieces: the offsets that the Spark task had to read, one entry for each partition, all of one isolation
+                level.
         """
         told: dict[TopicPartition, list[Mapping[str, Any]]] = {}
         columns = ["topic", "partition", "offset", "leader_epoch", "position"]
@@ -256,7 +273,7 @@ class AddingUp:
         return self._numbers.setdefault(place, len(self._numbers))
 
     def _runs(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
-        """Where the rows of one partition begin, and the last ones end; and the numbers of the partitions."""
+        """Where the rows of each partition begin in a batch, with the end of the last; and the partitions' numbers."""
         topics, partitions = batch.column("topic"), _numbers(batch.column("partition"))
         n = len(partitions)
         changes = partitions[1:] != partitions[:-1]

@@ -1,8 +1,8 @@
 """Turns what Spark's JVM and its Python processes print into lines of the job's log.
 
 All of them print to the JVM's output, each in its own way: banners, log4j's lines, stack traces, messages of PySpark's
-workers. Here each message becomes one line, with its level. Messages that every start prints, and empty ones, are left
-out.
+workers. Here each message becomes one log line, with its level. Empty messages, and those that every start prints, are
+left out.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ _NOISE = re.compile(
     r"|To adjust logging level|(Starting )?Streaming TransformWithState|Deleted \d+ files and directories"
 )
 _NOISE_OF = re.compile(r"NativeCodeLoader$|Utils$")
-"""Loggers of which only errors are worth a line: others name addresses of this host, or missing native code."""
+"""Loggers whose errors alone are logged; their warnings name addresses of this host, or missing native code."""
 _CAUSE = "Caused by: "
 _SUPERVISED = re.compile(r"Query .* terminated with error$")
-"""The supervisor says which query failed, and how."""
+"""A message that is not logged, because the supervisor logs which query failed, and how."""
 _CHARACTERS = 2000
 
 
 class Line(NamedTuple):
-    """One message that was printed.
+    """One message that Spark printed.
 
     Attributes:
         level: level for the job's log, such as ``warning``.
         logger: Spark's class that printed it; empty where it is not known.
+        text: the message.
     """
 
     level: str
@@ -50,7 +51,7 @@ class Line(NamedTuple):
 
 
 def heard(line: str) -> Line | None:
-    """The message in a line that Spark printed; None if it should not be logged."""
+    """The message in a line that Spark printed; None if the line should not be logged."""
     if (found := _LOGGED.match(line)) is not None:
         level, logger, text = found.groups()
         is_noise = level not in _LEVELS or (level == "WARN" and _NOISE_OF.search(logger)) or _SUPERVISED.match(text)

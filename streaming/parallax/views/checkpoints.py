@@ -1,8 +1,8 @@
-"""Finds checkpoints that cannot be used any more, and moves them away, so that the next start builds new ones.
+"""Finds broken checkpoints of Spark's queries, and moves them away, so that the next start builds new ones.
 
-A checkpoint holds nothing that cannot be had from the tables. A recording query takes its positions from them. The
-comparison reads them again, as far back as retention has kept them. So losing a checkpoint is better than a query that
-does not run.
+A checkpoint holds nothing that the tables do not also say. A recording query takes its positions from them. The
+comparison reads them again, as far back as retention has kept them. So it is better to lose a checkpoint than to have a
+query that does not run.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from parallax.views.tables import checkpoint_path
 _KEPT = 3
 """How many broken checkpoints of a query are kept, so that people can find out what happened."""
 _MISREAD_AFTER = 3
-"""After this many failures in a row, the last for a checksum in a checkpoint, the checkpoint counts as broken."""
+"""A checkpoint counts as broken after this many failures in a row, if the last error names one of its checksums."""
 _LARGEST_CHUNK = 1 << 24
-"""The most bytes of a file that one of Hadoop's checksums may cover. It is set to 512; more means a garbled file."""
+"""How many bytes one of Hadoop's checksums may cover, at most. Hadoop uses 512; more means a garbled file."""
 _ROOM = 1 << 20
-"""How many bytes must be free on the disk before failures are put down to a checkpoint."""
+"""How many bytes must be free on the disk before a checkpoint counts as the cause of failures."""
 
 
 class Checkpoint:
-    """The checkpoint of one query, which is checked before each start of the query.
+    """The checkpoint of one query; it is checked before each start of the query.
 
     Args:
         storage: ``storage.path``.
         query: the query's name.
         hopeless_after: after how many failures in a row, without a micro-batch in between, the checkpoint counts as
-            broken, whatever the errors say. Errors about a broken state take too many forms to know them all. While
-            the storage cannot be written, it does not count. None: only the checks of the files, and errors about
-            checksums, make a checkpoint broken.
+            broken, whatever the errors say. Errors about a broken state take too many forms to know them all. The
+            checkpoint does not count as broken while the storage cannot be written. None: it is broken only if its
+            files are damaged, or errors name their checksums.
         check: says of the checkpoint's folder, in words, what else is wrong with it; None if nothing is.
         objects: the object store, if the storage is on one; tests give their own.
     """
@@ -68,7 +68,7 @@ class Checkpoint:
         self._tried = False
 
     def location(self) -> str:
-        """The folder or URI of the checkpoint, as Spark takes it.
+        """The folder or URI of the checkpoint, in the form for Spark's ``checkpointLocation``.
 
         On an object store it changes when a checkpoint is set aside, because no folder can be renamed there.
 
@@ -180,7 +180,8 @@ def damage(path: Path) -> str | None:
     """What is wrong with the log files of a checkpoint, in one line; None if Spark can read them.
 
     Spark fails on the first file that it cannot parse (``HDFSMetadataLog``, ``OffsetSeqLog``, ``CommitLog``). It also
-    fails on the first file with another checksum (``ChecksumFileSystem``). On an object store there are no checksums.
+    fails on the first file that does not match its checksum (``ChecksumFileSystem``). On an object store there are no
+    checksums.
 
     Args:
         path: folder of the checkpoint.
@@ -215,11 +216,11 @@ def _log(folder: Path, check: Callable[[list[str]], None]) -> list[int]:
 
 
 def _text(file: Path) -> str:
-    """What a file holds, if its checksums agree; one that has none is believed, as Hadoop does.
+    """The content of a file, if it matches its checksums; a file without checksums is believed, as Hadoop does.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is not what was written, or its checksums are not.
+        OSError: the file cannot be read.
+        ValueError: the file, or its checksums, are not what was written.
     """
     data = file.read_bytes()
     try:

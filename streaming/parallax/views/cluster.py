@@ -1,4 +1,4 @@
-"""What the job needs if its Spark tasks run on a cluster: settings of the executors, and a check of the workers.
+"""Settings and checks for a job whose Spark tasks run on a cluster: what executors get, and what workers must have.
 
 A task of Parallax reads a broker and writes to the storage. So a worker needs Parallax itself, of the same release as
 the driver. It needs the storage, and the files that the connection to Kafka names. It needs none of the driver's
@@ -40,18 +40,25 @@ _GROUP = "parallax-workers"
 
 
 def is_cluster(master: str) -> bool:
-    """Whether a Spark master, as ``spark.master`` names it, runs tasks in processes on other machines."""
+    """Whether Spark runs its tasks in other processes than the driver.
+
+    Args:
+        master: the setting ``spark.master``.
+    """
     return not master.startswith("local") or master.startswith("local-cluster")
 
 
 class MasterAwayError(SetupError, PassingError):
-    """No master of Spark answers at its address."""
+    """No Spark master answers at the address that ``spark.master`` gives."""
 
 
 def check_master(master: str) -> None:
-    """Check that the master of the Spark cluster can be reached.
+    """Check that the master of the Spark cluster can be reached; only for ``spark://`` addresses.
 
-    Without this check, Spark would try for a minute, and then report something else.
+    Without this check, Spark would try for a minute, and then report another error.
+
+    Args:
+        master: the setting ``spark.master``; it may name several masters.
 
     Raises:
         SetupError: none of the named masters can be reached.
@@ -69,9 +76,9 @@ def check_master(master: str) -> None:
 
 
 def cluster_conf(settings: SparkSettings) -> dict[str, str]:
-    """Spark's configuration for a cluster, to be added to that of a local job.
+    """The Spark options that a job on a cluster needs in addition to those of a local job.
 
-    The setting ``spark.conf`` takes precedence over it.
+    The setting ``spark.conf`` takes precedence over them.
     """
     conf = {"spark.executorEnv." + VARIABLE: release()}
     if settings.master.startswith(("yarn", "k8s")):
@@ -84,10 +91,10 @@ def cluster_conf(settings: SparkSettings) -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def home_of_planners(python: str) -> str | None:
-    """Make a folder to start the JVM in; below it, the path of the workers' Python leads to the driver's Python.
+    """Make a folder for the JVM to start in, so that a relative path of Python works on the driver too.
 
-    Spark starts planning processes on the driver by the same path as Python on the workers. If the path is relative, it
-    is in an archive that is unpacked on the workers only. So the folder has a script at this path, which runs the
+    Spark starts the processes that plan a source on the driver, by the same path as Python on the workers. A relative
+    path is in an archive that is unpacked on the workers only. So the folder has a script at this path, which runs the
     driver's Python.
 
     Args:
@@ -107,7 +114,7 @@ def home_of_planners(python: str) -> str | None:
 
 
 def check_workers(spark: Any, settings: Settings, deadline_s: float = _DEADLINE_S) -> str:
-    """Let each worker of the Spark cluster try what the job will need there.
+    """Run a Spark task on each worker of the cluster that tries what the job will need there.
 
     Args:
         spark: a Spark session on the cluster.
@@ -118,7 +125,7 @@ def check_workers(spark: Any, settings: Settings, deadline_s: float = _DEADLINE_
         One sentence that names the workers that have answered.
 
     Raises:
-        SetupError: no worker answers, or one lacks something; one line that says what to do.
+        SetupError: no worker answers, or one lacks something. The text is one line that says what to do.
     """
     storage = settings.storage.path
     files = filesystem(rust_path(storage))
@@ -141,7 +148,7 @@ def check_workers(spark: Any, settings: Settings, deadline_s: float = _DEADLINE_
 
 
 def _asked(spark: Any, storage: str, mark: str, names: Mapping[str, str], deadline_s: float) -> Sequence[Any]:
-    """What tasks of the cluster say: ``(host,)``, or one line that says what is wrong there."""
+    """The answers of tasks on the workers: ``(host,)``, or one line that says what the worker lacks."""
     context = spark.sparkContext
     found: list[Any] = []
 
@@ -176,12 +183,12 @@ def _task(storage: str, mark: str, names: Mapping[str, str]) -> Any:
 
 
 def what_is_wrong_here(storage: str, mark: str, names: Mapping[str, str]) -> Any:
-    """What the worker on which this runs lacks for the job.
+    """What the worker that this runs on lacks for the job.
 
     Args:
         storage: ``storage.path``.
         mark: path of a file that the driver has written into the storage.
-        names: by option of Kafka, the path of the file that it names.
+        names: the path of each file that Kafka's options name, by option.
 
     Returns:
         One line that says what is lacking. If nothing is, a tuple with the worker's host name.

@@ -1,4 +1,4 @@
-"""Reads from a table's transaction log what each commit has appended to the table.
+"""Reads from a table's transaction log which files each commit has added.
 
 It understands as much of Delta's log format (https://github.com/delta-io/delta/blob/master/PROTOCOL.md) as these tables
 use: no deletion vectors, no column mapping. A commit is one JSON file. So looking for new commits costs a file or two
@@ -33,23 +33,23 @@ _WHOLE = re.compile(r"\d{20}\.checkpoint\.parquet")
 _OF_VERSION = re.compile(r"\d{20}\.")
 
 _HINT_S = 300.0
-"""For how many seconds the hint at the last checkpoint is believed, without another look at the log's folder."""
+"""For how many seconds the file that names the last checkpoint is believed, without a look at the log's folder."""
 
 _AT_A_TIME = 16
 """How many footers are read at the same time."""
 
 _ROW_BYTES = 32
-"""How many bytes a row is taken to have if the log does not say how many rows a file has."""
+"""How many bytes a row counts as, if the log does not say how many rows a file has."""
 
 
 class LogGoneError(RuntimeError):
-    """A commit that is still needed was removed from the table's log."""
+    """The table's log no longer has a commit that its reader has not read yet."""
 
 
 class OtherTableError(RuntimeError):
-    """A table was replaced by another of the same name, so its commits are not those that were read so far.
+    """The table is not the one that was read so far: its commits are others.
 
-    It was put back from a copy, or made again.
+    Somebody has put it back from a copy, or made another one of the same name.
     """
 
     def __init__(self, uri: str, version: int) -> None:
@@ -60,11 +60,11 @@ class OtherTableError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A Parquet file of a table, or a part of one.
+    """A Parquet file of a table, or those of its rows that one commit has added.
 
     Attributes:
         path: below the table's folder.
-        rows: how many rows the file, or the part, holds.
+        rows: how many rows the file, or the part of it, holds.
         broker: id of the broker whose rows they are; None in a table without that partition column.
         first: for a part of a file, the number of its first row, from 0; None for the whole file.
     """
@@ -77,14 +77,14 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The files that one commit added.
+    """The files that one commit added to a table.
 
     Attributes:
         version: version of the table that the commit made.
         at_ms: the commit's time in the order across tables, milliseconds since 1970 UTC (`parallax.views.order`).
         files: the files with new rows; empty if the commit only dropped or rewrote rows.
-        mark: id of the commit, by which it differs from a commit of the same version in another table. Empty where it
-            is not known.
+        mark: id of the commit, to notice that a table was replaced by another with a commit of the same version. Empty
+            where it is not known.
     """
 
     version: int
@@ -127,12 +127,12 @@ class _Standing(Sequence[Appended]):
 
 
 class Followed(NamedTuple):
-    """How far a follower has read a table; the table's upkeep keeps what it still has to read.
+    """How far the comparison has read a table; upkeep removes nothing that the comparison still has to read.
 
     Attributes:
-        version: version of the table up to which the follower has read.
-        is_standing: whether it still has to read files that the table had at that version. Otherwise it has read
-            everything up to that version.
+        version: version of the table up to which the comparison has read.
+        is_standing: whether it still has to read files that the table had at that version, e.g. at its first start.
+            Otherwise it has read everything up to that version.
     """
 
     version: int
@@ -140,7 +140,7 @@ class Followed(NamedTuple):
 
 
 class TableLog:
-    """The transaction log of one table.
+    """The transaction log of one table, which says which files each commit has added.
 
     Args:
         storage: ``storage.path``.
@@ -153,11 +153,11 @@ class TableLog:
         self._trusted_until_s = 0.0
 
     def is_whole(self) -> bool:
-        """Whether the transaction log still holds the table's first commit."""
+        """Whether the transaction log still has the table's first commit."""
         return self._text(_entry(0)) is not None
 
     def written_at(self, version: int) -> float | None:
-        """When a commit's log entry was written, in seconds since 1970 UTC; None if there is no entry.
+        """When the log entry of a version was written, in seconds since 1970 UTC; None if there is no entry.
 
         The time is that of the storage's clock.
         """
@@ -165,7 +165,7 @@ class TableLog:
         return None if info.mtime is None else info.mtime.timestamp()
 
     def shorten(self, version: int, older_than_s: float) -> int:
-        """Delete log entries that nobody needs in order to read a version of the table, or a later one.
+        """Delete log entries that are not needed to read a version of the table or a later one.
 
         These are the entries before the last checkpoint from which that version can be read.
 
@@ -211,7 +211,7 @@ class TableLog:
         return _appended(version, text)
 
     def mark_of(self, version: int) -> str:
-        """The id of the commit of a version (`Appended.mark`); empty if the commit was removed from the log.
+        """The id of the commit that made a version (`Appended.mark`); empty if the log no longer has it.
 
         Raises:
             OtherTableError: the table never had this version, so it is another table.
@@ -225,7 +225,7 @@ class TableLog:
         """The files that a table consists of at a version, in the order of their commits.
 
         Each element holds one file, with the time of its commit. A file that compaction has joined appears once for
-        each commit whose rows it holds, in the place of that commit.
+        each commit whose rows it holds, at the position of that commit.
 
         Args:
             version: the version, if the log still goes back as far; None for the newest.
@@ -244,9 +244,13 @@ class TableLog:
         return table.version(), self._standing(table.version(), order.files_of(table).to_pylist())
 
     def recorded(self, since_ms: int, until_ms: int) -> list[Appended]:
-        """The files with rows that were committed after ``since_ms`` and up to ``until_ms``, as they are kept now.
+        """The files that now hold the rows of the commits after ``since_ms`` and up to ``until_ms``.
 
-        Both are commit times of `parallax.views.order`.
+        A file that compaction has joined appears once for each of these commits.
+
+        Args:
+            since_ms: a commit time of `parallax.views.order`.
+            until_ms: a later one.
 
         Raises:
             deltalake.exceptions.DeltaError: the table cannot be read.
@@ -268,17 +272,17 @@ class TableLog:
         return _Standing(version, files, parts)
 
     def _parts(self, file: DataFile, at_ms: int) -> Any:
-        """Of a file, as `parallax.views.order.parts_of` has them."""
+        """The commits whose rows a file holds, in the form of `parallax.views.order.parts_of`."""
         if not file.path.rpartition("/")[2].startswith(order.JOINED):
             return order.parts_of(None, at_ms, file.rows)
         with self.files.open_input_file(file.path) as source:
             return order.parts_of(pq.read_metadata(source).metadata, at_ms, file.rows)
 
     def _is_cleaned(self, version: int) -> bool:
-        """Whether the entry of a version, which is not in the log, was there and has been cleaned.
+        """Whether a log entry that is missing was there once, and was deleted: then a checkpoint covers it.
 
-        The checkpoints tell. Their list is long where a job commits all the time, so that the file that names the last
-        one is asked first; but that is a hint (PROTOCOL.md, Last Checkpoint File), which may be gone, garbled or stale.
+        The list of checkpoints is long if a job commits all the time. So the file that names the last one is read
+        first. It is only a hint (PROTOCOL.md, Last Checkpoint File), and may be gone, garbled or stale.
         """
         hinted, now_s = self._hinted(), time.monotonic()
         if hinted is not None and hinted < version and now_s < self._trusted_until_s:
@@ -307,7 +311,7 @@ def _entry(version: int) -> str:
 
 
 def _mark(text: str) -> str:
-    """Of an entry: it names new files, or the time, in milliseconds, at which it was made."""
+    """The id of a commit, from its log entry: no two entries are equal, since each names new files or its time."""
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 

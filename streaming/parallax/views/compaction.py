@@ -1,8 +1,9 @@
 """Joins many small files of a table into few large ones; the rows keep the order in which they were recorded.
 
-To read a table from its beginning, files are taken in the order of their commits (`parallax.views.order`), and rows as
-they lie in a file. So only files next to each other in that order are joined. The new file has the commit time of the
-last of them. Its footer holds the commit times of all, and the sums of all rows (`parallax.views.blocks`).
+A table is read from its beginning by taking files in the order of their commits (`parallax.views.order`), and rows in
+the order in which they are in a file. So only files next to each other in that order are joined. The new file has the
+commit time of the last of them. Its footer holds the commit times of all, and the sums of all rows
+(`parallax.views.blocks`).
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from parallax.views.positions import open_table
 from parallax.views.tables import RECORDED_ON, rust_uri, shape_of
 
 LARGE = 128 << 20
-"""Bytes of a file that is joined with no other any more."""
+"""A file of so many bytes is not joined with others any more."""
 
 _GROWTH = 2
-"""A file is joined with younger ones once these have half its size, so each row is rewritten only a few times."""
+"""A file is joined with younger files once they have half its size, so each row is rewritten only a few times."""
 
 _ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
 class File:
-    """A file of a table.
+    """One file of a table, as compaction sees it.
 
     Attributes:
         path: below the table's folder, URL-encoded.
@@ -54,7 +55,10 @@ class File:
 
 
 def compact(storage: str, name: str) -> int:
-    """Join the small files of a table, each join in a commit of its own; returns how many small files it replaced.
+    """Join the small files of a table, with one commit for each new file.
+
+    Returns:
+        How many small files it has replaced.
 
     Raises:
         deltalake.exceptions.DeltaError: a commit failed; files that were joined before stay joined.
@@ -69,10 +73,14 @@ def compact(storage: str, name: str) -> int:
 
 
 def joined(files: Sequence[File]) -> list[list[File]]:
-    """Choose the files to join: runs of files next to each other, all of one partition of the table, each run in order.
+    """The runs of files to join, each into one file.
 
-    Dates give no order. A clock may be set back over midnight, or the clocks of two workers differ. Then files of two
-    dates lie between each other, and are not joined across the other date's files.
+    The files of a run are next to each other in the order of commits, and have the same broker and date. A date says
+    nothing about the order: a clock may be set back over midnight, or the clocks of two workers differ. If a file of
+    another date is between two files of one date, these two are not joined.
+
+    Args:
+        files: all files of the table.
     """
     runs: list[list[File]] = []
     for whose in sorted({_whose(file) for file in files}):
@@ -82,12 +90,12 @@ def joined(files: Sequence[File]) -> list[list[File]]:
 
 
 def _whose(file: File) -> tuple[tuple[str, str], ...]:
-    """Whose rows they are: within these the order counts."""
+    """The partition values of a file except the date; among files with equal values the order counts."""
     return tuple((column, value) for column, value in file.values if column != RECORDED_ON)
 
 
 def _runs(files: Sequence[File]) -> list[list[File]]:
-    """From the youngest to the oldest: an older one joins where it is not much larger than what it would join."""
+    """Runs of files to join, from the youngest file on: an older one is added if it is not much larger than the run."""
     runs: list[list[File]] = [[]]
     total = 0
     for file in reversed(files):
@@ -143,7 +151,7 @@ def _join(storage: str, name: str, run: Sequence[File]) -> None:
 
 
 def _shaped(batch: pa.RecordBatch, shape: Shape) -> pa.RecordBatch:
-    """The columns of a file that an earlier version may have written, in the order and types of today."""
+    """Rows that an earlier version may have written, with the columns and types of today."""
     known = set(batch.schema.names)
     arrays = [
         batch.column(field.name).cast(field.type) if field.name in known else pa.nulls(len(batch), field.type)

@@ -1,7 +1,7 @@
-"""Small JSON files next to the tables, by which commands and the job inform each other.
+"""Small JSON files next to the tables, with which commands and the job inform each other.
 
-They stay when the command or the job ends. They lie in the folder ``control`` below ``storage.path``, on a disk as in
-an object store.
+Each is in the folder ``control`` below ``storage.path``, on a disk or in an object store. They stay when the command or
+the job ends.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ FOLDER = "control"
 
 
 def refusals(*more: type[Exception]) -> tuple[type[Exception], ...]:
-    """The exception types to catch where a disk or an object store may refuse, with further ones added."""
+    """A tuple for an ``except`` clause: the exception types of a disk and an object store, and ``more``."""
     from deltalake.exceptions import DeltaError  # takes its time
 
     return OSError, DeltaError, *more
 
 
 def read_document(storage: str, name: str) -> Any:
-    """The content of a document; None if there is no such document.
+    """The content of a JSON file in the folder ``control``; None if there is no such file.
 
     Args:
         storage: ``storage.path``.
-        name: name of its file.
+        name: name of the file.
 
     Raises:
-        OSError, deltalake.exceptions.DeltaError: the document cannot be read (`refusals`).
-        ValueError: the document is no JSON. If it is nested too deeply, RecursionError.
+        OSError, deltalake.exceptions.DeltaError: the file cannot be read (`refusals`).
+        ValueError: the file is no JSON. If it is nested too deeply, RecursionError.
     """
     try:
         with filesystem(rust_uri(storage, FOLDER)).open_input_stream(name) as stream:
@@ -46,32 +46,34 @@ def read_document(storage: str, name: str) -> Any:
 
 
 def write_document(storage: str, name: str, document: Any) -> None:
-    """Write a document; it replaces one of the same name. Others read the old or the new one, never a part.
+    """Write a JSON file in the folder ``control``; it replaces one of the same name.
+
+    Other processes read the old or the new file, never a part of one.
 
     Args:
         storage: ``storage.path``.
-        name: name of its file.
+        name: name of the file.
         document: a JSON value.
 
     Raises:
-        OSError: the document cannot be written.
+        OSError: the file cannot be written.
     """
     _objects(storage).put(name, json.dumps(document).encode())
 
 
 def create_document(storage: str, name: str, document: Any) -> None:
-    """Write a document only if there is none. If several processes try at the same time, one succeeds.
+    """Write a JSON file in the folder ``control`` if there is none.
 
-    Read the document afterwards to know which one did. An object store may have written it and lost its answer, and
-    refuse it when it is sent again.
+    Of several processes that try, one succeeds. Read the file afterwards to know which one did. If the answer of an
+    object store is lost, the request is sent again and refused, although the first one had succeeded.
 
     Args:
         storage: ``storage.path``.
-        name: name of its file.
+        name: name of the file.
         document: a JSON value.
 
     Raises:
-        OSError: the document cannot be written.
+        OSError: the file cannot be written.
     """
     _objects(storage).create(name, json.dumps(document).encode())
 

@@ -1,11 +1,12 @@
 """Decides when to forget the readers of a deleted topic, so that topics with a short life leave nothing behind.
 
-As long as a reader is known, brokers are asked about its topic by name (`parallax.source.survey`). Their answer says
-that a topic is gone; brokers that do not answer, or refuse, say nothing. A broker's metadata may be old. So readers are
-kept for some hours, and if the topic is back by then, they go on where they were. A topic that gets the name later is
-read from its beginning, as any new one.
+As long as a reader is known, brokers are asked about its topic by name (`parallax.source.survey`). An answer may say
+that the topic is gone. A broker that does not answer, or refuses, says nothing, and an answer may be old.
 
-Pure: it gets what is recorded, and when; it says which readers to forget.
+So readers are kept for some hours. If the topic is back by then, they go on at their positions. A topic that gets the
+name later is read from its beginning, as any new one.
+
+Pure: it gets the recorded states of readers and the time, and returns the readers to forget.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from parallax.source.feedback import Recorded
 from parallax.source.offsets import Reader
 
 KEPT_S = 6 * 3600.0
-"""For how many seconds the readers of a deleted topic are kept; a start of the job begins this time again."""
+"""For how many seconds the readers of a deleted topic are kept; if the job is started again, the time begins again."""
 
 
 class Deleted:
@@ -33,7 +34,7 @@ class Deleted:
         self.note(recorded, now_s)
 
     def note(self, moved: Mapping[Reader, Recorded], now_s: float) -> None:
-        """Update which topics are reported as deleted, or as existing again.
+        """Update which topics are reported as deleted, and which exist again.
 
         Args:
             moved: the readers' states that a micro-batch has recorded.
@@ -47,11 +48,11 @@ class Deleted:
                 self._since.pop(reader.topic, None)
 
     def over(self, recorded: Mapping[Reader, Recorded], now_s: float) -> set[Reader]:
-        """The readers to forget now: those of topics that all their readers have long seen deleted.
+        """The readers to forget now: all readers of each topic that they reported as deleted hours ago.
 
-        If one reader of a topic has another answer, all are kept: the topic may be back, and other brokers may be away.
-        If the query would have no reader left, none is forgotten: it would take itself for a new query, and begin at
-        ``read.starting_offsets``.
+        If one reader of a topic has another state, all are kept: the topic may be back, and other brokers may be away.
+        If the query would have no reader left, none is forgotten. Otherwise it would take itself for a new query, and
+        begin at ``read.starting_offsets``.
 
         Args:
             recorded: the recorded state of all readers.

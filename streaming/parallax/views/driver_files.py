@@ -1,8 +1,8 @@
 """A folder on the driver's machine for small files of a job whose tables are on an object store.
 
-The driver informs its planning processes by them several times a second, for which a store is too slow. If the files
-are lost, the job makes them again from the tables. That takes longer the larger the tables are. So a job begins with
-the files that an earlier one has left on the machine.
+Through these files the driver informs the processes that plan Spark's sources, several times a second. A store is too
+slow for that. If the files are lost, the job makes them again from the tables. That takes longer the larger the tables
+are. So a job begins with the files that an earlier one has left on the machine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from parallax.views.fencing import epoch_of
 
 
 def own_folder(storage: str) -> Path:
-    """The local folder for the job that holds a storage now; no other job writes into it, not even a frozen one.
+    """The local folder of the job that holds the lease on a storage now.
+
+    No other job writes into it, not even a frozen one that held the lease before.
 
     Args:
         storage: ``storage.path``, a URI.

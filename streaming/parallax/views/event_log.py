@@ -1,7 +1,8 @@
-"""An append-only Delta log of changes to a cluster: the guard's holds, and repairs. A change is made once it is logged.
+"""A log of changes to a cluster, as an append-only Delta table: the guard's holds, and repairs.
 
-delta-rs writes it. Each commit succeeds only if the last event is still the one that the writer has read. So several
-processes may write, and none acts on a log that it has not read to the end.
+Each change is recorded before it is made. delta-rs writes the log. Each commit succeeds only if the last event is still
+the one that the writer has read. So several processes may write, and none acts on a log that it has not read to the
+end.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _FAILURES = (DeltaError, OSError, pa.ArrowException)
 
 
 class Numbered(Protocol):
-    """An event for the log: a dataclass with a number.
+    """An event of an `EventLog`: a dataclass with a number.
 
     The first recorded event has the number 1. An event that is not recorded yet has 0.
     """
@@ -31,14 +32,14 @@ class Numbered(Protocol):
 
     @property
     def sequence(self) -> int:
-        """The event's number in the log."""
+        """The event's number in the log, from 1; 0 if it is not recorded yet."""
 
 
 E = TypeVar("E", bound=Numbered)
 
 
 class EventLogError(Exception):
-    """The table could not be read or written; one line with the place and what to do."""
+    """The log's table could not be read or written; one line with its path and what to do."""
 
 
 class WrittenMeanwhile(EventLogError):  # noqa: N818 - it says what happened; it is caught where it is expected
@@ -46,7 +47,7 @@ class WrittenMeanwhile(EventLogError):  # noqa: N818 - it says what happened; it
 
 
 class EventLog(Generic[E]):
-    """The log of events of one kind below ``storage.path``. Not thread-safe: use it in one thread.
+    """The log of events of one kind below ``storage.path``; for one thread only.
 
     A subclass defines the table's name, how an event becomes a row, and the message if there is no table.
 
@@ -73,11 +74,11 @@ class EventLog(Generic[E]):
         self._sequence = 0
 
     def row(self, event: E) -> dict[str, Any]:
-        """The row of the table for an event."""
+        """The row of the log's table for an event, as column name to value; each subclass defines it."""
         raise NotImplementedError
 
     def event(self, row: Mapping[str, Any]) -> E:
-        """The event that a row of the table holds.
+        """The event that a row of the log's table holds; each subclass defines it.
 
         Raises:
             ValueError, TypeError, KeyError: the row is damaged, or was written by a newer version.
@@ -86,7 +87,7 @@ class EventLog(Generic[E]):
 
     @classmethod
     def is_there(cls, storage: str) -> bool:
-        """Whether any event was ever recorded below a storage path.
+        """Whether a storage has the log's table, because a process has opened the log to write to it.
 
         Raises:
             EventLogError: the path cannot be read.
@@ -102,7 +103,10 @@ class EventLog(Generic[E]):
 
     @property
     def table_id(self) -> str:
-        """The id of the table: all processes see the same one, for as long as the table exists."""
+        """The id that Delta gave the table. All processes see the same id.
+
+        A table that is made again has another.
+        """
         return str(self._table.metadata().id)
 
     def news(self) -> list[E]:
@@ -125,7 +129,7 @@ class EventLog(Generic[E]):
         return events
 
     def append(self, event: E) -> E:
-        """Append an event; returns it with its number.
+        """Append an event to the log; the event is returned with its number.
 
         If the process is killed meanwhile, the event is recorded whole or not at all.
 
@@ -145,7 +149,7 @@ class EventLog(Generic[E]):
         return numbered
 
     def _whole(self, wanted: pc.Expression) -> list[dict[str, Any]]:
-        """Rows with all columns; null where an earlier version made the table without one."""
+        """The wanted rows with all columns; null for columns that the table did not have when they were written."""
         rows = self._table.to_pyarrow_dataset().to_table(filter=wanted)
         for name in self.schema.names:
             if name not in rows.column_names:

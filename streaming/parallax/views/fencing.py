@@ -1,4 +1,4 @@
-"""Fences on the tables in an object store: a job that has lost its storage cannot commit to them any more.
+"""Fences on the tables in an object store: a job that has lost its storage can no longer commit to them.
 
 A job that was frozen does not know for how long. When it goes on, another one may have taken its storage over
 (`parallax.views.lease`). Looking at a clock or at the lease just before the commit is not safe enough. So the commit
@@ -11,8 +11,8 @@ carries that action. A commit is refused in two cases:
 - By the table's protocol, if such an action was committed after the table was read. Of two commits with an action of
   the same application, the second conflicts with the first. The put of its log entry is conditional.
 
-So a commit of the old job fails, or it lies before the fence, and then the new job has read it. On a local disk there
-is no fence and need be none: the process holds a lock, and a frozen process keeps it.
+So a commit of the old job fails, or it was made before the new job's epoch was, and then the new job has read it. On a
+local disk no fence is needed: the process holds a lock, and a frozen process keeps it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class FencedError(DeltaError):
 
 
 def hold(storage: str, epoch: int) -> None:
-    """Let all later commits of this process carry the epoch of its lease.
+    """Let all later commits of this process to a storage's tables carry the epoch of its lease.
 
     Args:
         storage: ``storage.path``; only commits to tables below it carry the epoch.
@@ -63,9 +63,13 @@ def epoch_of(storage: str) -> int:
 
 
 def raise_fence(uri: str, epoch: int) -> None:
-    """Commit a lease's epoch to a table, which from then on refuses commits of earlier holders of the storage.
+    """Commit a lease's epoch to a table, which from then on refuses commits of jobs with a lower epoch.
 
-    What they committed before stays in the table.
+    What such a job has committed before stays in the table.
+
+    Args:
+        uri: URI of the table.
+        epoch: the epoch of this process's lease.
 
     Raises:
         FencedError: the table has a higher epoch already.
@@ -114,7 +118,10 @@ def commit(
 
 
 def epoch_marks(table: DeltaTable) -> list[Transaction]:
-    """The ``txn`` actions that fence a commit to a table as it was read; empty if no fence is needed.
+    """The ``txn`` actions that a commit to a table has to carry; empty if the table needs no fence.
+
+    Args:
+        table: the table as it was read.
 
     Raises:
         FencedError: see `commit`.
@@ -155,7 +162,7 @@ def _check(table: DeltaTable, epoch: int) -> int:
     """The epoch that a table holds.
 
     Raises:
-        FencedError: it is higher than this one.
+        FencedError: the table's epoch is higher than ``epoch``.
     """
     there = table.transaction_version(EPOCH) or 0
     if there > epoch:
@@ -166,7 +173,7 @@ def _check(table: DeltaTable, epoch: int) -> int:
 
 
 def _epoch_for(uri: str) -> int | None:
-    """The epoch that is held of the storage that a table lies below; None where none is."""
+    """The epoch that this process holds for the storage of a table; None if it holds none."""
     path = rust_path(uri).rstrip("/")
     return next((epoch for root, epoch in _held.items() if path == root or path.startswith(f"{root}/")), None)
 

@@ -8,7 +8,7 @@ from pyarrow import fs
 
 
 def filesystem(uri: str) -> fs.FileSystem:
-    """The file system by which pyarrow reaches the files of a table; paths are relative to the table's folder.
+    """The file system of a table's folder for pyarrow; paths are relative to that folder.
 
     Args:
         uri: URI or path of the table's folder.

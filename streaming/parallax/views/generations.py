@@ -5,9 +5,9 @@ Each generation is a folder of its own, named by a number and the epoch of the j
 generation that has begun is the checkpoint. This has three effects:
 
 - A broken checkpoint is set aside by beginning the next generation empty, in one put.
-- A job that takes a storage over copies what it goes on from, within the store, and begins its own generation. A frozen
-  job may still write or delete, but in a folder that nobody reads any more.
-- A job that dies in the middle leaves a folder that has not begun. The next one starts from the same place.
+- A job that takes a storage over copies the checkpoint, within the store, into a generation of its own. A frozen job
+  may still write or delete, but in a folder that nobody reads any more.
+- A job that dies while it copies leaves a folder that has not begun. The next job copies the same checkpoint again.
 
 ::
 
@@ -32,14 +32,14 @@ from parallax.views.objects import Objects
 _NAME = re.compile(r"(\d{10})-(\d{4})")
 _COPYING, _BEGUN, _BROKEN = ".copying", ".json", ".broken"
 _FOR_CHECKS = ("offsets/", "commits/", "metadata", "segments/at-")
-"""The beginnings of the names of those files that show whether a checkpoint can be used."""
+"""How the names of the files begin that show whether a checkpoint can be used."""
 
 
 class Generation(NamedTuple):
-    """One generation of a query's checkpoint.
+    """The epoch and the number that one generation's folder is named by, e.g. ``0000000007-0001``.
 
     Attributes:
-        epoch: epoch of the job that writes it.
+        epoch: epoch of the job that writes the generation.
         number: its number within this epoch, from 1.
     """
 
@@ -53,30 +53,30 @@ class Generation(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """The generation with a given name; None if the text is no such name."""
+        """The generation whose folder has a name; None if no generation can have that name."""
         found = _NAME.fullmatch(name)
         return None if found is None else cls(int(found[1]), int(found[2]))
 
 
 def newest(objects: Iterable[str]) -> Generation | None:
-    """The checkpoint folder (*generation*) with the highest number that has begun to count; None if there is none.
+    """The generation that is the checkpoint now, i.e. the highest one that has begun; None if none has.
 
     Args:
-        objects: names of the objects next to the folders. One of them says of each folder that it has begun.
+        objects: names of the objects next to the generations' folders, e.g. ``0000000007-0001.json``.
     """
     begun = (Generation.parse(name.removesuffix(_BEGUN)) for name in objects if name.endswith(_BEGUN))
     return max((one for one in begun if one is not None), default=None)
 
 
 def dispensable(objects: Iterable[str], current: Generation, kept: int) -> list[str]:
-    """The names of the generations that can be deleted: those before the current one, except some that were set aside.
+    """The names of the generations that can be deleted: those before the current one, except some broken ones.
 
-    Later generations are not among them, for another job writes them.
+    Later generations are not among them, because another job writes them.
 
     Args:
         objects: names of the objects next to the generations' folders.
         current: the highest generation that has begun.
-        kept: how many generations that were set aside stay, so that people can find out what happened.
+        kept: how many broken generations stay, so that people can find out what happened.
     """
     names = list(objects)
     stems = map(Generation.parse, {Path(name).stem for name in names})
@@ -86,14 +86,14 @@ def dispensable(objects: Iterable[str], current: Generation, kept: int) -> list[
 
 
 class Generations:
-    """The generations of one query's checkpoint, as one job sees them.
+    """The generations of one query's checkpoint, for the job that holds an epoch.
 
     Args:
         objects: the objects below ``storage.path``.
         storage: ``storage.path``.
         query: the query's name.
-        epoch: the epoch that this job holds.
-        kept: how many generations that were set aside stay.
+        epoch: the epoch of this job's lease.
+        kept: how many broken generations stay.
     """
 
     def __init__(self, objects: Objects, storage: str, query: str, epoch: int, kept: int = 3) -> None:
@@ -105,8 +105,8 @@ class Generations:
     def location(self) -> str:
         """The URI of the folder in which Spark keeps the checkpoint, in Hadoop's spelling.
 
-        If this job's epoch has no generation yet, the job begins one: a copy of the one before, or empty if there is
-        none.
+        It is the current generation. If this job's epoch has none yet, the job begins one: a copy of the highest
+        generation, or empty if there is none.
 
         Raises:
             FencedError: a job with a higher epoch has begun one.
@@ -117,7 +117,10 @@ class Generations:
         return f"{self._root}/{self._current.name}"
 
     def fetch(self, target: Path) -> None:
-        """Copy to a local folder the files that show whether the current generation can be used.
+        """Copy to a local folder the files of the current generation that show whether it can be used.
+
+        Args:
+            target: the folder.
 
         Raises:
             StoreError: the store cannot be reached.
@@ -132,13 +135,13 @@ class Generations:
             path.write_bytes(content)
 
     def set_aside(self, problem: str) -> tuple[str, str]:
-        """Replace a broken checkpoint by a new, empty folder (*generation*); returns both URIs, the old one first.
+        """Begin an empty generation in place of a broken one; returns both URIs, that of the broken one first.
 
         Args:
-            problem: why the old checkpoint is broken; kept next to it.
+            problem: why the old generation is broken; recorded next to it.
 
         Raises:
-            StoreError: the store cannot be reached; then the old checkpoint still counts.
+            StoreError: the store cannot be reached; then the old generation is still the checkpoint.
         """
         before, old = self.location(), self._name()
         following = Generation(self._epoch, Generation(*self._current or (0, 0)).number + 1)
@@ -165,7 +168,7 @@ class Generations:
         return fresh
 
     def _copies(self, found: Generation, fresh: Generation) -> list[tuple[str, str]]:
-        """What is copied from one generation to another, and to where."""
+        """The names to copy from one generation to another: each with the name of its copy."""
         prefix = f"{self._folder}/{found.name}/"
         # What is empty is Hadoop's mark of a folder; what it has not renamed yet begins with a dot.
         names = [one.name.removeprefix(prefix) for one in self._objects.below(prefix.rstrip("/")) if one.size]

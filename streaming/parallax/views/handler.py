@@ -1,4 +1,4 @@
-"""Lets pyarrow write to an object store through delta-rs, with the same settings as the tables."""
+"""Lets pyarrow write to an object store through delta-rs, which uses the same settings as for the tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ class _Stream:
 
 
 class Handler(DeltaStorageHandler):
-    """The object store as `pyarrow.fs.PyFileSystem` needs it. An object exists only once its stream is closed.
+    """An object store as a file system for `pyarrow.fs.PyFileSystem`.
+
+    An object exists only once its stream is closed.
 
     Args:
         uri: URI of a folder; all paths are below it.

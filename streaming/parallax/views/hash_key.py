@@ -19,7 +19,7 @@ _KEY = re.compile("[0-9a-fA-F]{32}")
 
 
 def hash_key(storage: str, read: ReadSettings) -> str:
-    """The secret key by which all hashes of records are made.
+    """The secret key with which keys and contents of records are hashed.
 
     It is taken from the settings or from the file that they name. If they name none, it is made once and kept with the
     tables. Hashes made with two keys cannot be compared: every record would look like another one. So a key is refused
@@ -52,9 +52,9 @@ def hash_key(storage: str, read: ReadSettings) -> str:
 
 
 def name_of(key: str) -> str:
-    """A short text that identifies a secret key and does not reveal it.
+    """A short text that identifies a secret key without revealing it.
 
-    Each table is marked with it.
+    Each view has this text of its key as its description.
     """
     return _NAMED + hashlib.blake2b(b"parallax", key=bytes.fromhex(key), digest_size=8).hexdigest()
 

@@ -1,10 +1,11 @@
-"""Which job holds a storage on an object store: a lease, taken and renewed by conditional puts alone.
+"""Decides which job may write to a storage on an object store: the one that holds its lease.
 
-There is no lock service, and no two clocks are compared. A lease is an object whose name is a number, its *epoch*. To
-take the lease, a job puts an object with the next higher number, which the store refuses if another job was first. The
-holder writes a *beat*, a counter, next to it every few seconds. A job that wants the storage watches the beat. If it
-grows, the holder lives. If it has not grown for as long as a lease lasts, by the watcher's own clock, the storage may
-be taken over.
+A lease needs only conditional puts: no lock service, and no comparison of two clocks. It is an object whose name is a
+number, its *epoch*. To take the lease, a job puts an object with the next higher number, which the store refuses if
+another job was first. The holder writes a *beat*, a counter, next to it every few seconds.
+
+A job that wants the storage watches the beat. If it grows, the holder lives. If it has not grown for as long as a lease
+lasts, by the watcher's own clock, the storage may be taken over.
 
 That is a guess, as any timeout is: a frozen or isolated holder may come back. The tables then refuse what it commits
 (`parallax.views.fencing`). So a wrong guess costs a restart and no row.
@@ -12,7 +13,7 @@ That is a guess, as any timeout is: a frozen or isolated holder may come back. T
 ::
 
     lease/0000000007         who has taken it, and when
-    lease/0000000007.beat    that it lives, or has let go
+    lease/0000000007.beat    shows that the holder lives, or has released the lease
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from parallax.views.objects import Objects, StoreError
 log = structlog.get_logger(__name__)
 
 LASTS_S = 30.0
-"""For how many seconds a holder may give no sign of life before its lease may be taken over."""
+"""A lease whose holder has written no beat for so many seconds may be taken over."""
 
 NOT_HONOURED = (
     "the store takes a put that must create an object (If-None-Match: *) where there is one: two writers would lose "
@@ -45,17 +46,17 @@ NOT_HONOURED = (
 )
 
 _BEATS = 6
-"""How many beats a holder writes in that time, for some may be lost or late."""
+"""How many beats a holder writes while its lease lasts, because some may be lost or late."""
 _LOOK_S = 0.5
 _KEPT = 8
-"""How many epochs stay; all but the last are only for people who look for what happened."""
+"""How many epochs' objects are kept; all but the last are only for people who want to know what happened."""
 _NAME = re.compile(r"(\d{10})(\.beat)?")
 _FOLDER = "lease"
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """A lease as another job sees it at one moment.
+    """The state of a storage's lease when a job looks at it.
 
     Attributes:
         epoch: the highest epoch; 0 if no job ever took the lease.
@@ -71,9 +72,9 @@ class Sight:
 
 
 class Step(StrEnum):
-    """What a job that wants the lease on a storage does next.
+    """What a job that wants the lease on a storage does next: take it, wait, or give up.
 
-    It takes the lease, waits, or gives up because another job lives.
+    It gives up if another job lives.
     """
 
     TAKE = "take"
@@ -82,12 +83,12 @@ class Step(StrEnum):
 
 
 def decide(first: Sight, now: Sight, watched_s: float, lasts_s: float = LASTS_S) -> Step:
-    """What a job that waits for a lease does next; a pure function.
+    """What a job that wants the lease does next, from two looks at it; a pure function.
 
     Args:
         first: the lease as it was when the job began to watch it.
         now: the lease as it is now.
-        watched_s: how many seconds lie between the two, by the watcher's clock.
+        watched_s: how many seconds are between the two, by the watcher's clock.
         lasts_s: how many seconds a holder may be silent.
     """
     if not now.epoch or now.released:
@@ -98,7 +99,7 @@ def decide(first: Sight, now: Sight, watched_s: float, lasts_s: float = LASTS_S)
 
 
 class HeldError(RuntimeError):
-    """Another job holds the lease; the text names it."""
+    """Another job holds the lease and lives; the text names that job."""
 
 
 class Lease:
@@ -106,7 +107,7 @@ class Lease:
 
     Args:
         objects: the objects below ``storage.path``.
-        lasts_s: how many seconds a holder may be silent before its lease is taken over.
+        lasts_s: how many seconds a holder may be silent before another job takes its lease over.
         clock: returns monotonic seconds; tests give their own.
         wait: waits for some seconds; tests give their own.
     """
@@ -129,15 +130,15 @@ class Lease:
         self.epoch = 0
         """The number of this lease; 0 until it is taken."""
         self.renewed_at: float | None = None
-        """When the store last took a beat, seconds since the epoch; None where none was written."""
+        """When the store last accepted a beat, in seconds since 1970 UTC; None before the first one."""
 
     @property
     def lost(self) -> str | None:
-        """Which job has taken the lease over, in words; None while this process knows of none."""
+        """Which job has taken the lease over from this process, in words; None if none is known to."""
         return self._lost
 
     def acquire(self, say: Callable[[str], None] = lambda _: None) -> int:
-        """Take the lease. If another job holds it and seems dead, wait until the lease has expired.
+        """Take the lease; if a holder seems dead, first wait until its lease has expired.
 
         Args:
             say: called once with a line that names the holder, if this has to wait.
@@ -167,7 +168,7 @@ class Lease:
             first, since = self.look(), self._clock()
 
     def _take(self, epoch: int) -> bool:
-        """Whether this job was the one that took an epoch."""
+        """Take the lease with this epoch; True if this job was the first to."""
         mark = uuid4().hex
         document = {"owner": self._owner, "mark": mark, "since": datetime.now(UTC).isoformat(timespec="seconds")}
         name = f"{_FOLDER}/{epoch:010d}"
@@ -187,7 +188,7 @@ class Lease:
         return True
 
     def look(self) -> Sight:
-        """The lease on the storage as any job sees it now.
+        """The present state of the storage's lease, which this process or another one may hold.
 
         Raises:
             StoreError: the store cannot be reached.
@@ -211,9 +212,9 @@ class Lease:
         self._thread.start()
 
     def renew(self) -> None:
-        """Write one beat, and check whether another job has taken the storage over (`lost`).
+        """Write one beat, which shows that this job lives, and see whether another job has the lease (`lost`).
 
-        If the store cannot be reached, nobody knows. The job goes on all the same, for its commits are fenced.
+        If the store cannot be reached, the job goes on all the same, because its commits are fenced.
         """
         try:
             # The one after this is all that can be there, unless this job has been away for long.
@@ -271,7 +272,10 @@ class Lease:
 
 
 def _epochs(names: Iterable[str]) -> list[int]:
-    """The epochs that were taken; a beat alone is what somebody wrote who was frozen while his was removed."""
+    """The epochs that were taken, by the names of objects.
+
+    A beat without its epoch's object does not count: a frozen holder wrote it after that object had been deleted.
+    """
     found = (_NAME.fullmatch(name.rpartition("/")[2]) for name in names)
     return [int(one[1]) for one in found if one is not None and not one[2]]
 

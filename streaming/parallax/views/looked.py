@@ -1,4 +1,4 @@
-"""Asks the table of progress about one partition between two times, by SQL."""
+"""Asks the table of progress, by SQL, what the replicas of one partition reported in some period."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def within(place: TopicPartition, since: datetime, until: datetime) -> str:
-    """The SQL condition for the rows of progress of one partition between two moments, both included.
+    """The SQL condition that selects the progress rows of one partition in a period.
 
     With it, a query does not open files of other dates.
 
     Args:
         place: the partition.
-        since: the first moment, UTC.
-        until: the last moment, UTC.
+        since: the first moment of the period, UTC.
+        until: the last moment of the period, UTC.
     """
     topic = place.topic.replace("'", "''")
     return f"""{RECORDED_ON} BETWEEN DATE '{since.date()}' AND DATE '{(until + timedelta(days=1)).date()}'
@@ -35,10 +35,10 @@ def _literal(at: datetime) -> str:
 
 
 def asker(storage: str) -> Any:
-    """An engine for SQL queries of the table ``progress``; None if there is no such table.
+    """An engine for SQL queries of the table of progress, there named ``progress``; None if there is no such table.
 
     Returns:
-        An object of which ``execute(query)`` gives Arrow batches.
+        An object whose ``execute(query)`` gives Arrow batches.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError: the table cannot be read.
@@ -52,7 +52,7 @@ def asker(storage: str) -> Any:
 
 
 def last_said(storage: str, place: TopicPartition, at: datetime) -> list[dict[str, Any]]:
-    """The last report of each replica of a partition, up to a given time; reports older than a day do not count.
+    """The last report of each replica of a partition in the 24 hours up to a given time.
 
     Args:
         storage: ``storage.path``.

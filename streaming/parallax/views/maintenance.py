@@ -1,14 +1,14 @@
 """Upkeep of the tables: few large files instead of many small ones, old rows dropped, a short transaction log.
 
-Nothing here conflicts with the queries that append, or breaks the one that reads the tables as a stream:
+Nothing here conflicts with the queries that append, or breaks the comparison, which reads the tables as a stream:
 
 - Compaction commits ``dataChange = false``. The comparison passes over that, as Delta's streaming reader does. Appends
   conflict with nothing.
 - Retention drops whole dates (partition ``recorded_on``). That is a delete of metadata at partition boundaries. A
   reader with ``ignoreDeletes`` or ``skipChangeCommits`` passes over it.
 - Files and log entries that are no longer current stay for ``KEPT``, so a reader may be behind by that much. Files that
-  a failed task left, and that are in no commit, stay as long. If the comparison is further behind, what it needs stays
-  for ``LONGEST`` at most (`parallax.views.commits.Followed`).
+  a failed task left, and that are in no commit, stay as long. If the comparison is further behind, the files that it
+  needs stay for ``LONGEST`` at most (`parallax.views.commits.Followed`).
 
 delta-rs does all of it, as it does the appends. On an object store two libraries that commit to one table without a
 shared protocol lose commits.
@@ -44,13 +44,13 @@ from parallax.views.unused import remove_unused
 log = structlog.get_logger(__name__)
 
 KEPT = timedelta(hours=2)
-"""How long a file that compaction replaced, and a log entry that a checkpoint covers, stay."""
+"""How long a file stays after compaction has replaced it, and a log entry after a checkpoint covers it."""
 
 LONGEST = timedelta(hours=24)
-"""How long files are kept for a comparison that is behind: the greatest age of a commit that it has not read."""
+"""Files are kept for a comparison that is behind until the oldest commit that it has not read is so old."""
 
 _BEHIND = timedelta(hours=1)
-"""A comparison that is less behind than this needs only files that stay anyway."""
+"""A comparison that is less behind than this needs no files to be kept for it: they stay anyway."""
 
 
 class Maintenance:
@@ -80,12 +80,14 @@ class Maintenance:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the timer; the first run is one interval away."""
+        """Start the timer of the upkeep; the first run comes after one interval."""
         self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Stop the timer, and wait for a run that is going on. If it lasts longer, it goes on in its thread.
+        """Stop the timer of the upkeep, and wait for a run that is going on.
+
+        If the run lasts longer than this waits, it goes on in its thread.
 
         Args:
             timeout_s: how many seconds to wait, at most.
@@ -95,7 +97,9 @@ class Maintenance:
             self._thread.join(timeout_s)
 
     def run_once(self, today: date | None = None) -> None:
-        """Do the upkeep of every table once. If it fails for a table, that is logged, and the other tables have theirs.
+        """Do the upkeep of every table once.
+
+        If it fails for a table, that is logged, and the upkeep of the other tables goes on.
 
         Args:
             today: the date from which the age of rows is counted; None for the present one.
@@ -144,7 +148,7 @@ class Maintenance:
         TableLog(storage, name).shorten(followed.version, time.time() - kept_s)
 
     def _behind_s(self, storage: str, name: str, followed: Followed) -> float | None:
-        """How long ago that was committed which a follower needs first; None where nothing is kept for it."""
+        """The age, in seconds, of the first commit that a follower still needs; None if nothing is kept for it."""
         first = followed.version if followed.is_standing else followed.version + 1
         written_at = TableLog(storage, name).written_at(first)
         if written_at is None:
@@ -172,9 +176,11 @@ def size_of(storage: str, name: str) -> TableSize:
 
 
 def oldest_kept(today: date, retention_hours: float) -> date:
-    """The oldest date that may hold a row younger than the retention.
+    """The oldest date whose rows are kept: retention drops all dates before it.
 
-    The age is counted from the beginning of the day ``today``.
+    Args:
+        today: the age of rows is counted from the beginning of this day.
+        retention_hours: ``storage.retention_hours``.
     """
     return today - timedelta(days=-(-retention_hours // 24))
 
@@ -205,11 +211,9 @@ def drop_older(storage: str, name: str, oldest: date) -> bool:
 def _carry_positions(storage: str, name: str, table: Any, oldest: date) -> None:
     """Record again, under today's date, the positions that would be dropped with the old dates.
 
-    They keep the place that these have in the order of commits (`parallax.views.order`): what a reader records
-    meanwhile lies behind them.
-
-    But for those of topics that are deleted, or have a successor of their name: a row of the dead one would be the
-    last of its reader, and set it back.
+    They get the commit time of the rows that they repeat (`parallax.views.order`), so rows that a reader records
+    meanwhile come after them. Positions of a topic that was deleted, or has a successor of its name, are left out.
+    Otherwise the row of the old topic would be the last of its reader, and set it back.
     """
     files = order.files_of(table)
     rows = position_rows(table, VIEW.names, files)
@@ -246,7 +250,7 @@ def _day(of: date) -> Any:
 
 
 def _topic_ids(rows: Any) -> dict[str, str]:
-    """The id of each topic, as the last of its position rows has it."""
+    """The newest id of each topic, by name, from position rows."""
     ids: Any = pc.struct_field(rows["position"], "topic_id")
     known: Any = pa.table({"topic": rows["topic"], "id": ids})
     told = known.filter(pc.field("id") != "")  # A comparison with null keeps no row.
@@ -254,7 +258,7 @@ def _topic_ids(rows: Any) -> dict[str, str]:
 
 
 def shorten_log(storage: str, name: str) -> None:
-    """Write a checkpoint of a table's log, and delete the entries that are older than ``delta.logRetentionDuration``.
+    """Write a checkpoint of a table's log, and delete entries older than ``delta.logRetentionDuration``.
 
     Each commit lists the log's folder, and an always-on job makes some commits a second. Spark's own clean-up deletes
     whole days only. By then a listing takes longer than a micro-batch. delta-rs deletes by the duration.

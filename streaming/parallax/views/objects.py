@@ -1,7 +1,8 @@
 """Reads and writes small objects in the object store that holds a job's tables, by the library obstore.
 
-Puts are atomic on every object store. A put that must create is refused if there is an object of that name
-(``If-None-Match: *``). A lease and a checkpoint's generations need no more than that; nothing is renamed.
+Puts are atomic on every object store. A put that must create an object is refused if there is one of that name
+(``If-None-Match: *``). A lease (`parallax.views.lease`) and the generations of a checkpoint
+(`parallax.views.generations`) need no more than that; nothing is renamed.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ class Listed(NamedTuple):
     """One object, as a listing of the store shows it."""
 
     name: str
-    """Below the root."""
+    """The object's name, relative to the URI of `Objects`."""
     size: int
     at_ms: int
-    """When it was written, by the store's clock; milliseconds since the epoch."""
+    """When it was written, by the store's clock; ms since 1970 UTC."""
 
 
 class Objects:
-    """The objects below one URI; may be used from any thread.
+    """The objects of an object store below one URI; any thread may use it.
 
     Args:
         uri: the URI; names of objects are relative to it.
@@ -52,7 +53,7 @@ class Objects:
         self._made: Any = None
 
     def create(self, name: str, content: bytes) -> bool:
-        """Put an object if there is none of its name; returns whether it was put.
+        """Put an object unless there is one of its name; True if it was put.
 
         False may be wrong: if an answer was lost and the request was sent again, the store refuses the second one. Read
         the object to be sure.
@@ -72,7 +73,7 @@ class Objects:
         return True
 
     def put(self, name: str, content: bytes) -> None:
-        """Put an object, in place of the one of the same name, if there is one.
+        """Put an object; it replaces one of the same name.
 
         Raises:
             StoreError: see `create`.
@@ -81,7 +82,7 @@ class Objects:
             obstore.put(self._store, name, content, use_multipart=False)
 
     def get(self, name: str) -> bytes | None:
-        """The content of an object; None where there is none.
+        """The content of an object; None if it does not exist.
 
         Raises:
             StoreError: see `create`.
@@ -104,7 +105,7 @@ class Objects:
         return [Listed(m["path"], m["size"], int(m["last_modified"].timestamp() * 1000)) for m in found]
 
     def children(self, folder: str) -> tuple[list[str], list[str]]:
-        """The names of the folders and of the objects directly in a folder.
+        """The names of what is directly in a folder: the folders, and the objects.
 
         Raises:
             StoreError: see `create`.
@@ -115,7 +116,10 @@ class Objects:
         return folders, [meta["path"].rpartition("/")[2] for meta in found["objects"]]
 
     def copy(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Copy objects, each from one name to another, within the store.
+        """Copy objects within the store.
+
+        Args:
+            pairs: for each object, its name and the name of the copy.
 
         Raises:
             StoreError: see `create`.
@@ -128,7 +132,7 @@ class Objects:
         self._all(one, pairs)
 
     def get_all(self, names: Iterable[str]) -> dict[str, bytes]:
-        """The contents of objects by their names; those that do not exist any more are left out.
+        """The contents of objects by name; objects that do not exist are left out.
 
         Raises:
             StoreError: see `create`.
@@ -178,9 +182,9 @@ def _one_line_errors(what: str) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """The first words of an error, without obstore's debugging text; of what a server answered its code alone.
+    """The first words of an error, without obstore's debugging text; only the code of a server's answer.
 
-    The answer of S3 to a wrong signature, for one, holds the id of the access key.
+    The answer of S3 to a wrong signature, for example, holds the id of the access key.
     """
     text, _, answer = one_line(str(error).split("\n\n", 1)[0]).partition(": <?xml")
     code = re.search(r"<Code>(\w+)</Code>", answer)

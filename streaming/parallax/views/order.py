@@ -1,4 +1,4 @@
-"""The order in which files were committed to the tables of a storage path: times that no wrong clock can mix up.
+"""The order of all commits to the tables of one storage: a time for each, which no wrong clock can mix up.
 
 A table's log numbers its commits. A log that has been shortened has lost the numbers, and keeps only a file's time
 (``modificationTime``). So that time is made to give the order. It is the clock's time as long as the clock moves on.
@@ -7,9 +7,9 @@ Otherwise it is one more than the last time that was given, as Delta does it for
 series of times, so no two commits have the same. Only one job at a time commits to them (`parallax.views.lease`). Its
 times begin after those of the job before.
 
-A file that compaction has joined has the time of its last part. Its footer says which of its rows are from which commit
-(`parts_of`). So progress and rows of all replicas are read from the beginning as they were recorded, however large the
-files have become.
+A file that compaction has joined has the time of the last commit in it. Its footer says which of its rows are from
+which commit (`parts_of`). So progress and rows of all replicas are read from the beginning as they were recorded,
+however large the files have become.
 
 All code that needs the order gets it from `files_of`: a start, a rebuilt comparison, compaction and retention.
 """
@@ -34,7 +34,7 @@ from parallax.views.tables import PROGRESS, VIEWS, rust_uri
 AT_MS, PATH = "at_ms", "path"
 
 JOINED = "joined-"
-"""The beginning of the names of joined files, whose footers say which of their rows are from which commit."""
+"""How the names of files begin that compaction has joined; their footers say which rows are from which commit."""
 
 _COMMITS = "parallax.commits"
 
@@ -43,7 +43,7 @@ _lock = threading.Lock()
 
 
 def next_ms(storage: str) -> int:
-    """A time for files that are about to be committed, in ms since 1970 UTC: later than that of any earlier commit.
+    """The time for the next commit to any table of a storage, in ms since 1970 UTC, later than all before.
 
     Raises:
         deltalake.exceptions.DeltaError: a table cannot be read.
@@ -65,8 +65,8 @@ def forget(storage: str) -> None:
 def files_of(table: Any) -> pa.Table:
     """The files of a table in the order in which they were committed.
 
-    Files of one commit are in the order of their names. For files that an earlier version committed, the order is that
-    of the clock.
+    Files of one commit are in the order of their names. Files that an earlier version committed are in the order of the
+    clock.
 
     Args:
         table: a ``deltalake.DeltaTable``.
@@ -82,7 +82,7 @@ def files_of(table: Any) -> pa.Table:
 
 
 def last_of(files: pa.Table) -> int:
-    """The commit time of the last of some files; -1 if there are none.
+    """The commit time of the last file; -1 if there is no file.
 
     Args:
         files: in the form of `files_of`.
@@ -91,7 +91,9 @@ def last_of(files: pa.Table) -> int:
 
 
 def told(parts: Iterable[tuple[int, int]]) -> dict[str, str]:
-    """Keys and values for a joined file's footer, from which `parts_of` reads the commits that the file holds.
+    """Keys and values for the footer of a file that compaction makes: which rows are from which commit.
+
+    `parts_of` reads them from the footer.
 
     Args:
         parts: commit time and number of rows of each commit, in the order of the rows.

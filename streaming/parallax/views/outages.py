@@ -1,4 +1,4 @@
-"""How long each broker was away in the past, by the recorded progress."""
+"""Finds in the recorded progress when each broker was away, i.e. answered nothing, and for how long."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from parallax.source.repeats import LONGEST_US
 from parallax.views.tables import PROGRESS, rust_uri
 
 _APART = timedelta(microseconds=LONGEST_US, minutes=2)
-"""If rows of progress are further apart than this, nothing was recorded in between, and no outage is seen across."""
+"""If two rows of progress are further apart than this, nothing is known of the time between them."""
 
 # A broker is away in a second in which it gave nobody an answer. Kept are the seconds in which that changes.
 _QUERY = f"""WITH seconds AS (
@@ -47,11 +47,11 @@ class Outage:
 
 
 class Turn(NamedTuple):
-    """A moment at which a broker was first seen away, or first seen back, in the recorded progress.
-
-    ``at`` is the moment; ``is_away`` says which of the two it is.
+    """A moment at which the recorded progress first shows a broker away, or first shows it back.
 
     Attributes:
+        at: the moment.
+        is_away: whether the broker is away from then on; otherwise it is back.
         before: when the broker was last asked before ``at``; None if it never was.
     """
 
@@ -61,7 +61,9 @@ class Turn(NamedTuple):
 
 
 def longest_outages(storage: str) -> dict[int, Outage]:
-    """By broker id, the longest outage of each broker that was ever away, to the second; empty if nothing is recorded.
+    """The longest outage of each broker that was ever away, by broker id, to the second.
+
+    It is empty if nothing is recorded.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table of progress cannot be read.

@@ -1,7 +1,8 @@
-"""Writes one Parquet file of a table in the process that has its rows, with statistics for the table's log.
+"""Writes one Parquet file of a table, with the statistics that the table's log needs.
 
-Each column is encoded in the way that suits its values. Hashes are random, so neither a dictionary nor a codec makes
-them smaller. Offsets and timestamps grow by little from row to row. All other columns have few distinct values.
+The process that has the rows writes it, e.g. a Spark task. Each column is encoded in the way that suits its values.
+Hashes are random, so neither a dictionary nor a codec makes them smaller. Offsets and timestamps grow by little from
+row to row. All other columns have few distinct values.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ GROUP_BYTES = 64 << 20
 """A row group ends at this many rows, or bytes in memory; a task holds no more at a time."""
 
 RUN_ROWS = 1 << 15
-"""With this many rows, a row group ends where another partition begins, so readers of that one can skip it."""
+"""A row group with so many rows ends where another partition begins, so readers of that partition can skip it."""
 
 APART_ROWS = 1 << 12
-"""With this many rows, a row group ends before the position rows, so readers of these alone can skip it."""
+"""A row group with so many rows ends before the position rows, so readers of position rows can skip it."""
 
 
 _MS_US = 1000
@@ -40,7 +41,7 @@ _FIRST_US, _LAST_US = -30_610_224_000_000_000, 253_402_300_798_999_999
 
 @dataclass(frozen=True)
 class Shape:
-    """How a table's files are written.
+    """The columns of a table's files, and how each is encoded.
 
     Attributes:
         schema: the columns of the files, without the table's partition columns.
@@ -137,7 +138,7 @@ class TableFile:
             self._flush()
 
     def divide(self) -> None:
-        """End the row group here, if it is a large one: readers of what follows can skip it.
+        """End the row group here if it is large: a reader of later rows can then skip it.
 
         Raises:
             OSError: the rows cannot be written.
@@ -164,12 +165,12 @@ class TableFile:
 
     @property
     def rows(self) -> int:
-        """How many rows the file has."""
+        """How many rows the file has so far."""
         return self._written + self._rows
 
     @property
     def statistics(self) -> str:
-        """The file's statistics as JSON text, as Delta's log needs them (PROTOCOL.md, Per-file Statistics)."""
+        """The file's statistics as JSON text for Delta's log (PROTOCOL.md, Per-file Statistics)."""
         stats = {
             "numRecords": self.rows,
             "minValues": self._bounds(self._lowest, 0),
@@ -213,7 +214,7 @@ class TableFile:
 
 
 def _place(rows: pa.RecordBatch, number: int) -> tuple[Any, Any]:
-    """The partition that a row is of."""
+    """The partition of one row: topic and number."""
     return rows.column("topic")[number].as_py(), rows.column("partition")[number].as_py()
 
 

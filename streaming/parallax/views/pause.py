@@ -1,7 +1,7 @@
-"""The switch by which an operator stops a job from reading records, of all brokers or of some, until it is resumed.
+"""The switch with which an operator stops a job from reading records, of all brokers or of some.
 
-It lies next to the tables, so it outlives the job and the machine that the job runs on. The job looks at it every two
-seconds and informs its sources (`parallax.source.feedback`). Readers keep their positions. Offsets that are written
+It is a file next to the tables, so it outlives the job and the machine that the job runs on. The job looks at it every
+two seconds and informs its sources (`parallax.source.feedback`). Readers keep their positions. Offsets that are written
 during the pause are unknown until they are read. They stay unknown if something may have been cleaned there before
 (`parallax.compare.unread`).
 """
@@ -31,11 +31,11 @@ class PauseError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """The pause of one broker: since when it is not read, by whose order, and why.
+    """One operator's order not to read a broker.
 
     Attributes:
-        since: when it was paused, in seconds since 1970 UTC.
-        by: who paused it.
+        since: when it was given, in seconds since 1970 UTC.
+        by: who gave it.
         reason: why.
     """
 
@@ -49,15 +49,15 @@ Paused = Mapping[int, Pause]
 
 
 def called(broker: int) -> str:
-    """A broker id of `Paused` as text for people: "2", or "all" for all brokers."""
+    """The broker of a pause as text for people: ``2``, or ``all`` for all brokers."""
     return "all" if broker == ALL else str(broker)
 
 
 def in_words(standing: Paused) -> list[str]:
-    """One phrase for each pause that is on: which broker, since when, by whom, and why.
+    """A phrase for each pause that is on: which broker, since when, by whom, and why.
 
     Args:
-        standing: the pauses by broker id.
+        standing: the pauses that are on, by broker id.
     """
     found = []
     for broker, one in sorted(standing.items()):
@@ -95,7 +95,7 @@ def _broker(text: str) -> int:
 
 
 def _checked(one: Pause) -> Pause:
-    """A pause as it was read, if it is one.
+    """The same pause, if its parts have the right types.
 
     Raises:
         TypeError: a part of it is of another type.
@@ -110,13 +110,13 @@ def _checked(one: Pause) -> Pause:
 def pause(storage: str, brokers: Collection[int], reason: str, by: str, now: float | None = None) -> Paused:
     """Pause the reading of some brokers, or of all if ``brokers`` is empty.
 
-    A broker that is paused already keeps its pause.
+    A broker that is paused already keeps its earlier pause.
 
     Args:
         storage: ``storage.path``.
         brokers: ids of the brokers.
         reason: why, for other people.
-        by: who pauses it.
+        by: who pauses the reading.
         now: seconds since 1970 UTC; None for the present time.
 
     Returns:

@@ -1,6 +1,6 @@
 """Finds in the tables how far each reader has read, by the position rows.
 
-A job goes on from there, even if its checkpoints are lost.
+A job goes on from these positions, even if its checkpoints are lost.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COLUMNS = ("topic", "partition", "broker", "offset", "leader_epoch", "position"
 
 
 def positions_since(storage: str, isolation: IsolationLevel, after_ms: int) -> tuple[dict[Reader, Recorded], int]:
-    """The positions that were recorded in a view after one of its commits.
+    """The position of each reader that a view has recorded after one of its commits.
 
     If the table ends before that commit, it is another table, such as one put back from a copy. Then the positions of
     the whole table are returned.
@@ -75,12 +75,12 @@ def position_rows(table: Any, columns: Iterable[str], files: pa.Table) -> Any:
 
 
 def latest(rows: Any, isolation: IsolationLevel) -> dict[Reader, Recorded]:
-    """The current position of each reader, from position rows (`last_rows`).
+    """The current position of each reader, from position rows of a view.
 
     Args:
         rows: ``pyarrow.Table`` with the columns topic, partition, broker, offset, leader_epoch and position, in the
             order in which they were recorded.
-        isolation: the isolation level of the readers.
+        isolation: the isolation level of the view.
     """
     found: dict[Reader, Recorded] = {}
     for row in rows.take(pa.array(last_rows(rows).values(), pa.int64())).to_pylist():
@@ -92,16 +92,16 @@ def latest(rows: Any, isolation: IsolationLevel) -> dict[Reader, Recorded]:
 
 
 def last_rows(rows: Any) -> dict[tuple[str, int, int], int]:
-    """For each reader, which position row says where it is now: the one with the highest offset since its last reset.
+    """The position row that holds each reader's current position: the highest offset since its last reset.
 
-    That is usually the reader's last row. It is not if a version without an order of commits recorded rows while the
-    clock was set back.
+    A reset is an event after which a reader begins at a lower offset, e.g. a truncation. The row is usually the
+    reader's last one. It is not if a version without an order of commits recorded rows while the clock was set back.
 
     Args:
         rows: position rows as for `latest`.
 
     Returns:
-        By topic, partition and broker, the index of the row.
+        The index of the row, by topic, partition and broker.
     """
     events, ids = (pc.struct_field(rows["position"], name).to_pylist() for name in ("event", "topic_id"))
     columns = [rows[name].to_pylist() for name in ("topic", "partition", "broker", "offset")]
@@ -114,7 +114,7 @@ def last_rows(rows: Any) -> dict[tuple[str, int, int], int]:
 
 
 def _is_reset(events: Sequence[str], ids: Sequence[str | None], known: int, number: int) -> bool:
-    """Whether a row lowers the position that an earlier one has given."""
+    """Whether a row begins the reader again at an offset that may be lower than in the earlier row."""
     is_of_another = bool(ids[known] and ids[number]) and ids[known] != ids[number]
     begins_anew = events[number] == ReadEvent.PARTITION_ADDED and events[known] == ReadEvent.TOPIC_DELETED
     return events[number] in RESETS or is_of_another or begins_anew

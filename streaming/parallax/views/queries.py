@@ -1,7 +1,7 @@
-"""Defines the streaming queries that record the views and progress; ``read.grouping`` says how readers are grouped.
+"""Defines the streaming queries that record the views and progress; ``read.grouping`` says how many there are.
 
 Few queries are cheaper, because each has micro-batches of its own, however little it reads. Many queries keep brokers
-apart. A broker that hangs delays all brokers of its query by a request timeout each time it is tried again
+apart. In one query, a broker that hangs delays the other brokers by a request timeout each time it is tried again
 (`parallax.source.watch`).
 """
 
@@ -30,9 +30,9 @@ _HELD_BACK_S = 10
 
 @dataclass(frozen=True)
 class QuerySpec:
-    """A streaming query by name, and how to start it.
+    """A streaming query that the job runs: its name, its checkpoint, and how to start it.
 
-    After a failure it is started again, and goes on where it stopped.
+    After a failure it is started again, and goes on from its last micro-batch.
 
     Attributes:
         name: name of the query and of its checkpoint.
@@ -48,12 +48,12 @@ class QuerySpec:
 
 
 _HOPELESS_AFTER = 5
-"""After this many failures in a row a checkpoint is set aside: the feedback and the tables know the positions, too."""
+"""A checkpoint is set aside after so many failures in a row; feedback file and tables know the positions, too."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """The readers that one query reads.
+    """The readers that one streaming query reads, e.g. all of broker 2.
 
     Attributes:
         name: name of the query and of its checkpoint.
@@ -92,7 +92,7 @@ def view_queries(
 
 
 def groups(settings: Settings, brokers: Iterable[int] = ()) -> list[Group]:
-    """Divide the readers among streaming queries, as ``read.grouping`` says; returns what each query reads.
+    """The readers of each streaming query, as ``read.grouping`` divides them.
 
     Args:
         settings: the job's settings.
@@ -119,7 +119,7 @@ def groups(settings: Settings, brokers: Iterable[int] = ()) -> list[Group]:
 
 
 def source_options(settings: Settings) -> dict[str, str]:
-    """The options that both sources get, from the job's settings."""
+    """The options that ``kafka-replica`` and ``kafka-progress`` have in common, from the job's settings."""
     options = {f"kafka.{name}": value for name, value in settings.kafka.items()}
     options["request.timeout.ms"] = str(settings.read.request_timeout_ms)
     options["metadata.refresh.ms"] = str(settings.read.metadata_refresh_ms)
@@ -133,7 +133,9 @@ def source_options(settings: Settings) -> dict[str, str]:
 
 
 def hosting_brokers(settings: Settings) -> list[int]:
-    """Ids of the brokers that host a replica of a watched topic, or may come to host one; dead ones are included.
+    """Ids of the brokers that host a replica of a watched topic, or may come to host one.
+
+    These are all brokers of the cluster, and dead ones that host a replica.
 
     Raises:
         ReplicaError: no broker answers.
@@ -181,9 +183,9 @@ def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPosi
 
 
 def limits(read: ReadSettings, group: Group) -> dict[str, str]:
-    """The options of ``kafka-replica`` that limit how much a query reads.
+    """The options of ``kafka-replica`` that limit how much one query reads.
 
-    The setting limits a broker over all isolation levels. A query that reads only some of them gets their share.
+    ``read.max_bytes_per_second`` limits a broker over both isolation levels. A query that reads one of them gets half.
 
     Args:
         read: the settings ``read``.
@@ -221,17 +223,20 @@ def _start(rows: Any, sink: Callable[[Any, int], None], checkpoint: Checkpoint, 
 
 
 def awaited_path(storage: str) -> str:
-    """Path of the file in which the comparison names the partitions whose progress it asks for."""
+    """Path of the file in which the comparison names the partitions whose progress it awaits."""
     return _feedback_path(storage, "awaited")
 
 
 def paused_path(storage: str) -> str:
-    """Path of the file in which the job names the brokers that are paused."""
+    """Path of the file in which the job names the brokers whose reading is paused."""
     return _feedback_path(storage, "paused")
 
 
 def _feedback_path(storage: str, name: str) -> str:
-    """Next to the tables, or on the driver's machine if these are elsewhere: the sources plan there, and look often."""
+    """Path of a file for the sources: next to the tables, or on the driver's machine if the tables are elsewhere.
+
+    The sources plan on that machine, and look at the file often.
+    """
     if not is_remote(storage):
         return str(Path(rust_path(storage)).absolute() / "feedback" / f"{name}.json")
     return str(own_folder(storage) / f"{re.sub('[^a-z0-9_-]', '_', name)}.json")

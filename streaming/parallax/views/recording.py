@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from parallax.source.options import ReplicaOptions
 
 STORAGE = "storage.path"
-"""The option of this format that ``kafka-replica`` does not have."""
+"""The option of this source that ``kafka-replica`` does not have."""
 
 FILES_DDL = (
     "isolation tinyint, broker int, recorded_on string, path string, size bigint, rows bigint, statistics string, "
@@ -71,7 +71,7 @@ class Recorded:
     positions: bytes
 
     def position_rows(self) -> pa.Table:
-        """The position rows of the file, as an Arrow table with the columns of `VIEW`."""
+        """The position rows in the file, as an Arrow table with the columns of `VIEW`."""
         return pa.ipc.open_stream(self.positions).read_all()
 
 
@@ -81,7 +81,10 @@ def today() -> str:
 
 
 class RecordingSource(DataSource):
-    """The Spark data source of the views; its options are those of ``kafka-replica``, and ``storage.path``."""
+    """The Spark data source ``parallax-recording``.
+
+    Its options are those of ``kafka-replica``, and ``storage.path``.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -108,7 +111,7 @@ class RecordingSource(DataSource):
 
 
 class RecordingReader(ReplicaStreamReader):
-    """Plans micro-batches as ``kafka-replica`` does, and lets Spark's tasks write what they read into files.
+    """Plans micro-batches as ``kafka-replica`` does; its Spark tasks write what they read into view files.
 
     Args:
         options: how to read.
@@ -120,16 +123,13 @@ class RecordingReader(ReplicaStreamReader):
         self._storage = storage
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read what one Spark task has to read, and write the rows into files.
-
-        It yields one row for each file.
-        """
+        """Read the offsets in one Spark task's input partition into files; yields one row for each file."""
         pieces = sorted(pieces_of(partition), key=lambda piece: piece.reader)
         yield _files(_write(replace(self._options, with_isolation=True), self._storage, pieces) if pieces else [])
 
 
 def _write(options: ReplicaOptions, storage: str, pieces: Sequence[Piece]) -> list[Recorded]:
-    """Read pieces of one broker into a file for each isolation level that shows something."""
+    """Read pieces of one broker into one file for each isolation level that has rows."""
     from parallax.source.reading import read_pieces
 
     files: dict[int, _ViewFile] = {}
@@ -199,7 +199,7 @@ def _files(written: list[Recorded]) -> pa.RecordBatch:
 
 
 def files_of(batch: Any) -> list[Recorded]:
-    """The files that the tasks of a micro-batch have written.
+    """The view files that the Spark tasks of a micro-batch have written.
 
     Args:
         batch: a DataFrame of `FILES_DDL`.

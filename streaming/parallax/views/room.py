@@ -1,6 +1,6 @@
-"""Whether the disks that a job writes to are full, and whether there is room again.
+"""Knows whether a disk that a job writes to is full, and when there is space on it again.
 
-While a disk is full, whatever failed for that reason waits. One log line says so.
+While a disk is full, the supervisor starts no query. One log line says so.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _SAID = re.compile(r"No space left on device|Disk quota exceeded|\b(os error|[Ee
 """How Python, Java, Rust and Arrow say ENOSPC and EDQUOT."""
 
 NEEDED = 64 << 20
-"""How many bytes have to be free before anything is tried again: some micro-batches of a busy job."""
+"""How many bytes have to be free before a disk no longer counts as full: some micro-batches of a busy job."""
 
 _LEAST = 1 << 20
-"""If less than this is free, the disk counts as the cause of any failure."""
+"""If fewer bytes than this are free, the disk counts as the cause of any failure."""
 
 _FILES = 1000
-"""How many files (inodes) have to be free, as `NEEDED` says it of bytes."""
+"""How many files (inodes) have to be free before a disk no longer counts as full."""
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 15.0, 600.0
-"""How long to wait if an error says that a disk is full but the disk has room, as under a quota."""
+"""How many seconds to wait, at first and at most, if errors call a disk full that has space, as under a quota."""
 
 _LOOKED_S = 1.0
 _AGAIN_S = 60.0
@@ -42,12 +42,12 @@ Free = Callable[[str], tuple[int, int]]
 
 
 def says_full(text: str) -> bool:
-    """Whether an error says that a disk is full, or a quota used up."""
+    """Whether the text of an error says that a disk is full, or a quota used up."""
     return _SAID.search(text) is not None
 
 
 def free(folder: str) -> tuple[int, int]:
-    """How many bytes and how many files this process can still write in a folder.
+    """How many bytes, and how many files, this process can still write in a folder.
 
     If the file system does not count files, their number is one that always suffices.
 
@@ -61,13 +61,13 @@ def free(folder: str) -> tuple[int, int]:
 class Room:
     """Knows whether the disk of ``storage.path`` or of Spark's temporary files is full.
 
-    A disk counts as full from the first failure for lack of room until there is room again. One line is logged at the
+    A disk counts as full from the first failure for lack of space until there is space again. One line is logged at the
     beginning and one at the end. May be used by any thread.
 
     Args:
         storage: ``storage.path``. For an object store, only the disk of the temporary files counts.
         temporary: ``spark.local.dir``; None for the default folder of Python and Java.
-        on_change: called when a disk becomes full (True), and when there is room again (False).
+        on_change: called when a disk becomes full (True), and when there is space again (False).
         clock: returns monotonic seconds; tests give their own.
         look: returns how much is free, as `free` does; tests give their own.
     """
@@ -97,8 +97,10 @@ class Room:
     def caused(self, error: str) -> bool:
         """Whether an error came because a disk is full; if so, the disk counts as full from now on.
 
+        A disk is the cause if the text says so, or if next to nothing is free.
+
         Args:
-            error: the text of the error. The disk is the cause if the text says so, or if next to nothing is free.
+            error: the text of the error.
         """
         with self._lock:
             looks = {place: self._free(place) for place in self._places}
@@ -111,10 +113,9 @@ class Room:
             return True
 
     def lasts(self) -> bool:
-        """Whether a disk still counts as full.
+        """Whether a disk still counts as full, so that its writers should wait.
 
-        It counts as full until there is room again. If writes fail although there seems to be room, as under a quota,
-        it counts as full until it is time for another try.
+        If the disk refuses writes although it has space, as under a quota, it counts as full until the next try is due.
         """
         with self._lock:
             now = self._clock()
@@ -149,7 +150,7 @@ class Room:
         self._on_change(True)
 
     def _free(self, place: str) -> tuple[int, int]:
-        """What is free at a place; all that is needed where that cannot be asked."""
+        """How many bytes and files are free; as many as are needed if the file system cannot be asked."""
         try:
             return self._look(_existing(self._places[place]))
         except OSError:
@@ -161,7 +162,7 @@ def _mib(size: int) -> str:
 
 
 def _existing(folder: str) -> str:
-    """A folder, or the nearest above it that is there."""
+    """The folder, or the nearest folder above it that exists."""
     path = Path(folder).absolute()
     return str(next(one for one in (path, *path.parents) if one.exists()))
 

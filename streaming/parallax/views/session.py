@@ -98,7 +98,7 @@ class _JvmError(Exception):
 
 
 _ALONE: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-"""Options that keep everybody else on the network from reaching a driver that nobody needs to reach."""
+"""Options that let no other machine reach the driver of a local session."""
 
 _JARS = "spark.jars"
 
@@ -107,7 +107,7 @@ _PATHS = ("spark.archives", "spark.files", _JARS, "spark.submit.pyFiles")
 
 
 def _of_storage(settings: SparkSettings, storage: str) -> dict[str, str]:
-    """How Spark reaches the storage; a store's credentials stay in the environment."""
+    """The Spark options for reaching the storage; a store's credentials stay in the environment."""
     if not is_remote(storage):
         return dict(_LOCAL_CONF)
     if not is_s3(storage):
@@ -123,7 +123,7 @@ def _class_path(storage: str) -> str:
 def build_session(
     settings: SparkSettings, *, storage: str = "", name: str = "parallax", conf: Mapping[str, str] | None = None
 ) -> Any:
-    """Start Spark, or return the session that this process has, with Parallax's data sources registered.
+    """Start Spark with Parallax's data sources registered, or return the session that this process has.
 
     Args:
         settings: the settings ``spark``. Their ``spark.conf`` overrides the options that are set here.
@@ -186,12 +186,15 @@ def build_session(
 
 
 class EndedJvmError(SetupError, PassingError):
-    """Spark's JVM ended while Spark was started, such as for a lack of memory."""
+    """Spark's JVM ended while Spark was being started, e.g. for lack of memory."""
 
 
 @contextlib.contextmanager
 def _interrupts_kept() -> Iterator[None]:
-    """Whoever has a handler of SIGINT keeps it: Spark's context puts one in its place that raises an exception."""
+    """A context that keeps this process's handler of SIGINT.
+
+    Spark's context would replace it by one that raises an exception.
+    """
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -202,7 +205,7 @@ def _interrupts_kept() -> Iterator[None]:
 
 
 def _own(settings: SparkSettings, storage: str, jdk: Java) -> dict[str, str]:
-    """What a JVM is given that this process starts."""
+    """The Spark options for a JVM that this process starts."""
     os.environ.setdefault("SPARK_HOME", str(_spark_home()))
     # Each thread's own arena of glibc keeps what it once needed: tens of MB in processes of many threads.
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
@@ -239,10 +242,10 @@ def _jars(settings: SparkSettings, storage: str) -> dict[str, str]:
 
 
 def _submitted(settings: SparkSettings, storage: str) -> dict[str, str]:
-    """What is added to the JVM that spark-submit has started.
+    """The Spark options to add in a JVM that spark-submit has started.
 
     Raises:
-        SetupError: it was not given what it must be given.
+        SetupError: spark-submit was not given the master or the jars that the job needs.
     """
     SparkContext._ensure_initialized()  # noqa: SLF001
     given = SparkConf()
@@ -264,7 +267,7 @@ def _submitted(settings: SparkSettings, storage: str) -> dict[str, str]:
 
 
 def is_submitted() -> bool:
-    """Whether spark-submit has started this process, so that the JVM is not this process's own."""
+    """Whether spark-submit has started this process, so that spark-submit owns the JVM."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -275,7 +278,7 @@ def _absolute(value: str) -> str:
 
 
 def _start_jvm(conf: Mapping[str, str]) -> None:
-    """Start the JVM, where there is none yet, so that what it prints becomes lines of the log."""
+    """Start the JVM if there is none yet, so that its output becomes lines of the log."""
     if SparkContext._gateway is not None:  # noqa: SLF001 - PySpark has no public way to give Popen's options
         return
     chatter = Chatter()
@@ -292,7 +295,7 @@ def _start_jvm(conf: Mapping[str, str]) -> None:
 
 
 def _java_options(settings: SparkSettings, jdk: Java) -> str:
-    """The settings' options, with the archive of classes unless they speak of one themselves."""
+    """The JVM options of the settings, with those for the class-data archive unless the settings name an archive."""
     given = settings.driver_java_options
     if "SharedArchiveFile" in given or "ArchiveClassesAtExit" in given or "-Xshare" in given:
         return given
@@ -319,7 +322,7 @@ def _jvm_runs() -> bool:
 
 
 def _has_ended(error: Exception) -> bool:
-    """Whether the JVM is gone, of which a broken connection may tell a moment before its process has ended."""
+    """Whether the JVM has ended; a broken connection may show that a moment before its process ends."""
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
     if process is not None and isinstance(error, OSError | Py4JNetworkError):
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -328,15 +331,12 @@ def _has_ended(error: Exception) -> bool:
 
 
 def is_orphaned() -> bool:
-    """Whether spark-submit has started this process, and its JVM has ended. Then no query can run any more."""
+    """Whether spark-submit has started this process and its JVM has ended, so that no query can run."""
     return is_submitted() and not _jvm_runs()
 
 
 def end_jvm(spark: Any) -> None:
-    """Kill the JVM of a Spark session.
-
-    It is the one that this process started, or the spark-submit that started this process.
-    """
+    """Kill the JVM of a Spark session: the one that this process or its spark-submit has started."""
     del spark
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
     if is_submitted() and _jvm_runs():
@@ -346,10 +346,7 @@ def end_jvm(spark: Any) -> None:
 
 
 def forget_session(spark: Any) -> None:
-    """Give up a Spark session whose JVM or cluster has ended.
-
-    Then ``build_session`` starts another one.
-    """
+    """Give up a Spark session whose JVM or cluster has ended, so that `build_session` starts a new one."""
     if not is_submitted():
         end_jvm(spark)
     with warnings.catch_warnings(action="ignore"), contextlib.suppress(Exception):
@@ -360,7 +357,7 @@ def forget_session(spark: Any) -> None:
 
 
 def ended_tasks(spark: Any, query: Any) -> tuple[int, ...] | None:
-    """How far Spark has come with the running micro-batch of a query: how many of its tasks have ended.
+    """How many Spark tasks of a query's running micro-batch have ended; a change shows that it goes on.
 
     Args:
         spark: the Spark session.
@@ -382,7 +379,7 @@ def ended_tasks(spark: Any, query: Any) -> tuple[int, ...] | None:
 
 
 def last_report(query: Any) -> Any:
-    """The micro-batch and the time in a query's newest progress report; None if there is none."""
+    """The micro-batch's number and the time in a query's newest progress report; None if there is none."""
     try:
         newest = query._jsq.lastProgress()  # noqa: SLF001 - pyspark parses all of it
         return None if newest is None else (newest.batchId(), newest.timestamp())
@@ -391,17 +388,14 @@ def last_report(query: Any) -> Any:
 
 
 def hush(spark: Any) -> None:
-    """Let Spark log nothing more.
-
-    Otherwise stopping queries in the middle of a commit would log long stack traces.
-    """
+    """Let Spark log nothing more, because stopping queries in the middle of a commit logs long stack traces."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     if is_alive(spark):
         spark.sparkContext.setLogLevel("OFF")
 
 
 def _kept(name: str, of: str) -> Path:
-    """A folder in the cache for something that belongs to one installation."""
+    """The folder in the cache for one thing of one installation."""
     return cache_folder() / f"{name}-{hashlib.sha256(of.encode()).hexdigest()[:12]}"
 
 

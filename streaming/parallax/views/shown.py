@@ -1,4 +1,7 @@
-"""Reads from a view what replicas showed of a key, or at an offset. It also reads until when each was read how far."""
+"""Reads from a view what replicas showed of a key, or at an offset.
+
+It also reads the position rows, which say how far each replica was read, and when.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +36,15 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked for of a view.
+    """A question to a view: what did replicas show of a key, or at an offset?
 
     Attributes:
-        topic: its name.
-        partition: its number; None for all.
+        topic: name of the topic.
+        partition: number of the partition; None for all.
         key: the keyed hash of a key (hi, lo); None for an offset.
         offset: an offset; None for a key.
         isolation: the isolation level of the view.
-        at: rows that were recorded on later dates are not read; UTC.
+        at: a moment, UTC: rows that were recorded on later dates are not read.
     """
 
     topic: str
@@ -53,16 +56,16 @@ class Asked:
 
 
 def shown(storage: str, asked: Asked, brokers: Collection[int] = ()) -> Any:
-    """Position rows of a topic, and between them rows of a key or an offset.
+    """The rows of a key or an offset in a view, and all position rows of the topic.
 
     Args:
         storage: ``storage.path``.
-        asked: what is asked for.
+        asked: the key or offset, and where to look for it.
         brokers: ids of the brokers; all by default.
 
     Returns:
-        A ``pyarrow.Table`` with `COLUMNS`. Its rows are in the order in which they were recorded. The position row that
-        ends a range comes after what was read in it.
+        A ``pyarrow.Table`` with `COLUMNS`. Its rows are in the order in which they were recorded. So the position row
+        that ends a range comes after the rows that were read in that range.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table cannot be read.

@@ -1,9 +1,9 @@
-"""Commits micro-batches to the views and to the table of progress, and reports to the source what is recorded.
+"""Commits micro-batches to the views and to the table of progress, and passes recorded positions to the source.
 
 Each row is recorded exactly once, for three reasons. Delta keeps the query's id and the batch's number in the same
 commit as the files with its rows (`parallax.views.appending`). A batch that is in the table already is not committed
-again. The source goes on from what is recorded, not from what was planned. That matters because a replica need not show
-the same twice.
+again. The source goes on from the recorded positions, not from the planned ones. That matters because a replica need
+not show the same twice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class PositionSeen:
-    """A position row that was committed, as other parts of the job get it.
+    """The content of a position row that was committed, for other parts of the job.
 
     Attributes:
         reader: the reader whose position it is.
@@ -41,10 +41,10 @@ class PositionSeen:
         event: what happened there; ``ok`` if nothing did.
         detail: the event in words; empty for ``ok``.
         topic_id: id of the topic that the offset belongs to.
-        high_watermark: that of the replica when it was read; None where it did not say.
-        last_stable_offset: that of the replica; None where it did not say.
-        log_start_offset: that of the replica; None where it did not say.
-        read_at: when it was read, in seconds since 1970 UTC.
+        high_watermark: the replica's high watermark when it was read; None where it did not say.
+        last_stable_offset: the replica's last stable offset then; None where it did not say.
+        log_start_offset: the replica's log start then; None where it did not say.
+        read_at: when the replica was read, in seconds since 1970 UTC.
         leader_epoch: leader epoch of the last batch below the offset; -1 where it is not known.
     """
 
@@ -70,7 +70,7 @@ def short_errors() -> Iterator[None]:
 
     Spark searches the text of such an error for an interruption (``StreamExecution.PROXY_ERROR``). Its regular
     expression overflows the stack on a long text such as a Java stack trace. If the query was stopped in the middle of
-    a commit, the one line still has the words by which Spark sees an interruption.
+    a commit, the one line has the words that Spark looks for.
     """
     try:
         yield
@@ -82,7 +82,7 @@ def short_errors() -> Iterator[None]:
 
 
 def _telling_line(text: str) -> str:
-    """The first line; of an error in a Python worker, which begins with words about it, the one behind a traceback."""
+    """The line of an error that says what it was: the first one, or the one behind a Python worker's traceback."""
     lines = [line for line in text.splitlines() if line.strip()]
     if lines and lines[0].rstrip().endswith(":"):
         began = next((n for n, line in enumerate(lines) if line.startswith("Traceback ")), len(lines))
@@ -95,12 +95,12 @@ OnPositions = Callable[[Sequence[PositionSeen]], None]
 
 
 class ViewSink:
-    """Records the micro-batches of one query over ``parallax-recording``: a function for Spark's ``foreachBatch``.
+    """Records the micro-batches of one query over ``parallax-recording``; it is the query's ``foreachBatch`` function.
 
     Args:
         storage: ``storage.path``.
         isolations: isolation levels that the query reads.
-        feedback_path: path of the file that tells the source what is recorded (`parallax.source.feedback`).
+        feedback_path: path of the file that passes recorded positions to the source (`parallax.source.feedback`).
         on_positions: called with the position rows of each commit, in the query's thread.
     """
 
@@ -124,12 +124,12 @@ class ViewSink:
         self._tables = {isolation: Appender(storage, isolation.option) for isolation in isolations}
 
     def prepare(self) -> None:
-        """Find in the tables what is recorded of each reader. Call it before each start of the query.
+        """Find in the tables the recorded position of each reader. Call it before each start of the query.
 
         The feedback file of an earlier run holds everything up to the commits that it names, so only later commits are
         read from the tables. Without the file, or if it names no commits, the whole tables are read. If a table ends
-        before the commit that the file names, it was replaced, for instance by a copy. Then the file does not count for
-        it: a reader that the table does not know begins again.
+        before the commit that the file names, it was replaced, for instance by a copy. Then its positions in the file
+        are ignored, and a reader that the table does not know begins again.
         """
         known, reached = feedback.load(self._feedback_path)
         # Batches are numbered from 0 again where a checkpoint was deleted: what is known is older than any of them.
@@ -186,7 +186,7 @@ class ViewSink:
         self._on_positions(seen)
 
     def _forget(self, moved: Mapping[Reader, Recorded]) -> None:
-        """Let go of the readers of topics that were deleted some hours ago."""
+        """Forget the readers of topics that were deleted some hours ago."""
         now_s = time.monotonic()
         self._deleted.note(moved, now_s)
         gone = self._deleted.over(self._recorded, now_s)
@@ -214,7 +214,7 @@ def _standing(reader: Reader, recorded: Recorded) -> PositionSeen:
 
 
 def _positions(files: Sequence[recording.Recorded]) -> list[PositionSeen]:
-    """The content of position rows. A reader's rows are in one file, in order; the last one is its present position."""
+    """The last position of each reader in some files; all rows of a reader are in one file, in their order."""
     found: dict[Reader, PositionSeen] = {}
     for file in files:
         for row in file.position_rows().to_pylist():
@@ -240,7 +240,7 @@ def _seen(isolation: IsolationLevel, row: Mapping[str, Any]) -> PositionSeen:
 
 
 class ProgressSink:
-    """Records the micro-batches of the query over ``kafka-progress``: a function for Spark's ``foreachBatch``.
+    """Records the micro-batches of the query over ``kafka-progress``; it is the query's ``foreachBatch`` function.
 
     Args:
         storage: ``storage.path``.
@@ -252,7 +252,7 @@ class ProgressSink:
         self._on_rows = on_rows or (lambda _: None)
 
     def __call__(self, batch: Any, batch_id: int) -> None:
-        """Append a tick.
+        """Append the rows of a tick to the table, then pass them on.
 
         Raises:
             SinkError: the commit failed; Spark then fails the query.

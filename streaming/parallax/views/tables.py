@@ -35,7 +35,7 @@ _PROPERTIES: dict[str, str | None] = {
 
 
 class TableSize(NamedTuple):
-    """How many files a table consists of, and how large they are."""
+    """How many files a table consists of (``files``), and how many bytes these have (``size``)."""
 
     files: int
     size: int
@@ -43,7 +43,7 @@ class TableSize(NamedTuple):
 
 
 def shape_of(name: str) -> Shape:
-    """The schema and the encodings with which the files of a table are written."""
+    """The columns and encodings of the files of a table: those of progress, or those of a view."""
     return OF_PROGRESS if name == PROGRESS else OF_VIEWS
 
 
@@ -60,13 +60,13 @@ def checkpoint_path(storage: str, query: str) -> str:
 def create_tables(storage: str, hashed_by: str | None = None) -> None:
     """Create the tables of both views and of progress, unless they exist.
 
-    Tables of an earlier version get the columns that they lack; the rows that they have hold null there. delta-rs does
+    Tables of an earlier version get the columns that they lack; in rows that they have, these are null. delta-rs does
     it, in milliseconds. With Spark it would cost a fresh job seconds before its first micro-batch.
 
     Args:
         storage: ``storage.path``.
-        hashed_by: a mark of the key by which hashes are made (`parallax.views.hash_key.name_of`); it is kept with each
-            view.
+        hashed_by: a text that identifies the hash key (`parallax.views.hash_key.name_of`); it becomes the description
+            of each view.
 
     Raises:
         deltalake.exceptions.DeltaError: the path cannot be written.
@@ -111,20 +111,17 @@ def _create(
 
 
 def rust_uri(storage: str, name: str) -> str:
-    """The URI of a table in the spelling of delta-rs.
-
-    It has ``s3://`` for Hadoop's ``s3a://``, and a plain path for ``file:``.
-    """
+    """The URI of a table as delta-rs spells it: with ``s3://``, and a plain path for ``file:``."""
     return rust_path(table_path(storage, name))
 
 
 REPLACED: dict[str, str | None] = {"delta.logRetentionDuration": "interval 2 hours"}
-"""Properties of a small table that is replaced as a whole with each commit."""
+"""Delta properties of a small table whose rows are all replaced by each commit."""
 _KEPT_HOURS = 2
 
 
 def create_replaced(uri: str, columns: Any) -> None:
-    """Create a small table whose rows are replaced as a whole by each commit, if it does not exist.
+    """Create a small table for `replace_rows`, which replaces all of its rows; nothing if it exists.
 
     Raises:
         deltalake.exceptions.DeltaError: the path cannot be written.
@@ -135,7 +132,7 @@ def create_replaced(uri: str, columns: Any) -> None:
 
 
 def replace_rows(uri: str, rows: pa.Table) -> None:
-    """Replace all rows of a table (`create_replaced`) in one commit; make the table if it does not exist.
+    """Replace all rows of a small table in one commit, and make the table if it does not exist.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be written, or another job has taken the storage over.
@@ -153,9 +150,9 @@ def replace_rows(uri: str, rows: pa.Table) -> None:
 
 
 def tidy(uri: str) -> None:
-    """Remove replaced rows of a table (`create_replaced`) from the disk, and old entries of its transaction log.
+    """Remove the old files of a table whose rows are replaced (`replace_rows`), and old entries of its log.
 
-    What was replaced only some hours ago stays, because somebody may be reading it.
+    Files that were replaced less than two hours ago stay, because somebody may be reading them.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read or written.

@@ -1,4 +1,4 @@
-"""Removes files that belong to no table, once nobody can still read or commit them.
+"""Removes files in a table's folder that are not part of the table, once no process can still read or commit them.
 
 delta-rs itself would first read the table and then list its folder. In between, a job may be frozen for hours and lose
 its storage. It would then delete what its successor has committed, and no store refuses a deletion. So here the list is
@@ -6,8 +6,9 @@ made first and the table is read afterwards. A file that was old when it was lis
 later, is in no later table either. That holds whatever time passes between the two.
 
 There is one exception: a file that is old and still to be committed, because its micro-batch was held up for hours, or
-a clock was set. So a job that commits files holds them meanwhile (`held`) and checks that they exist. A file that is
-held is not removed, and one that is being removed cannot be held. So a table never names a file that does not exist.
+a clock was set. So a job that commits files protects them meanwhile (`held`) and checks that they exist. A protected
+file is not removed, and a file that is being removed cannot be protected. So a table never names a file that does not
+exist.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class GoneError(RuntimeError):
 
 @contextmanager
 def held(uri: str, paths: Iterable[str]) -> Iterator[None]:
-    """Within this context, keep this process from removing some files of a table, because they are being committed.
+    """A context in which this process does not remove some files of a table, because it is committing them.
 
     Args:
         uri: URI of the table.
@@ -66,19 +67,22 @@ def held(uri: str, paths: Iterable[str]) -> Iterator[None]:
 
 
 def removals(uri: str) -> int:
-    """How many times this process has removed files of a table."""
+    """How many times this process has run `remove_unused` on a table and found files to remove."""
     with _lock:
         return _runs.get(uri, 0)
 
 
 def remove_unused(uri: str, hours: int, *, full: bool = False, versions: Sequence[int] = ()) -> int:
-    """Remove files that have not been part of a table for some hours; returns how many were removed.
+    """Remove files from a table's folder that have not been part of the table for some hours.
 
     Args:
         uri: URI of the table.
         hours: how many hours a file stays after it was replaced or, if no commit ever had it, written.
         full: whether to look at all files in the folder; otherwise only at those that the table's log names.
         versions: versions of the table whose files stay, however long ago they were replaced.
+
+    Returns:
+        How many files were removed.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.
@@ -102,7 +106,7 @@ def remove_unused(uri: str, hours: int, *, full: bool = False, versions: Sequenc
 
 @contextmanager
 def _going_from(uri: str, old: Iterable[str]) -> Iterator[frozenset[str]]:
-    """Announce what is going to be removed: of these files, those that nobody holds."""
+    """A context that announces the files to be removed: the old ones that nobody holds."""
     with _lock:
         going = frozenset(old).difference(*_held.get(uri, ()))
         _going[uri] = _going.get(uri, frozenset()) | going

@@ -1,4 +1,4 @@
-"""Whether a job has ever used a storage.
+"""Decides whether a job has ever used a storage.
 
 Commands refuse a storage that no job has used. In an empty folder they would find no holds and no findings, and a wrong
 path would look like good news.
@@ -13,7 +13,7 @@ from parallax.views.binding import is_bound
 
 
 def is_used(storage: str) -> bool:
-    """Whether a job has ever used a storage: it belongs to a cluster, or holds a table on a local disk.
+    """Whether a job has ever used a storage: it is bound to a cluster, or has a table on a local disk.
 
     Commands that act on a cluster without a job (``guard hold``, ``repair run``) count as jobs here.
 

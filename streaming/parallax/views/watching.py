@@ -1,6 +1,6 @@
-"""Whether a job runs on a storage.
+"""Finds out whether a job runs on a storage now, and when one last recorded progress there.
 
-If none does, whatever commands read from the storage is about the past.
+If none runs, whatever commands read from the storage is about the past.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ LOCK = "job.lock"
 
 
 def job_runs(storage: str) -> bool | None:
-    """Whether a job runs on a storage; None if nobody can say.
+    """Whether a job runs on a storage now; None if that cannot be known.
 
-    On an object store only a released lease proves that no job runs: a killed job has not released its lease.
+    On an object store it is False if the lease was released or never taken, and else None: a killed job has not
+    released its lease.
 
     Args:
         storage: ``storage.path``.
@@ -46,9 +47,9 @@ def job_runs(storage: str) -> bool | None:
 
 
 def last_recorded(storage: str) -> datetime | None:
-    """When a job last recorded progress of any replica, in UTC.
+    """When a job last recorded progress of any replica, in UTC; None if that is not known.
 
-    None if nothing is recorded, or it cannot be read.
+    It is not known if nothing is recorded, or the table cannot be read.
     """
     import pyarrow as pa
     from deltalake import DeltaTable, QueryBuilder
@@ -67,9 +68,9 @@ def last_recorded(storage: str) -> datetime | None:
 
 
 def unwatched_in_words(storage: str) -> str:
-    """A sentence that says that no job runs on a storage, and when a job last recorded progress there.
+    """A sentence for people that no job runs on a storage, and since when nothing was recorded there.
 
-    It is empty if a job runs, or if nobody can say whether one does.
+    It is empty if a job runs, or if that cannot be known.
 
     Args:
         storage: ``storage.path``.
