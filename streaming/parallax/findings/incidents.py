@@ -352,7 +352,8 @@ class Incidents:
         self._done(page)
         if page.is_proven:
             proven = self._proven_of(page.group)
-            left = proven.judged(page, self._counted_once(proven, page, outcomes), self._waiting_since(proven))
+            counted, soon = self._counted_once(proven, page, outcomes), now + self._retry_s
+            left = proven.judged(page, counted, self._waiting_since(proven), soon)
             for claim in left.explained:
                 self._waiting_of(group_of_claim(claim)).members.add([claim], State.EXPLAINED)
             self._end(page.group, left.over)
