@@ -22,7 +22,7 @@ from parallax.findings.decide import Resolution, differed, differs_anew
 from parallax.findings.effect import COVERED, COVERED_TOGETHER, remembered
 from parallax.findings.finding import Finding, beside
 from parallax.findings.incident import PROOFS, Proof, Tally, any_exposed, counted, tally_of
-from parallax.findings.members import OPEN, Array, Group, Members, State, count
+from parallax.findings.members import NO_COUNTS, OPEN, Array, Counts, Group, Members, State, count
 from parallax.findings.summary import counted_in_words
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingStatus, hash_halves
@@ -35,7 +35,7 @@ _DEAR_PAGE = 256
 """At most so many transactions are on one page, because the other records of each cost further requests."""
 _WAIT_MAX_S = 60.0
 _MANY = 255
-"""The count of how often a member was found gone ends here."""
+"""A member's count of probes ends here."""
 _NEVER = float("inf")
 
 WAITING = (State.NEW, State.UNDECIDED)
@@ -55,8 +55,7 @@ class Page:
         is_proven: whether the members were proven earlier and are checked again; else they are suspects.
         claims: for each member the claim to ask about; for proven members, as `Proven.as_finding` makes it.
         originals: for each member the claim that its suspect made.
-        lone: for each member, how many probes found its proof to rest on a lone witness (`Decision.lone_witness`).
-        gone: for each member, how many probes in a row found that its replica does not exist any more.
+        counts: for each member, what its probes have counted so far.
         is_sample: whether the members are a sample of a proven group, and not part of a round.
     """
 
@@ -65,8 +64,7 @@ class Page:
     is_proven: bool
     claims: tuple[Claim, ...]
     originals: tuple[Claim, ...]
-    lone: tuple[int, ...]
-    gone: tuple[int, ...]
+    counts: tuple[Counts, ...]
     is_sample: bool = False
 
 
@@ -83,8 +81,7 @@ class Outcome:
             restart; else None.
         resolution: why the member is not wrong any more.
         reason: why the member is undecided.
-        gone: as in `Page`, with this probe counted.
-        lone: as in `Page`, with this probe counted.
+        counts: as in `Page`, with this probe counted.
         left: if the member is over: suspects about other replicas that may be wrong in the same way.
         rest: how many other records of the member's transaction were asked about.
         left_out: how many other records of that transaction were not asked about.
@@ -96,8 +93,7 @@ class Outcome:
     may_be: State | None = None
     resolution: str = ""
     reason: str = ""
-    gone: int = 0
-    lone: int = 0
+    counts: Counts = NO_COUNTS
     left: tuple[Claim, ...] = ()
     rest: int = 0
     left_out: int = 0
@@ -209,14 +205,17 @@ class Held:
         rows = self.members.rows
         rows["round"][at] = self.round
         is_proven = isinstance(self, Proven)
-        lone, gone = (tuple(rows[name][at].tolist()) for name in ("lone", "gone"))
-        return Page(number, self.group, is_proven, tuple(claims), tuple(originals), lone, gone)
+        counts = tuple(Counts(*row) for row in rows[list(Counts._fields)][at].tolist())
+        return Page(number, self.group, is_proven, tuple(claims), tuple(originals), counts)
 
-    def _note_gone(self, at: Sequence[int], outcomes: Sequence[Outcome]) -> None:
-        """Remember how often each member of a page was found gone; one that was not asked about was not."""
+    def _note_counts(self, at: Sequence[int], outcomes: Sequence[Outcome]) -> None:
+        """Remember what the probes of each member of a page have counted."""
+        rows = self.members.rows
         for row, outcome in zip(at, outcomes, strict=True):
             if row >= 0:
-                self.members.rows["gone"][row] = min(outcome.gone, _MANY)
+                lone, gone, agreed, proven = outcome.counts
+                rows["lone"][row], rows["gone"][row] = min(lone, _MANY), min(gone, _MANY)
+                rows["agreed"][row], rows["proven"][row] = min(agreed, _MANY), proven
 
 
 @dataclass(slots=True)
@@ -294,10 +293,10 @@ class Waiting(Held):
             outcomes: for each member of the page what the probe has shown.
         """
         rows, at = self.members.rows, self.located(page).tolist()
-        self._note_gone(at, outcomes)
+        self._note_counts(at, outcomes)
         for i, outcome in zip(at, outcomes, strict=True):
             if i >= 0:
-                rows["state"][i], rows["lone"][i] = outcome.state, outcome.lone
+                rows["state"][i] = outcome.state
                 self.reason = outcome.reason or self.reason
         self._fit(page, at, outcomes)
         self.members.drop(np.flatnonzero(self.members.are(*OPEN, State.OVER, State.SHOWN, State.ALONE)))
@@ -598,18 +597,19 @@ class Proven(Held):
     def _as_counted(self, outcome: Outcome, waiting: int) -> Outcome:
         """Return the outcome of a doubtful one: unchanged if the last event counted it, else over."""
         if not self.has_unnamed:
-            return Outcome(State.OVER, gone=outcome.gone)
+            return Outcome(State.OVER, counts=outcome.counts)
         if self.unnamed < self.unread + waiting:
-            return Outcome(State.UNDECIDED, gone=outcome.gone)
+            return Outcome(State.UNDECIDED, counts=outcome.counts)
         return outcome
 
-    def judged(self, page: Page, outcomes: Sequence[Outcome], waiting: int) -> Left:
+    def judged(self, page: Page, outcomes: Sequence[Outcome], waiting: int, soon: float) -> Left:
         """Record what a probe has shown of a page's members.
 
         Args:
             page: the page that was asked about.
             outcomes: for each member of the page what the probe has shown.
             waiting: how many suspects without a verdict the incident's last event may count as well.
+            soon: when to ask a sample again of which a second probe in a row decides; seconds of the monotonic clock.
 
         Returns:
             What the caller has to do about members that the incident no longer counts.
@@ -618,11 +618,11 @@ class Proven(Held):
         left, anew = Left([], [], []), []
         changed = False
         self._fit(page, located, outcomes)
-        self._note_gone(located, outcomes)
-        if page.is_sample and any(outcome.gone and outcome.state is State.UNDECIDED for outcome in outcomes):
-            # These must be found gone once more.
+        self._note_counts(located, outcomes)
+        if page.is_sample and any(_is_asked_once_more(outcome) for outcome in outcomes):
             asked = np.array([row for row in located if row >= 0][:1], np.int64)
             self.sampled.subtract(dict.fromkeys(self.classes(asked).tolist(), len(page.claims)))
+            self.due = min(self.due, soon)
         for i, original, found in self._in_order(located, page.originals, outcomes):
             outcome = self._as_counted(found, waiting) if self._is_doubtful(i, found) else found
             if not _says_something(rows["state"][i], outcome):
@@ -686,6 +686,11 @@ class Proven(Held):
             self.beside = self.beside.union(*(beside(p.decision, (), p.answers) for p in proofs))
             kept = [*([] if afresh else self.proofs[: PROOFS - 1]), *proofs]
             self.proofs = [*kept[: PROOFS - 1], proofs[-1]]
+
+
+def _is_asked_once_more(outcome: Outcome) -> bool:
+    """Whether a probe has shown of a member what only a second probe in a row decides."""
+    return outcome.state is State.UNDECIDED and (outcome.counts.gone > 0 or outcome.counts.agreed == 1)
 
 
 def _says_something(state: int, outcome: Outcome) -> bool:

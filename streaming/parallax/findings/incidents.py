@@ -367,7 +367,8 @@ class Incidents:
         self._done(page)
         if page.is_proven:
             proven = self._proven_of(page.group)
-            left = proven.judged(page, self._counted_once(proven, page, outcomes), self._waiting_since(proven))
+            counted, soon = self._counted_once(proven, page, outcomes), now + self._retry_s
+            left = proven.judged(page, counted, self._waiting_since(proven), soon)
             for claim in left.explained:
                 self._waiting_of(group_of_claim(claim)).members.add([claim], State.EXPLAINED)
             self._end(page.group, left.over)
@@ -648,16 +649,18 @@ class Incidents:
         return self._waiting_since(proven) + sum(one.unread for one in alike)
 
     def _waiting_since(self, proven: Proven) -> int:
-        """Return how many suspects without a verdict were raised before the last event was decided."""
-        if proven.event is None:
+        """Return how many suspects without a verdict the event may count from which an incident was restored.
+
+        There are none if that event names all that it counts. Nor are there for an incident that this process has made,
+        which counts only what this process has proven.
+        """
+        if proven.event is None or not proven.has_unnamed:
             return 0
         decided, group = int(proven.event.decided_at.timestamp() * 1000), proven.group
         alike = (g for g in self._waiting if _may_count(proven, g))
-        until = dict.fromkeys(alike, decided)
-        if proven.restored_ms != UNKNOWN:
-            # What it counts may have been left by another incident, which was over before the restart.
-            over = (g for g in self._waiting if g.place == group.place and self._ended_before_a_restart(g) > 0)
-            until = dict.fromkeys(over, proven.restored_ms) | until
+        # What it counts may have been left by another incident, which was over before the restart.
+        over = (g for g in self._waiting if g.place == group.place and self._ended_before_a_restart(g) > 0)
+        until = dict.fromkeys(over, proven.restored_ms) | dict.fromkeys(alike, decided)
         return sum(self._waiting[g].raised_by(at) for g, at in until.items())
 
     def _number(self, proven: Proven) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
 from typing import NamedTuple
+from zlib import crc32
 
 from parallax.counts import agreed
 from parallax.findings.acknowledgement import worsened
@@ -134,7 +135,7 @@ class Judging:
             when: the present time.
         """
         named = "" if page.is_proven else None
-        task = Task(page.claims[at], finding_id=named, gone=page.gone[at], lone=page.lone[at])
+        task = Task(page.claims[at], finding_id=named, counts=page.counts[at])
         original = page.originals[at]
         rest, left_out = len(answers.rest), answers.rest_left_out
         live_only = page.is_proven or self._goes_by_what_is_live(task)
@@ -144,7 +145,7 @@ class Judging:
         left: list[Claim] = []
         if outcome.state in (State.OVER, State.SHOWN) and _is_over(decision) and not leans_on:
             left = self._left_by_member(page, original, claim, decision, answers, when)
-        return replace(outcome, gone=task.gone, lone=task.lone, left=tuple(left), rest=rest, left_out=left_out)
+        return replace(outcome, counts=task.counts, left=tuple(left), rest=rest, left_out=left_out)
 
     def _left_by_member(
         self, page: Page, original: Claim, claim: Claim, decision: Decision, answers: Answers, when: datetime
@@ -238,7 +239,7 @@ class Judging:
         if decision.verdict is not Verdict.DISMISSED or decision.has_spread:
             return None
         for one in self._incidents.unnamed_of_the_last_run(page.originals[at]):
-            task = Task(one, finding_id="", gone=page.gone[at])
+            task = Task(one, finding_id="", counts=page.counts[at])
             counted, again, said, _ = self._verdict(task, answers, before, live_only=True)
             if again.verdict is Verdict.DISMISSED and not (again.has_spread or again.is_unsettled):
                 continue
@@ -318,7 +319,7 @@ class Judging:
         known = self._known(finding_id, before)
         counting = self._counting(task, claim, decision, known)
         if decision.verdict is Verdict.PENDING and not (task.finding_id is None and _says_it(known or counting, claim)):
-            return Later(decision.reason, soon=0 < task.agreed < KINDS[decision.kind].agreeing)
+            return Later(decision.reason, soon=0 < task.counts.agreed < KINDS[decision.kind].agreeing)
         if task.finding_id is not None:
             return _while_acknowledged(self._rechecked(claim, decision, answers, known, at), known)
         if counting is not None:
@@ -690,16 +691,17 @@ class Judging:
 
     def _twice(self, task: Task, claim: Claim, decision: Decision, answers: Answers) -> Decision:
         """Hold back a verdict that one probe alone cannot be trusted with."""
-        task.gone = task.gone + 1 if answers.gone is not None else 0
-        if 0 < task.gone < _GONE_PROBES:
+        counts = task.counts
+        task.counts = counts = counts._replace(gone=counts.gone + 1 if answers.gone is not None else 0)
+        if 0 < counts.gone < _GONE_PROBES:
             return replace(decision, verdict=Verdict.PENDING, reason=f"{answers.gone}; asked once more")
         if decision.verdict is not Verdict.CONFIRMED and not decision.has_spread:
-            task.agreed = 0
+            task.counts = counts._replace(agreed=0, proven=0)
             return decision
-        proven = decision.kind, claim.producer_id, claim.transaction_start_offset
-        task.agreed = task.agreed + 1 if proven == task.proven else 1
-        task.proven = proven
-        if task.agreed < KINDS[decision.kind].agreeing:
+        proven = crc32(f"{decision.kind} {claim.producer_id} {claim.transaction_start_offset}".encode()) or 1
+        in_a_row = counts.agreed + 1 if proven == counts.proven else 1
+        task.counts = counts._replace(agreed=in_a_row, proven=proven)
+        if in_a_row < KINDS[decision.kind].agreeing:
             return replace(decision, verdict=Verdict.PENDING, reason=f"{decision.reason}; asked once more")
         return decision
 
@@ -718,8 +720,8 @@ class Judging:
             if says_more or _is_cause(other, claim, decision):
                 reason = f"waits for the verdict on {other.kind} at offset {other.first_offset}"
                 return replace(decision, verdict=Verdict.PENDING, reason=reason), ()
-        if decision.verdict is Verdict.CONFIRMED and decision.lone_witness and task.lone < _LONE_PROBES:
-            task.lone += 1
+        if decision.verdict is Verdict.CONFIRMED and decision.lone_witness and task.counts.lone < _LONE_PROBES:
+            task.counts = task.counts._replace(lone=task.counts.lone + 1)
             return replace(decision, verdict=Verdict.PENDING, reason=f"{decision.reason}; asked once more"), ()
         return decision, ()
 

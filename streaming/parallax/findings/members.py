@@ -97,6 +97,8 @@ MEMBER = np.dtype(
         ("round", "u4"),
         ("lone", "u1"),
         ("gone", "u1"),
+        ("agreed", "u1"),
+        ("proven", "u4"),
         ("freed", "?"),
         ("left", "?"),
         ("again", "?"),
@@ -104,11 +106,29 @@ MEMBER = np.dtype(
 )
 """The columns of a member: its claim, and what probes have shown of it.
 
-``round`` is the number of the round that last asked about it. ``lone`` is how many probes found that its proof rests on
-a single witness, and ``gone`` how many in a row found its partition gone. ``again`` says whether a probe of this
-process has proven it.
+``round`` is the number of the round that last asked about it. ``lone``, ``gone``, ``agreed`` and ``proven`` are its
+`Counts`. ``again`` says whether a probe of this process has proven it.
 """
 
+
+class Counts(NamedTuple):
+    """What the probes of one claim have counted, where one probe alone does not decide.
+
+    Attributes:
+        lone: how many probes found that the proof rests on a single witness (`Decision.lone_witness`).
+        gone: how many probes in a row found that the claim's topic, partition or replica no longer exists.
+        agreed: how many probes in a row have confirmed what ``proven`` says.
+        proven: a checksum of what the last probe confirmed; 0 if it confirmed nothing.
+    """
+
+    lone: int = 0
+    gone: int = 0
+    agreed: int = 0
+    proven: int = 0
+
+
+NO_COUNTS = Counts()
+"""The counts of a claim that was not probed yet."""
 _FRESH = 4096
 """At most so many claims are kept as objects until rows are made of them."""
 _NUMBERS = (

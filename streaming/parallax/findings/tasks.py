@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from parallax.findings.claim import Claim
 from parallax.findings.incidents import group_of_claim, is_held
-from parallax.findings.members import Group
-from parallax.model import FindingKind, TopicPartition
+from parallax.findings.members import NO_COUNTS, Counts, Group
+from parallax.model import TopicPartition
 
 
 @dataclass(slots=True)
@@ -26,10 +26,7 @@ class Task:
         finding_id: id of the finding that is checked again; None for a suspect; empty for a member of an incident,
             which has no finding of its own.
         attempts: how many probes decided nothing.
-        gone: how many probes in a row found that the claim's topic, partition or replica no longer exists.
-        lone: how many probes found that the proof rests on a single witness.
-        agreed: how many probes in a row have confirmed what ``proven`` says.
-        proven: what the last probe confirmed: the kind and two numbers that identify it; None if it confirmed nothing.
+        counts: what its probes have counted so far.
         reason: why the claim is undecided.
         busy: whether a probe is running, or the event that follows from it is being written.
         asked_ms: when the running or last probe was sent, milliseconds since 1970 UTC.
@@ -40,10 +37,7 @@ class Task:
     due: float = 0.0
     finding_id: str | None = None
     attempts: int = 0
-    gone: int = 0
-    lone: int = 0
-    agreed: int = 0
-    proven: tuple[FindingKind, int, int] | None = None
+    counts: Counts = NO_COUNTS
     reason: str = ""
     busy: bool = False
     asked_ms: int = 0

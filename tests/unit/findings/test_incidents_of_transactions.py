@@ -10,7 +10,7 @@ import pytest
 
 from parallax.findings import incidents
 from parallax.findings.acknowledge import acknowledged
-from parallax.findings.answers import Answers, OpenTransaction
+from parallax.findings.answers import Answers, CoordinatorAnswer, OpenTransaction
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.effect import COVERED, COVERED_TOGETHER, unknown_rest
 from parallax.findings.explain import explain
@@ -71,6 +71,14 @@ def open_on_two(claim: Claim) -> Answers:
     start = claim.transaction_start_offset
     held = replica(2, END, open_transactions=(OpenTransaction(claim.producer_id, start),), last_stable_offset=start)
     return Answers({1: shows(1, claim, "aborted", "abort"), 2: held, 3: shows(3, claim, "aborted", "abort")}, leader=1)
+
+
+def open_on_all(claim: Claim) -> Answers:
+    """An unclean election has truncated the end marker everywhere: all hold the transaction open by now."""
+    start = claim.transaction_start_offset
+    of = {"open_transactions": (OpenTransaction(claim.producer_id, start),), "last_stable_offset": start}
+    coordinator = CoordinatorAnswer(claim.producer_id, "t", "CompleteAbort")
+    return replace(answers(*(replica(broker, END, **of) for broker in (1, 2, 3)), leader=1), coordinator=coordinator)
 
 
 def number_of(claim: Claim) -> int:
@@ -318,6 +326,14 @@ class TestOneThatIsOpenOnTheAccused:
         assert [tally_of(f).count for f in life.open if f.is_incident] == [99]
         rounds(life, by_others)
         assert life.counts == [100]
+
+    def test_on_all_by_now_accuses_nobody_after_two_probes_in_a_row_and_the_second_is_soon(self) -> None:
+        life = flood(100, by_others, missed)
+        life.after(RECHECK_S, open_on_all)
+        assert {f.status for f in life.open} == {FindingStatus.CONFIRMED}
+        life.after(RETRY_S, open_on_all)
+        life.after(RETRY_S, open_on_all)
+        assert {f.status for f in life.open} == {FindingStatus.SPREAD}
 
 
 class TestWhatTransactionsExplain:
