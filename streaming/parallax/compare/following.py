@@ -117,9 +117,9 @@ class Follower:
         self._checked: tuple[int, str] | None = None
 
     def beginning(self) -> Place:
-        """The point in the table's history from which everything is still to be read: before the first commit.
+        """The point in the table's history from which nothing has been read yet: before the first commit.
 
-        If old commits were removed from the log, it is the point before the oldest file that the table still holds.
+        If old commits were removed from the log, it is before the oldest file that the table still holds.
         """
         if self._log.is_whole():
             return Place(-1)
@@ -140,7 +140,7 @@ class Follower:
     def appended(self, place: Place) -> Iterator[Part]:
         """Yield the files that were appended after a point in the table's history.
 
-        They come commit by commit, in order. The log is read only as far as the caller iterates.
+        There is one `Part` for each commit, in order. The log is read only as far as the caller iterates.
 
         Raises:
             LogGoneError: the commits that follow the point were removed from the table's log.

@@ -32,7 +32,10 @@ EVENT_CODE: dict[str, int] = {str(event): code for code, event in enumerate(EVEN
 
 
 def topic_id_code(topic_id: str | None) -> int:
-    """A topic id as a signed 64-bit number, a hash of its text; 0 if the id is not known."""
+    """A topic id as a number: a signed 64-bit hash of its text.
+
+    It is 0 if the id is not known.
+    """
     if not topic_id:
         return 0
     digest = hashlib.blake2b(topic_id.encode(), digest_size=8).digest()
