@@ -1,6 +1,6 @@
-"""Decides which places are of the current log, by all evidence about a partition.
+"""Decides which places (offset, leader epoch) are of the partition's current log, by all evidence.
 
-The judge asks `Lineage` and nothing else about that. `parallax.evidence.log` decides by the answers to one probe alone.
+The judge asks only `Lineage` about that. `parallax.evidence.log` decides the same by the answers to one probe alone.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from parallax.evidence.log import Belongs
 
 
 class Lineage:
-    """Whether a place is of the current log, by all evidence and one look at the replicas.
+    """Answers whether a place (offset, leader epoch) is of the current log: yes, no or perhaps.
 
-    The current log is that of the leader, and of the replicas in sync with it up to their high watermark.
+    The current log is that of the leader, and of the replicas in sync with it up to their high watermark. A record that
+    was seen at a place of another log proves nothing any more.
 
     The first of these rules that applies decides about a place:
 
@@ -73,7 +74,7 @@ class Lineage:
         self._trusted: dict[int, int] = {}
 
     def of(self, place: Place) -> Belongs:
-        """Whether a place is of the current log."""
+        """Whether a place (offset, leader epoch) is of the current log: yes, no or perhaps."""
         if place not in self._known:
             self._known[place] = self._of(place)
         return self._known[place]
@@ -82,7 +83,7 @@ class Lineage:
         """The offset below which a log that was read is surely the same as the current log.
 
         Args:
-            epoch: the leader epoch of the last batch that was read.
+            epoch: the leader epoch of the last batch that was read of it.
         """
         if epoch not in self._trusted:
             steps = {0, *(top + 1 for top in self.tops.values()), *self._ledger.at}
