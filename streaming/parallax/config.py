@@ -317,7 +317,7 @@ class StorageSettings(_Section):
 
 
 class CompareSettings(_Section):
-    """The section ``compare``: how what the replicas have shown is compared."""
+    """The section ``compare``: intervals, grace period and limits of the comparison."""
 
     trigger_ms: int = Field(
         500,
@@ -397,7 +397,7 @@ _AS_WORD = BeforeValidator(_as_word)
 
 
 class GuardSettings(_Section):
-    """The section ``guard``: when it holds topics, so that an absent replica misses no tombstone or end marker."""
+    """The section ``guard``: when the guard holds topics, so that an absent replica misses no tombstone or end marker."""
 
     mode: Annotated[Literal["off", "advise", "act"], _AS_WORD] = Field(
         "off",
@@ -916,7 +916,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Say to Pydantic that environment variables override the values of the settings file.
+        """Let environment variables override the values of the settings file (a hook that Pydantic calls).
 
         The file's values are the arguments with which the settings are made.
         """

@@ -389,7 +389,7 @@ class Job:
 
     @property
     def lost(self) -> str | None:
-        """The name of the job that has taken this job's storage over; None if none has.
+        """A text that names the job which has taken this job's storage over; None if none has.
 
         A job that has lost its storage can write nothing more.
         """

@@ -115,7 +115,9 @@ def _numbers(column: Any, default: int) -> Array:
 
 
 def progress_observations(batch: Any, read: Collection[int] | None = None) -> Gathered:
-    """The rows of an Arrow batch of ``replica_progress`` as observations; their lists become rows as well.
+    """The rows of an Arrow batch of ``replica_progress`` as observations.
+
+    The lists in them, of open transactions and of replicas, become rows of their own.
 
     Args:
         batch: an Arrow batch with the columns `PROGRESS_COLUMNS`; it may hold rows of several partitions.

@@ -59,16 +59,16 @@ class Recorded:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the sums of all recorded rows are known.
+        """Whether the recorded ranges have no gap and the sums of all their rows are known.
 
-        The recorded ranges also have no gap, and are of one topic.
+        All ranges are then of one topic, too.
         """
         starts, ends = self.ranges["start"], self.ranges["end"]
         goes_on = bool((starts[1:] == ends[:-1]).all()) and len(set(self.topic_ids)) == 1
         return goes_on and bool(self.ranges["whole"].all())
 
     def ends(self, grain: Grain) -> Array:
-        """For each entry of ``digests.parts``, the offset up to which the entries so far cover all rows."""
+        """For each entry of ``digests.parts``, the offset below which it and earlier entries count all rows."""
         parts = self.digests.parts
         ends: Array = np.minimum((parts["block"] + 1) << grain.block, self.ranges["end"][parts["range"]])
         return ends

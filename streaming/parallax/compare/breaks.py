@@ -1,6 +1,7 @@
 """Handles breaks in what a reader shows: a truncated log, a deleted or re-created topic, skipped offsets.
 
-Rows from before a break are not compared with rows from after it. The offsets between them become unknown.
+Rows from before a break are not compared with rows from after it. Offsets whose rows may belong to either side become
+unknown.
 """
 
 from __future__ import annotations

@@ -35,11 +35,11 @@ def is_deferring(state: PartitionState, view: int) -> bool:
 
 
 def close_ranges(state: PartitionState) -> None:
-    """Update the deferred ranges after all replicas were read further.
+    """End or drop deferred ranges, by how far the replicas have been read now.
 
-    A range that has no end yet gets one once the slowest replica has reached its start: the position of the furthest
-    replica. From there on rows are compared again, so a slow replica costs one range. A range that all replicas have
-    passed is dropped, and its offsets become unknown until an audit.
+    A growing range ends once the slowest replica has reached its start. Its end is the position of the furthest
+    replica, and from there on rows are compared again. So a slow replica costs one range, and not all offsets that
+    follow. A range that all replicas have passed is dropped, and its offsets become unknown until an audit.
     """
     if not len(state.deferred):
         return
@@ -58,7 +58,7 @@ def close_ranges(state: PartitionState) -> None:
 def lose_markers(state: PartitionState, offsets: Array) -> None:
     """Record that the state has left out end markers between the lowest and highest of these offsets.
 
-    Then the first marker that the state holds behind a record may not have ended its transaction.
+    After this, the first marker behind a record may be of a later transaction.
     """
     if len(offsets):
         unmark(state, int(offsets.min()), int(offsets.max()) + 1)

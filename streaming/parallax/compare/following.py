@@ -60,7 +60,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Files of one table that a micro-batch reads all or none of: those of one commit.
+    """The files that one commit added to a table; a micro-batch reads all of them or none.
 
     Attributes:
         table: name of the table.
@@ -117,9 +117,9 @@ class Follower:
         self._checked: tuple[int, str] | None = None
 
     def beginning(self) -> Place:
-        """The point in the table's history from which nothing has been read yet: before the first commit.
+        """The point before the table's first commit, where a comparison that has read nothing begins.
 
-        If old commits were removed from the log, it is before the oldest file that the table still holds.
+        If old commits were removed from the log, it is the point before the oldest file that the table still holds.
         """
         if self._log.is_whole():
             return Place(-1)

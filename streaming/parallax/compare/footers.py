@@ -50,7 +50,9 @@ class Footer:
     spared: Mapping[TopicPartition, Span]
 
     def is_spared(self, low: TopicPartition, high: TopicPartition, offsets: Span) -> bool:
-        """Whether a row group of the file need not be read; its position rows are needed all the same.
+        """Whether all rows of a row group need not be read, apart from position rows.
+
+        The sums of all replicas are equal there.
 
         Args:
             low: the lowest topic and the lowest partition number in the group.

@@ -44,7 +44,7 @@ class Gathered:
 
     @classmethod
     def one(cls, observations: Observations) -> Self:
-        """Turn the observations of a single partition into this form."""
+        """Turn the observations of a single partition into a `Gathered`."""
         o = observations
         tables = o.rows, o.progress, o.open_transactions, o.replica_sets
         indexes = tuple(np.zeros(len(rows), np.int64) for rows in tables)
@@ -52,7 +52,7 @@ class Gathered:
 
     @classmethod
     def concat(cls, parts: Iterable[Self], places: Sequence[TopicPartition]) -> Self:
-        """Join several of these objects into one, their rows in order.
+        """Join several `Gathered` into one; rows keep the order of the parts.
 
         Args:
             parts: observations of some of the partitions.

@@ -39,7 +39,7 @@ def starts_of_state(state: PartitionState, slot: int) -> dict[int, int]:
 
 
 def at(table: Array, end: int) -> Opens | None:
-    """The transactions that are open at an offset, by producer id; None if no reader's are known there.
+    """The transactions that are open at an offset, by producer id; None if they are known of no reader.
 
     Args:
         table: `GOING` rows: which transactions are open on which replica at which offset.

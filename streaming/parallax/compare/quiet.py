@@ -2,7 +2,7 @@
 
 A partition is *quiet* in a micro-batch if its readers go on as before, and its replicas show plain records that agree,
 or only new positions. Then a step does no more than update numbers and drop records that all replicas have shown. It
-raises no suspect and leaves nothing unread. The result is the same as that of `parallax.compare.step.step`.
+raises no suspect and makes no offset unknown. The result is the same as that of `parallax.compare.step.step`.
 
 If the compiled code meets anything else in a partition, it leaves this partition to that step. So it decides nothing:
 whatever could lead to a verdict goes to the step. So does what happens once: a first reading, or a change of the

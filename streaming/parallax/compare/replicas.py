@@ -226,9 +226,9 @@ def furthest_position(state: PartitionState, view: int) -> int:
 
 
 def read_to(state: PartitionState) -> Array:
-    """For each slot and view, the offset up to which the replica was read, withheld rows included.
+    """For each replica and view, the offset up to which it was read, withheld rows included.
 
-    The array is int64, one row per row of ``state.brokers``.
+    The array is int64, with a row for each row of ``state.brokers`` and a column for each view.
     """
     reached: Array = state.brokers["position"].copy()
     for table in (state.sums, state.recent_sums):

@@ -235,8 +235,7 @@ class States:
 
         Returns:
             The heads, the unmatched tables, and a mask of the partitions whose unmatched tables are given. For the
-            others
-            these lie in files of their own, and an empty byte string stands in.
+            others these lie in files of their own, and an empty byte string stands in.
         """
         at = np.array([self._at.get(place, UNKNOWN) for place in places], np.int64)
         known = at >= 0

@@ -132,8 +132,7 @@ def recorded(parts: Array, ends: Array, ranges: Array) -> Array:
 
     Returns:
         `SUM` rows, one for the end of each part and of each range, in offset order. The columns ``slot`` and ``view``
-        are
-        not set.
+        are not set.
     """
     made = np.concatenate([_of_parts(parts), np.zeros(len(ranges), SUM)])
     made["end"] = np.concatenate([ends, ranges["end"]])
@@ -222,8 +221,7 @@ def at(marks: Array, cuts: Array) -> Array:
         cuts: the offsets.
 
     Returns:
-        A `SUM` row for each of ``cuts``. For an offset beyond the reader's last mark it has the sums of all its
-        rows.
+        A `SUM` row for each of ``cuts``. For an offset beyond the reader's last mark it has the sums of all its rows.
     """
     number = np.searchsorted(marks["end"], cuts, side="right") - 1
     found = marks[np.maximum(number, 0)]

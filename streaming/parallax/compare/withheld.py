@@ -6,8 +6,8 @@ keeps sums of each reader's rows, by blocks of offsets (`parallax.compare.sums`)
 oldest first, in these cases:
 
 - The replicas that are there show different rows. So a divergence among them is found while another one is away.
-- All replicas have passed the rows. If the sums of all are equal, no row is read (`parallax.compare.agreed`).
-  Otherwise the rows are read from the views and compared as if they had been read now.
+- All replicas have passed the rows. If the sums of all are equal, no row is read (`parallax.compare.agreed`). Otherwise
+  the rows are read from the views and compared as if they had been read now.
 - A truncation or another break is reported, or a replica joins the set (`is_broken`).
 
 Rows that are read from the views must add up to the sums in the state. If they do not, retention has dropped some of

@@ -106,8 +106,8 @@ def has_entry(ends: Mapping[int, EpochEnd | None], epoch: int) -> bool:
 
     One answer does not show it. A log that begins with a newer epoch also answers about each older one, as if that
     epoch ended where the log begins (`LeaderEpochFileCache`). It may be a copy of a log whose first epochs had been
-    cleaned. A log that does have the entry names a lower end for the epoch before. If nobody asked about the epoch
-    before, the answer about the epoch itself counts.
+    cleaned. If the log does have the entry, it names a lower end for the epoch before than for the epoch itself. If
+    nobody asked about the epoch before, the answer about the epoch itself counts.
 
     Args:
         ends: the log's answers, by the epoch asked about; None: the log has not reached that epoch.

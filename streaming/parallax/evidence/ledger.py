@@ -247,7 +247,7 @@ class Ledger:
     def cleaned_to(self, at: int) -> int | None:
         """The offset up to which cleaners can have removed tombstones and end markers by a given time, in ms.
 
-        None if the leader's high watermark ``retention`` before that time is not known.
+        None if the leader reported no high watermark within ``retention`` before that time.
         """
         first = bisect_left(self.written, at - self.retention, key=itemgetter(0))
         return self.written[first][1] if first < len(self.written) and self.written[first][0] <= at else None

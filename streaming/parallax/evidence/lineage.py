@@ -33,9 +33,10 @@ class Lineage:
        beginning of an epoch, which is too high. A replica that copied earlier knows better.
     7. Nothing from that epoch on is known to have been truncated: *yes*; otherwise *perhaps*.
 
-    These rules may be mistaken in one case. A copy as in 6 names too high a beginning of an epoch, and a log is
-    truncated to it. Below that, the log keeps what an unclean election has removed (KIP-279 presumes logs without
-    holes). If no replica was read in between, 5 and 7 take that for a part of the current log.
+    These rules may be mistaken in one case. A copy as in 6 names too high an offset as the beginning of an epoch, and
+    another log is truncated to that offset. Below it, this log keeps records that an unclean election has removed
+    elsewhere (KIP-279 presumes logs without holes). If no replica was read in between, rules 5 and 7 take these records
+    for a part of the current log.
 
     Example: broker 1 showed a record at (7, 3). Broker 2 leads, and says that epoch 3 ends at 6: the record proves
     nothing any more. Counter-example: broker 2 says that epoch 3 ends at 9, and its last batch of epoch 3 is at 5. The

@@ -105,7 +105,7 @@ class Logs:
 
         *Yes*: the log of the accused replica, of the leader or of a replica in sync holds the place.
 
-        *Perhaps*: neither is shown.
+        *Perhaps*: the answers show neither.
 
         Args:
             place: where a record or an end marker was shown.

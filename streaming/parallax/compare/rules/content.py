@@ -88,7 +88,7 @@ def is_shown(table: Array, offsets: Array, slots: Array) -> Array:
     """For each offset, whether a given replica has shown a record or an end marker there.
 
     Args:
-        table: `CONTENT` rows, in offset order.
+        table: records that not every replica has passed (`CONTENT` rows), in offset order.
         offsets: the offsets to look up.
         slots: for each offset, the replica, as a slot (row of ``state.brokers``).
     """
@@ -105,7 +105,7 @@ def contradictions(content: Array) -> Array:
     """For each row, whether replicas show different records at its offset; only hashes of one version are compared.
 
     Args:
-        content: `CONTENT` rows, in offset order.
+        content: records that not every replica has passed (`CONTENT` rows), in offset order.
     """
     offset = content["offset"]
     differs = np.zeros(len(content), np.bool_)
@@ -135,7 +135,7 @@ def incomparable(content: Array) -> Array:
     The hashes differ there. That may be because the records do, or only because the versions do.
 
     Args:
-        content: `CONTENT` rows, in offset order.
+        content: records that not every replica has passed (`CONTENT` rows), in offset order.
     """
     offset, bare = content["offset"], content["fingerprint"].astype(np.uint64) & _BARE
     unlike = (offset[1:] == offset[:-1]) & (bare[1:] != bare[:-1]) & (_versions(content)[1:] != _versions(content)[:-1])

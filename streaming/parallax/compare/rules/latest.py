@@ -143,7 +143,7 @@ def set_horizons(candidates: Array, brokers: Array) -> Array:
 
     Args:
         candidates: absences, `CANDIDATE` rows.
-        brokers: `BROKER` rows.
+        brokers: the state's rows about its replicas (`BROKER`).
     """
     waiting = candidates["horizon"] == UNKNOWN
     asked = brokers["member"] & brokers["reachable"]
@@ -222,15 +222,12 @@ def judge(candidates: Array, members: int | Array, *, strict_from: int, sure: Ar
     """Say which replica is accused of each absence that nothing explains.
 
     - A tombstone that was surely committed: each replica that lacks it is accused, because it may still show the
-      deleted
-      record. If all replicas have shown the older value, the state no longer has it; the probe looks for it.
+      deleted record. If all replicas have shown the older value, the state no longer has it; the probe looks for it.
     - Any record from ``strict_from`` on, where nothing is compacted: each replica that lacks it is accused of
       `RECORD_MISSING`.
     - Any other absence is a `VISIBILITY_MISMATCH` that accuses nobody. Replicas that lack a value may have lost it, or
-      the
-      others may have lost its tombstone. Or the replicas that show a tombstone should have aborted it. How many
-      replicas
-      show a record proves nothing.
+      the others may have lost its tombstone. Or the replicas that show a tombstone should have aborted it. How many
+      replicas show a record proves nothing.
 
     Args:
         candidates: absences, `CANDIDATE` rows.

@@ -21,7 +21,7 @@ def holds_any(brokers: Array) -> Array:
     """For each replica, whether its log is known to hold records.
 
     Args:
-        brokers: `BROKER` rows.
+        brokers: the state's rows about its replicas (`BROKER`).
     """
     starts = brokers["log_start_offset"]
     known: Array = (starts != UNKNOWN) & (starts < np.maximum(brokers["log_end_offset"], brokers["high_watermark"]))

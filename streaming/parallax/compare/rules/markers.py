@@ -236,8 +236,8 @@ def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array
 
     Returns:
         Three arrays: the end markers below the last row of each replica, as `MARKER` rows, one replica after the other;
-        for
-        each marker, the slot of its replica; for each of the given rows, how many markers of its replica lie below it.
+        for each marker, the slot of its replica; for each of the given rows, how many markers of its replica lie below
+        it.
     """
     passed = np.zeros(len(slots), np.intp)
     found, of = [markers[:0]], [slots[:0]]
@@ -403,8 +403,8 @@ def reconcile(
 
     Returns:
         The new `INTERVAL` rows. If the replica lists an open transaction from a lower offset on, its interval now
-        begins
-        there. It does not if it was reported already, or if an earlier one of its producer ended above that offset.
+        begins there. It does not if it was reported already, or if an earlier one of its producer ended above that
+        offset.
     """
     mine = np.flatnonzero((intervals["slot"] == slot) & (intervals["end"] == NEVER))
     if not len(mine):

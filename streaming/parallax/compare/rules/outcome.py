@@ -41,7 +41,7 @@ def shown_records(
     """The records that replicas showed in read_committed, as `PENDING` rows: one for each record and replica.
 
     `PENDING` is the state's table of records that wait to be compared. Aborted records are among them: a read_committed
-    Fetch returns these as well, with the list by which consumers skip them.
+    Fetch returns these as well, with a list of aborted transactions that lets consumers skip them.
 
     All arguments are arrays of one length, with an entry for each row; ``keys`` holds the two halves of the key hashes.
     ``slots`` says which replica showed a row, ``aborted`` whether it showed it as aborted. ``nameless`` marks rows that
@@ -313,8 +313,7 @@ def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array
 
     Returns:
         Three arrays. The transactions whose end is still to be read, at most two rows for each. The first record of
-        each
-        transaction whose end marker contradicts its outcome. For each of these, the offset of that marker.
+        each transaction whose end marker contradicts its outcome. For each of these, the offset of that marker.
     """
     same = (shown["slot"][1:] == shown["slot"][:-1]) & (shown["producer_id"][1:] == shown["producer_id"][:-1])
     same &= shown["aborted"][1:] == shown["aborted"][:-1]
@@ -355,8 +354,8 @@ def ended_ahead(unended: Array, markers: Array, intervals: Array) -> tuple[Array
             its own next marker.
 
     Returns:
-        Three arrays. The transactions whose end is still to be read. The rows of ``unended`` that the first own marker
-        behind them contradicts. For each of these, the offset of that marker.
+        Three arrays. The transactions whose end is still to be read. The rows of ``unended`` whose outcome contradicts
+        the first end marker that the same replica shows behind them. For each of these, the offset of that marker.
     """
     first = np.full(len(unended), UNKNOWN)
     for slot in np.unique(unended["slot"]) if len(markers) else ():
@@ -438,7 +437,7 @@ def shown_against(unended: Array, interval: Array) -> Array:
     E.g. the replica shows them as aborted although that marker is a COMMIT.
 
     Args:
-        unended: `UNENDED` rows.
+        unended: first records of transactions whose end was not shown in read_committed yet (`UNENDED` rows).
         interval: the transaction on that replica, an `INTERVAL` row.
 
     Returns:
