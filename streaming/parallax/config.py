@@ -153,7 +153,7 @@ class _Section(BaseModel):
 
 
 class TopicSettings(_Section):
-    """The section ``topics``: which topics are watched, and on which brokers."""
+    """Which topics are watched, and on which brokers."""
 
     include: list[_Topic] = Field(
         default_factory=list,
@@ -193,7 +193,7 @@ class TopicSettings(_Section):
 
 
 class ReadSettings(_Section):
-    """The section ``read``: how the replicas are read, and what the tables hold of records."""
+    """How the replicas are read, and what the tables hold of their records."""
 
     starting_offsets: Literal["earliest", "latest"] = Field(
         "earliest",
@@ -294,7 +294,7 @@ class ReadSettings(_Section):
 
 
 class StorageSettings(_Section):
-    """The section ``storage``: where the Delta tables and checkpoints are, and how long rows are kept."""
+    """Where the Delta tables and checkpoints are, and how long rows are kept."""
 
     path: Annotated[str, AfterValidator(storage_path)] = Field(
         ".parallax/data",
@@ -317,7 +317,7 @@ class StorageSettings(_Section):
 
 
 class CompareSettings(_Section):
-    """The section ``compare``: intervals, grace period and limits of the comparison."""
+    """Intervals, grace period and limits of the comparison."""
 
     trigger_ms: int = Field(
         500,
@@ -347,7 +347,7 @@ class CompareSettings(_Section):
 
 
 class FindingSettings(_Section):
-    """The section ``findings``: how probes confirm suspects and check findings again."""
+    """How probes confirm suspects and check findings again."""
 
     probe_timeout_ms: int = Field(
         3000,
@@ -397,7 +397,7 @@ _AS_WORD = BeforeValidator(_as_word)
 
 
 class GuardSettings(_Section):
-    """The section ``guard``: when the guard holds topics, so that an absent replica misses no tombstone or end marker."""
+    """When the guard holds topics, to keep what an absent replica still lacks."""
 
     mode: Annotated[Literal["off", "advise", "act"], _AS_WORD] = Field(
         "off",
@@ -458,7 +458,7 @@ class GuardSettings(_Section):
 
 
 class RepairSettings(_Section):
-    """The section ``repair``: whether ``parallax repair run`` may write into partitions."""
+    """Whether a person may repair partitions with ``parallax repair run``."""
 
     mode: Annotated[Literal["off", "on"], _AS_WORD] = Field(
         "off",
@@ -468,7 +468,7 @@ class RepairSettings(_Section):
 
 
 class AuditSettings(_Section):
-    """The section ``audit``: what the job audits by itself, and limits that ``parallax audit`` has too."""
+    """What the job audits by itself, and limits that ``parallax audit`` has too."""
 
     interval_s: float = Field(
         0.0,
@@ -536,7 +536,7 @@ def _file_of_address(value: str | None) -> str | None:
 
 
 class WebhookSettings(_Section):
-    """One entry of ``alerting.webhooks``: a receiver of messages about findings and about the job.
+    """A receiver of messages about findings and about the job.
 
     Each secret is given as text, or as the path of a file that holds it.
     """
@@ -624,7 +624,7 @@ class WebhookSettings(_Section):
 
 
 class AlertingSettings(_Section):
-    """The section ``alerting``: the status page, metrics, messages and the heartbeat."""
+    """The status page, metrics, messages and the heartbeat."""
 
     cluster: _Label = Field(
         "",
@@ -745,7 +745,7 @@ class AlertingSettings(_Section):
 
 
 class SupervisorSettings(_Section):
-    """The section ``supervisor``: when a query that failed or hangs is restarted."""
+    """When a query that failed or hangs is restarted."""
 
     restart_backoff_ms: int = Field(
         1000,
@@ -786,7 +786,7 @@ def _memory(value: str) -> str:
 
 
 class SparkSettings(_Section):
-    """The section ``spark``: the master, memory and options of the Spark session."""
+    """The master, memory and options of the Spark session."""
 
     master: Annotated[str, AfterValidator(_master)] = Field(
         "local[4]",
