@@ -1038,7 +1038,7 @@ def validate(document: dict[str, Any], where: str = "settings") -> Settings:
 
     Args:
         document: the settings by section, as the file has them.
-        where: the name by which errors say where the settings are from, such as the file's path.
+        where: what errors call the source of the settings, such as the file's path.
 
     Raises:
         ConfigError: a setting is wrong; the text is one line that names every such option.

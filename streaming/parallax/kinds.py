@@ -81,8 +81,8 @@ class Kind:
         severity: whether it pages or opens a ticket.
         agreeing: how many probes in a row must prove it. It is more than one if the kind pages, and its proof rests on
             what a replica does not list at the moment, not on records and markers that it shows.
-        many: the sentence on many keys or transactions together; empty for a kind of which one cause brings about only
-            one. Fields: broker, partition, count, counted (the number with its noun), lowest and highest (offsets).
+        many: the sentence on many keys or transactions together; empty if findings of the kind never come in numbers.
+            Fields: broker, partition, count, counted (the number with its noun), lowest and highest (offsets).
     """
 
     rule: Rule

@@ -68,7 +68,7 @@ class Recorded:
         return goes_on and bool(self.ranges["whole"].all())
 
     def ends(self, grain: Grain) -> Array:
-        """For each entry of ``digests.parts``, the offset below which it and earlier entries count all rows."""
+        """For each part of the sums (``digests.parts``), the offset below which it and earlier parts count all rows."""
         parts = self.digests.parts
         ends: Array = np.minimum((parts["block"] + 1) << grain.block, self.ranges["end"][parts["range"]])
         return ends
@@ -82,7 +82,7 @@ class Recorded:
             before: the transactions that are open at ``start``.
             start: an offset up to which the sums are known, or where the recorded rows begin.
             end: an offset up to which the sums are known.
-            grain: the size of the blocks of offsets by which the rows were added up.
+            grain: the size of the blocks of offsets whose rows are added up together.
         """
         moves, ends = self.digests.moves, self.ends(grain)
         first, last = (np.count_nonzero(ends <= cut) for cut in (start, end))
@@ -98,18 +98,18 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """A range of offsets whose sums are equal on all readers of a partition, before it is known what is open behind it.
+    """A range of offsets whose sums are equal on all readers of a partition.
 
-    Which transactions are open behind the range depends on those that are open where it begins. `agreed` is given
-    these.
+    Which transactions are open at its end is not known yet. It depends on the transactions that are open where the
+    range begins, and `agreed` is given these.
 
     Attributes:
-        start: first offset of the range: where all readers begin, or else the first end of a block above all of their
-            beginnings.
+        start: first offset of the range: where all readers begin. If they begin at different offsets, it is the first
+            end of a block at or above the highest of these.
         end: one past the last offset of the range.
         rows: how many rows of the range need not be read, of all readers together.
         readers: by broker and view, what was recorded of one reader.
-        grain: the size of the blocks of offsets by which the rows were added up.
+        grain: the size of the blocks of offsets whose rows are added up together.
     """
 
     start: int
@@ -142,7 +142,7 @@ def alike(readers: Mapping[Reader, Recorded], grain: Grain | None = None) -> Ali
 
     Args:
         readers: by broker and view, what was recorded of one reader; both views of each replica are needed.
-        grain: the size of the blocks of offsets by which the rows were added up; None for the usual size.
+        grain: the size of the blocks of offsets whose rows are added up together; None for the usual size.
 
     Returns:
         None if no offset has equal sums, or if the sums of some rows are not known.
@@ -172,7 +172,7 @@ def agreed(
         readers: by broker and view, what was recorded of one reader; both views of each replica are needed.
         before: by view, the transactions that are open where the recorded offsets begin; None if no transaction is open
             there.
-        grain: the size of the blocks of offsets by which the rows were added up; None for the usual size.
+        grain: the size of the blocks of offsets whose rows are added up together; None for the usual size.
 
     Returns:
         The range, from where the readers begin. None if no offset has equal sums, if the readers begin at different

@@ -97,8 +97,8 @@ def waiting(state: PartitionState, common: int) -> Array:
 def concerned(state: PartitionState, candidates: Array) -> Array:
     """For each absence (`CANDIDATE` row), a bit mask of the replicas that its verdict needs.
 
-    These are the replicas whose logs hold the offset. For an early one, only those count that are read and have passed
-    it.
+    These are the replicas whose logs reach down to the offset. If the absence is judged early, only replicas that are
+    still read and have passed the offset count.
     """
     held = replicas.holding(state, candidates["offset"])
     early = is_early(candidates)

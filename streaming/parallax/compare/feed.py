@@ -84,7 +84,7 @@ class ComparisonSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name by which Spark's ``format()`` finds this source."""
+        """The name of this source in Spark's ``format()``."""
         return "parallax-comparison"
 
     def schema(self) -> str:

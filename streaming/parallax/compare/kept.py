@@ -23,7 +23,7 @@ class Kept:
 
     Attributes:
         at: when it was stored, seconds since 1970 UTC; None if nothing was compared yet.
-        coverage: by partition; a partition of which nothing was observed yet is left out.
+        coverage: by partition; partitions without any observation yet are left out.
     """
 
     at: float | None = None

@@ -477,7 +477,7 @@ def _same(left: Array, right: Array) -> bool:
 
 
 def new_broker(broker: int) -> Array:
-    """A `BROKER` row for a replica of which nothing is known yet."""
+    """A `BROKER` row for a replica about which nothing is known yet."""
     row = np.zeros(1, BROKER)
     for name in BROKER.names or ():
         if name not in ("broker", "member", "reachable", "topic_id", "begun"):

@@ -53,8 +53,8 @@ class StepResult:
         state: the partition's state, for the next step.
         suspects: the suspects that were not raised before.
         coverage: how far the partition has been compared.
-        unlike: offsets at which some replicas hold a record in read_uncommitted and others none, of those that all have
-            now passed. Only offsets that were written while the topic may have been compacted count. Empty while the
+        unlike: offsets that all read_uncommitted readers have now passed, and where some replicas showed a record and
+            others none. Only offsets that were written while the topic may have been compacted count. Empty while the
             topic is compacted.
     """
 

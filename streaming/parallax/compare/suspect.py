@@ -192,9 +192,8 @@ class BrokerCoverage:
     Attributes:
         read_uncommitted: next offset to read at that isolation level.
         read_committed: next offset to read at that isolation level.
-        frozen_for_s: for how many seconds its last stable offset has not moved, although the replica holds what should
-            move it. It is lower than another replica's last stable offset, or than one that some replica had before. 0
-            if the replica is not frozen.
+        frozen_for_s: for how many seconds its last stable offset has stayed behind that of another replica, or behind
+            one that some replica had before, although its high watermark has come far enough. 0 if it is not frozen.
     """
 
     broker: int

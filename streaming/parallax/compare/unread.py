@@ -1,4 +1,4 @@
-"""Finds offsets that all replicas were read past too late: what explains a difference there may be cleaned by then.
+"""Finds offsets that were read so late that a cleaner may have removed something there unseen.
 
 It also keeps all ranges of offsets in the state that are unknown until an audit compares them.
 

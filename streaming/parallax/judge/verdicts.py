@@ -56,7 +56,7 @@ class Proof:
         worlds: the possible truths, without repetition; at least one.
         count: how many choices led to these worlds; several may lead to the same one.
         judged: the brokers whose replicas were compared with the worlds.
-        atoms: places of the records and end markers by which replicas differ, ascending.
+        atoms: places of the records and end markers that the worlds depend on, ascending.
         missing: ranges of offsets where one more record, marker or reading would rule out worlds, ascending.
     """
 
@@ -105,7 +105,7 @@ class Proof:
 
     @property
     def differing(self) -> frozenset[int]:
-        """Brokers of which at least one is wrong in every world, although none of them is wrong in all worlds.
+        """A set of brokers: in every world at least one of them is wrong, but none is wrong in all worlds.
 
         Example: in one world broker 1 is wrong, in the only other one broker 2 is: the result is {1, 2}. Brokers that
         are wrong in every world are left out. The result is empty if in some world no other broker is wrong.
@@ -127,7 +127,7 @@ class Verdict:
         about: what the verdict is about.
         proof: the proof that implies it.
         accused: the broker that is wrong; None: replicas differ, and it is not known which is wrong.
-        sides: without an accused, the brokers of which at least one is wrong.
+        sides: without an accused, the brokers that differ: at least one of them is wrong.
         right: the brokers that are right in every world.
         everywhere: whether all replicas of the partition are wrong.
         past: whether the accused once showed something wrong, and no longer holds the record.

@@ -456,7 +456,7 @@ def close_ended(intervals: Array, positions: Array) -> Array:
 def passed_open(intervals: Array) -> Array:
     """For each transaction, whether its replica missed an end marker and no end marker of its own was read.
 
-    Such a transaction is over by the replica's list of open transactions.
+    Only the replica's list of open transactions shows that such a transaction is over.
 
     Args:
         intervals: transactions, `INTERVAL` rows.

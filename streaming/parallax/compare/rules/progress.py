@@ -53,14 +53,15 @@ NOTHING_ENDED = Ended()
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """One replica whose last stable offset has not moved for longer than the grace period, though another is ahead.
+    """One replica whose last stable offset has not moved for longer than the grace period, though it should have.
 
     Attributes:
         slot: the replica, as a row of ``state.brokers``.
         last_stable_offset: the offset that does not move.
-        ahead: the highest last stable offset of the others. If none is ahead, the highest that any replica had before.
+        ahead: the highest last stable offset of the other replicas. If none is ahead, the highest that any replica had
+            before.
         seconds: for how long it has not moved.
-        producer_id: producer of the open transaction that holds it; -1 if the replica did not say.
+        producer_id: producer of the open transaction that holds it back; -1 if the replica did not say.
         start: first offset of that transaction; -1 if the replica did not say.
     """
 
