@@ -16,9 +16,9 @@ class SetupError(RuntimeError):
 
 
 class PassingError(Exception):
-    """A command failed for a reason that may pass by itself, e.g. a broker does not answer or a port is in use.
+    """A command failed for a reason that may pass by itself, e.g. a broker does not answer.
 
-    Error classes have it as a second base: ``class TakenError(JobError, PassingError)``.
+    Error classes have it as a second base: ``class InterruptedJobError(JobError, PassingError)``.
     """
 
     passes: ClassVar[bool] = True

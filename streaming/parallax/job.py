@@ -507,7 +507,7 @@ class Job:
     def is_orphaned(self) -> bool:
         """Whether Spark's JVM has ended and this process cannot start a new one.
 
-        That is so if spark-submit had started both.
+        Then spark-submit had started this process, and only spark-submit can start the JVM.
         """
         from parallax.views.session import is_orphaned
 
@@ -594,7 +594,7 @@ def _locked(file: IO[str]) -> bool:
 def take_lease(path: str, say: Say) -> Lease:
     """Take the lease of a storage on an object store, so that this is its only job.
 
-    The caller starts the returned lease, which then renews itself.
+    The returned lease renews itself once the caller has started it.
 
     Args:
         path: URI of the tables (``storage.path``).

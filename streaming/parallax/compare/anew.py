@@ -1,8 +1,8 @@
-"""Makes a new state for a partition whose comparison raised an error, so that it does not stop all others. Pure.
+"""Makes a new state for a partition whose comparison raised an error, so that others go on. Pure.
 
-Of the old state only how far each replica was read and the topic's policy are kept. All offsets below are unknown until
-an audit has compared them. If even the old state cannot be read, no row is compared until every replica has reported
-its position again.
+Of the old state it keeps how far each replica was read, the topic's policy, and where its logs began. All offsets below
+are unknown until an audit has compared them. If even the old state cannot be read, no row is compared until every
+replica has reported its position again.
 """
 
 from __future__ import annotations

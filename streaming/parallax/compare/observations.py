@@ -132,9 +132,9 @@ class ViewRows(Columns):
     """Rows of the two views, as columns.
 
     Rows of one view and broker are in the order in which they were recorded. ``view`` is an `IsolationLevel`, ``kind``
-    a `RowKind`, ``outcome`` an `Outcome`, ``event`` a code of `EVENTS`. ``timestamp`` is in milliseconds. The columns
-    from ``high_watermark`` to ``topic_id`` are filled only in position rows. There ``leader_epoch`` is that of the last
-    batch that was read.
+    a `RowKind`, ``outcome`` an `Outcome`, ``event`` a code of `EVENTS`. The columns from ``high_watermark`` to
+    ``topic_id`` are filled only in position rows. In these rows ``timestamp`` is when the reader read, and
+    ``leader_epoch`` that of the last batch below. Times are in milliseconds.
     """
 
     view: Array = _column("i1")

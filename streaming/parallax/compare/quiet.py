@@ -98,7 +98,7 @@ def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
 class Rows(NamedTuple):
     """Rows of the views, sorted by partition, one array per column.
 
-    The columns are those of `ViewRows`, except that ``view`` is called ``level``, and that ``fingerprint`` is added.
+    The columns are some of those of `ViewRows`, with ``level`` for its ``view``, and the fingerprint.
     """
 
     level: Array
@@ -121,7 +121,10 @@ class Rows(NamedTuple):
 
 
 class Ticks(NamedTuple):
-    """Rows of progress, sorted by partition; the columns are those of `ProgressRows`."""
+    """Rows of progress, sorted by partition, one array per column.
+
+    The columns are some of those of `ProgressRows`.
+    """
 
     broker: Array
     observed_at: Array

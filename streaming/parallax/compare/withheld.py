@@ -116,7 +116,7 @@ def compare(
 def is_withholding(state: PartitionState) -> bool:
     """Whether rows of the partition are withheld now.
 
-    They are then left in the views from some offset on, until the absent replica has passed them.
+    They are then left in the views from some offset on, until they are needed.
     """
     return int(state.partition["withheld"][0]) != NEVER
 

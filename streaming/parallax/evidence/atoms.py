@@ -118,7 +118,7 @@ def has_entry(ends: Mapping[int, EpochEnd | None], epoch: int) -> bool:
 
 
 class Reading(NamedTuple):
-    """The fact that a replica was read from one offset to another, without leaving out any.
+    """One reading: a replica was read from one offset to another, without leaving out any.
 
     Attributes:
         start: the first offset that was read.

@@ -16,7 +16,7 @@ from parallax.judge.verdicts import NOBODY_ELSE, About, Proof, Undecided, Verdic
 
 
 class Statement(NamedTuple):
-    """How a record's transaction ended, as one replica says it by what it shows.
+    """How a record's transaction ended, by what one replica shows.
 
     Attributes:
         end: the outcome.
