@@ -116,11 +116,13 @@ class Forgiving:
 
 
 def configure_logging(stream: IO[str] | None = None, also: Sequence[Processor] = ()) -> None:
-    """Log one JSON object a line: the libraries' messages from warnings on, and the errors that end a thread.
+    """Set logging up for this process: each event becomes one JSON object on a line.
+
+    Libraries' messages are logged from warnings on. So are the exceptions that end a thread.
 
     Args:
         stream: standard error by default.
-        also: functions through which each event goes as well; one that raises structlog's `DropEvent` leaves it out.
+        also: further structlog processors that each event passes through; one that raises `DropEvent` leaves it out.
     """
     to = cast("TextIO", Forgiving(stream or sys.stderr))
     structlog.configure(
@@ -156,7 +158,7 @@ def _thread_ended(ended: Any) -> None:
 
 
 def said(text: str) -> None:
-    """Log a line about the start or stop of the job."""
+    """Log a text as an event of its own, about the start or stop of the job."""
     structlog.get_logger("parallax").info(text)
 
 

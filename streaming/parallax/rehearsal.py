@@ -1,7 +1,8 @@
 """Makes the class-data archive of Spark's JVM by a short run of a job, so that later starts are quick.
 
-A job of the real kind runs for some seconds, and its JVM writes the archive when it ends. ``parallax fetch-jars`` does
-that once for each JDK and set of jars. It takes a process of its own, since a Python process has only one JVM.
+A class-data archive holds loaded classes (JEP 350). A real job runs for some seconds, and its JVM writes the archive
+when it ends. ``parallax fetch-jars`` does that once for each JDK and set of jars, in a process of its own, since a
+Python process has only one JVM.
 """
 
 from __future__ import annotations
@@ -69,7 +70,11 @@ def _without(why: str, file: Path) -> str:
 
 
 def rehearse(made: Path) -> None:
-    """Run a job on one real broker until each query has completed some micro-batches, then end its JVM."""
+    """Run a job on one real broker until each query has completed some micro-batches, then end the job's JVM.
+
+    Args:
+        made: the file that the JVM writes the archive to.
+    """
     from parallax.job import Job
     from parallax.lab.cluster import Cluster
     from parallax.lab.traffic import PlainProducer

@@ -1,4 +1,4 @@
-"""Waits for something that can be observed, never for a fixed time."""
+"""Waits until a condition is true that can be observed, instead of for a fixed time."""
 
 from __future__ import annotations
 
