@@ -21,5 +21,6 @@ def user() -> str:
 def ended(text: str) -> str:
     """A user's text as a sentence, such as the reason of an acknowledgement.
 
-    A full stop is added unless the text ends with a punctuation mark."""
+    A full stop is added unless the text ends with a punctuation mark.
+    """
     return text if text.endswith(_ENDS) else f"{text}."

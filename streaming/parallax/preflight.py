@@ -130,7 +130,8 @@ def is_watched(topic: str, settings: Settings) -> bool:
 def by_broker(topics: Sequence[TopicMetadata], settings: Settings) -> dict[int, list[TopicPartition]]:
     """For each broker id, the partitions that have a replica there.
 
-    If ``topics.brokers`` is set, only the brokers that it names are included."""
+    If ``topics.brokers`` is set, only the brokers that it names are included.
+    """
     found: dict[int, list[TopicPartition]] = {}
     for topic in topics:
         for index, partition in topic.partitions.items():

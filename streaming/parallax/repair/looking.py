@@ -1,6 +1,7 @@
 """Asks brokers and tables for all that a repair decides by: leader, replicas, open transactions, findings.
 
-The answers of one moment are a look (`parallax.repair.seen.Look`)."""
+The answers of one moment are a look (`parallax.repair.seen.Look`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of asking one broker, each in words on which a person can act.
+"""The exceptions that are raised when a broker is asked; the text of each tells a person what to do.
 
 Every failure of this package is a :class:`ReplicaError`. Its text is one line: the place (broker, topic, partition),
 what was wrong, and what to do. Its attributes say the same to programs.
@@ -22,7 +22,7 @@ class ReplicaError(Exception):
         topic: the topic that the error is about, or None.
         partition: the partition that the error is about, or None.
         problem: the text without broker, topic and partition.
-        event: the `ReadEvent` with which a reader reports such a failure; None if the class alone does not decide it.
+        event: the `ReadEvent` that a reader records for such a failure; None if the class alone does not decide it.
     """
 
     event: ClassVar[ReadEvent | None] = None
@@ -74,7 +74,7 @@ def _rebuild(kind: type[ReplicaError], state: dict[str, Any]) -> ReplicaError:
 
 
 class Unreachable(ReplicaError, PassingError):
-    """The broker refused or closed the connection, or answered nonsense."""
+    """The broker refused or closed the connection, or its answer follows no protocol."""
 
     event = ReadEvent.UNREACHABLE
 
@@ -128,7 +128,7 @@ class NotHosted(ReplicaError):
 
 
 class OffsetOutOfRange(ReplicaError):
-    """The offset is below the replica's log start or above its log end (error 1).
+    """The requested offset is below the replica's log start or above its log end (Kafka's error 1).
 
     The broker's answer does not say where the log begins and ends.
     """
@@ -141,14 +141,14 @@ class MovedToTieredStorage(ReplicaError):
 
 
 class LogTruncated(ReplicaError):
-    """The log was truncated below the reader's position, so it no longer holds all that was read of it.
+    """The log was truncated below the reader's position, so it no longer holds all records that were read from it.
 
     It may have grown since, and hold other records at these offsets.
 
     Attributes:
-        end: the offset up to which the log still holds what was read.
-        known: whether the log's leader epochs give this offset; otherwise the replica has forgotten the epoch that was
-            read, and may hold less of it.
+        end: the offset up to which the log still holds the records that were read.
+        known: whether ``end`` is exact, from the log's leader epochs. Otherwise the log has no entry for the epoch that
+            was read, and may hold less.
     """
 
     event = ReadEvent.LOG_TRUNCATED
@@ -186,7 +186,7 @@ class BrokerTooOld(ReplicaError):
 
 
 class BatchError(ReplicaError):
-    """Something is wrong with one batch.
+    """One record batch of a response cannot be used, e.g. because it is corrupt.
 
     Attributes:
         base_offset: base offset of the batch by its header; -1 if it is not known which batch it is.

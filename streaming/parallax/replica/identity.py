@@ -15,10 +15,10 @@ from parallax.replica.options import Address
 
 
 class Identity:
-    """Knows the cluster of a client, and refuses any other; thread-safe.
+    """The cluster that a client's connections must lead to; checks each new connection. Thread-safe.
 
     Args:
-        cluster_id: the cluster's id; None to accept the id of the first cluster that answers, and then no other.
+        cluster_id: the cluster's id; None to accept the first cluster that answers, and later no other.
 
     Attributes:
         cluster_id: the cluster's id; None until a broker has given one.
