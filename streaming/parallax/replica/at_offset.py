@@ -96,7 +96,10 @@ class AtOffset:
 
 
 def at_offset(client: ReplicaClient, broker: int, place: TopicPartition, offset: int) -> AtOffset:
-    """Ask one replica what it has at an offset, and what consumers of both isolation levels get. Needs READ, DESCRIBE."""
+    """Ask one replica what it has at an offset, and what consumers of both isolation levels get there.
+
+    READ and DESCRIBE on the topic are needed.
+    """
     unknown = dict.fromkeys(IsolationLevel, Served.UNKNOWN)
     try:
         marks = watermarks_of(client, broker, place)

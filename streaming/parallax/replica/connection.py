@@ -96,7 +96,7 @@ class ReceiveBuffer:
         return self._array.data[:size]
 
     def shrink(self) -> None:
-        """Free the memory if a large response has made it grow; views of it that are in use stay valid."""
+        """Free the memory if a large response has made it grow. Views of it stay valid."""
         if self._array.size > _KEPT:
             self._array = np.empty(0, np.uint8)
 

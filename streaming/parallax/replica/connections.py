@@ -186,7 +186,7 @@ class Connections:
         return metadata
 
     def take(self, target: Target, deadline: Deadline, *, fresh: bool = False) -> Connection:
-        """A connection to the target for one request: an idle one, else a new one; with ``fresh`` a new one."""
+        """A connection to the target for one request: an idle one, or with ``fresh`` always a new one."""
         with self._lock:
             idle = self._idle.get(target)
             if idle and not fresh:

@@ -65,8 +65,8 @@ def as_batches(records: memoryview) -> memoryview:
         records: the records of an answer that begins with old messages (`is_old`).
 
     Returns:
-        Batches of all whole messages before the first broken one. From there on, or after the last old message, the
-            bytes are unchanged. A truncated message at the end is kept as well; no reader takes it for a batch.
+        Batches of all whole old messages before the first broken one. From there on, or after the last old message, the
+            bytes are unchanged. A truncated message at the end stays too: no reader mistakes it for a batch.
     """
     made: list[bytes] = []
     loose: list[_Message] = []
