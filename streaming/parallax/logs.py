@@ -104,7 +104,7 @@ class Forgiving:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write as much of a text as possible; returns the length of the text."""
+        """Write a text if possible; returns how many characters were written, or the text's length after a failure."""
         with contextlib.suppress(OSError, ValueError):
             return self._stream.write(text)
         return len(text)

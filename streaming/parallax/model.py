@@ -83,7 +83,7 @@ def _with_sign(number: int) -> int:
 
 
 def broker_label(broker: int) -> str:
-    """A broker's id as text, for metrics and tables; empty for `NOBODY`."""
+    """A broker's id as text, for metrics and tables; empty for `NOBODY` (-1), which means no broker."""
     return "" if broker == NOBODY else str(broker)
 
 
@@ -100,7 +100,7 @@ class IsolationLevel(IntEnum):
 
 
 class RowKind(IntEnum):
-    """The kind of a row of a view (column ``kind``)."""
+    """What a row of a view is (column ``kind``): a record, an end marker, a position, ..."""
 
     RECORD = 0
     COMMIT = 1
@@ -118,7 +118,7 @@ column, was of the bytes as they lie in the record; 2 is of their canonical form
 
 
 class Outcome(IntEnum):
-    """What a record is for a read_committed consumer of one replica (column ``outcome``)."""
+    """Whether a read_committed consumer of one replica gets a record (column ``outcome``): committed or aborted."""
 
     NONE = 0
     """Not transactional: visible as soon as it is below the last stable offset."""
@@ -154,7 +154,7 @@ class ReadEvent(StrEnum):
 
 
 class UnknownReason(StrEnum):
-    """Why offsets have no verdict (docs/contribute/theory.md): the label ``reason`` of the unknown offsets."""
+    """Why some offsets are unknown, that is, not compared: the label ``reason`` (docs/contribute/theory.md)."""
 
     NOT_READ_YET = "not_read_yet"
     """A replica that others have been read beyond is away, or behind."""

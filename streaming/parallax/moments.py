@@ -1,4 +1,4 @@
-"""The time now, and times as text for people. A time may be any 64-bit number, since records may hold any."""
+"""The time now, and times as text for people. A time may be any 64-bit number, as in a record's timestamp."""
 
 from __future__ import annotations
 

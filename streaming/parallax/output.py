@@ -1,4 +1,4 @@
-"""Where a command writes its report, and what it shows while it runs."""
+"""How commands print: tables, JSON, error lines, report files, and a line while the command waits."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def console(to: TextIO, **more: Any) -> Console:
 def print_table(
     shown: Console, headings: Sequence[str], rows: Sequence[Sequence[str | Text]], *, numbers: Collection[str] = ()
 ) -> None:
-    """Print rows as a table, without breaking words.
+    """Print rows as a table on a console, without breaking words.
 
     If the table is wider than the terminal, each row becomes a block of lines instead, with a line for each cell. A
     file or a pipe always gets a table.

@@ -108,7 +108,7 @@ def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauth
 
 
 def watched(topics: Mapping[str, TopicMetadata], settings: Settings) -> list[TopicMetadata]:
-    """The topics that the settings watch.
+    """Those of some topics that the settings tell the job to watch.
 
     A pattern never matches Kafka's own topics; these are watched only if the settings name them.
 
@@ -123,7 +123,7 @@ def watched(topics: Mapping[str, TopicMetadata], settings: Settings) -> list[Top
 
 
 def is_watched(topic: str, settings: Settings) -> bool:
-    """Whether the settings watch a topic of a given name."""
+    """Whether the settings tell the job to watch a topic of a given name."""
     return topic in settings.topics.include or matches(settings.topics.pattern, topic)
 
 

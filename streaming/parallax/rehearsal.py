@@ -24,7 +24,7 @@ _BATCHES = 3
 
 
 def make_archive(progress: Progress) -> Path | None:
-    """Make the archive if it does not exist yet, which takes about half a minute.
+    """Make the class-data archive if it does not exist yet, which takes about half a minute.
 
     If it cannot be made, an empty file notes that, and Spark starts without an archive from then on.
 

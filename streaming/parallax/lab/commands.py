@@ -89,7 +89,7 @@ def up(
 
 
 def down(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
-    """Stop a lab's brokers and delete their data; returns what the lab was before.
+    """Stop a lab's brokers and delete their data; returns the lab's status from before.
 
     Raises:
         LabError: there is no lab of that name.

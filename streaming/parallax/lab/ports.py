@@ -1,4 +1,4 @@
-"""Free ports for brokers that stop and come back on the same port."""
+"""Finds free ports for the lab's brokers, which stop and come back on the same port."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _broker_document(broker: Broker) -> dict[str, Any]:
 
 
 def load(file: Path) -> Cluster | None:
-    """The lab that a state file describes, as a cluster; None if there is no such file.
+    """Read a state file; returns the lab as a `Cluster` that starts nothing, or None if there is no such file.
 
     Raises:
         LabError: the file cannot be read.

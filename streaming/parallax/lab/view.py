@@ -32,7 +32,7 @@ class Record:
 
 @dataclass
 class ReplicaView:
-    """Partition 0 of a topic on one broker, from its log start to its high watermark."""
+    """What one broker's replica of a topic's partition 0 shows, from log start to high watermark."""
 
     broker: int
     topic: str
@@ -72,7 +72,9 @@ class ReplicaView:
 
 
 def read_replica(client: ReplicaClient, broker: int, topic: str) -> ReplicaView:
-    """Read partition 0 of a topic from one broker: read_committed up to its LSO, and above read_uncommitted.
+    """Read all that one broker's replica of a topic's partition 0 shows.
+
+    It is read as read_committed up to the replica's LSO, and as read_uncommitted above.
 
     Raises:
         ReplicaError: the broker does not answer, or not for this partition.

@@ -1,4 +1,4 @@
-"""Says in sentences which repairs were made because of a finding, and which of them ended it.
+"""Says in sentences which repairs were to mend a finding, and whether their success is proven.
 
 The explanation of a finding contains these sentences, and so does the text that says how the finding ended.
 """
@@ -45,7 +45,7 @@ def beside(storage: str, read: ReadSettings, guard: GuardSettings) -> OnRecord:
 
 
 def repairs_of(storage: str) -> Callable[[Finding], tuple[str, ...]]:
-    """A function that returns one sentence for each repair of a finding.
+    """A function that returns, for a finding, one sentence for each repair step that was to mend it.
 
     If the record of repairs cannot be read, it returns a sentence that says so.
 

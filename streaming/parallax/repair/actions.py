@@ -39,7 +39,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Elect:
-    """An action: make Kafka elect the preferred leader."""
+    """An action: ask the controller to elect the preferred leader, as the plan's step of that number says."""
 
     step: int
 

@@ -18,12 +18,12 @@ class Claim:
 
     Attributes:
         finding: the id of the finding.
-        wrong: ids of the brokers whose replicas show now what is proven wrong.
-        sources: ids of the brokers whose replicas the finding proves right. Those that may be wrong by another finding
-            are left out, since a copy of them could spread that.
+        wrong: ids of the brokers whose replicas now show the record or outcome that the finding proves wrong.
+        sources: ids of the brokers whose replicas the finding proves right. Brokers that may be wrong by another
+            finding are left out, since a copy of their replica could spread its fault.
         offsets: the offsets that the finding is about.
         transaction: producer id and first offset of the transaction that the finding is about; -1 if there is none.
-        missing: why no replica can be copied to mend the finding, a phrase with what to do; empty if one can.
+        missing: why no right replica can be copied over the wrong ones, a phrase with what to do; empty if one can.
         by_word: empty if some replica is proven right. Else, for each broker that a person may call right: the brokers
             that are wrong in that case.
     """
@@ -45,7 +45,7 @@ class Claim:
         return self.wrong if right is None else self.by_word.get(right, self.wrong)
 
     def lacks(self, right: int | None) -> str:
-        """Why no replica can be copied to mend the finding, and what to do; empty if one can.
+        """Why no right replica can be copied over the wrong ones, and what to do; empty if one can.
 
         Args:
             right: the broker whose replica a person calls right; None if nobody does.

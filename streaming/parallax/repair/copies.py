@@ -45,8 +45,8 @@ class Sides:
 
     Attributes:
         joint: the claims of all findings, joined.
-        wrong: the brokers of replicas that are wrong by some finding, in the order of assignment.
-        sources: the brokers of replicas that are right by every finding and may be copied, in the order of their ids.
+        wrong: the brokers whose replicas are wrong by some finding, in the order of assignment.
+        sources: the brokers whose replicas are right by every finding and may be copied, in the order of their ids.
     """
 
     joint: Together
@@ -98,7 +98,7 @@ def sides(
 def copies(
     look: Look, ended: Collection[tuple[int, int]], number: int, shell: Shell, said: Said
 ) -> tuple[list[MoveStep], list[str]]:
-    """The steps that copy wrong replicas again, and why some cannot be copied.
+    """Return the steps that copy wrong replicas again, and why some wrong replicas get no such step.
 
     Args:
         look: the look at the partition.

@@ -40,14 +40,14 @@ class Known:
     """What a job's tables say about some partitions, for judging which replicas may lead.
 
     Attributes:
-        findings: the last event of each finding about them that is not over.
+        findings: the last event of each finding about these partitions that is not over.
         pending: by partition, how many suspects have no verdict yet.
         whole: phrases that say why all of this may be out of date or incomplete, such as ``no job watches``.
         coverage: how far the partitions were compared, without unknown offsets that an audit has compared since.
         absences: the replicas that are absent, or copied something too late.
-        paused: the brokers that an operator wants the job not to read.
+        paused: the brokers whose reading an operator has paused (``parallax pause``).
         read: the brokers that the job reads (``topics.brokers``); None for all.
-        at: when the record was read, seconds since 1970 UTC.
+        at: when the tables were read, seconds since 1970 UTC.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -63,7 +63,7 @@ class Known:
         """For each broker of a partition, whether its replica may lead, and why not.
 
         Args:
-            place: one of the partitions that this record is about.
+            place: one of the partitions that this value is about.
             brokers: the brokers that hold the partition.
         """
         own = [finding for finding in self.findings if finding.place == place]
@@ -84,8 +84,7 @@ class Known:
 def known(settings: Settings, places: Collection[TopicPartition]) -> Known:
     """Read what a job's tables say about some partitions.
 
-    If the coverage or the absences cannot be read, `Known.whole` says so. Then of no replica it is known whether it may
-    lead.
+    If the coverage or the absences cannot be read, `Known.whole` says so. Then no replica counts as fit to lead.
 
     Args:
         settings: the job's settings.

@@ -1,4 +1,4 @@
-"""What ``parallax lead`` shows: who leads a topic's partitions, who would be elected, and whether they may lead.
+"""What ``parallax lead`` shows: who leads a topic's partitions, who would be elected, and which replicas may lead.
 
 It reads the tables of the job, and asks the brokers for metadata. It changes nothing.
 """

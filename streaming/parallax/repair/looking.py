@@ -101,7 +101,7 @@ class Lookout:
         self._logs: dict[tuple[int, int, int], ProducerLog] = {}
 
     def look(self, wanted: Wanted = NOTHING_MORE) -> Look:
-        """Look at the partition now.
+        """Ask brokers and tables about the partition now, and return their answers as a `Look`.
 
         Args:
             wanted: what to look at besides the partition's findings and open transactions.

@@ -1,4 +1,4 @@
-"""The owner of a repair: a process, named so that others can find out whether it still runs."""
+"""Names the process that runs a repair (its *owner*), so that others can find out whether it still runs."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Plan:
         return TopicPartition(self.topic, self.partition)
 
     def only(self, number: int) -> Plan:
-        """The same plan, reduced to one of its steps.
+        """A copy of the plan that has only one of its steps.
 
         Raises:
             KeyError: the plan has no step of that number.

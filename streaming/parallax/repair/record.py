@@ -143,7 +143,7 @@ class Record:
     repairs: dict[str, Repair] = field(default_factory=dict)
 
     def take_in(self, events: Iterable[Event]) -> None:
-        """Update the state of repairs by further events, in the order of their numbers."""
+        """Update the state of repairs by further events of the table, in the order of their sequence numbers."""
         for event in events:
             if event.kind is EventKind.BEGUN:
                 self.repairs[event.repair_id] = Repair(
@@ -153,7 +153,7 @@ class Record:
                 self.repairs[event.repair_id] = _after(self.repairs[event.repair_id], event)
 
     def open_in(self, place: TopicPartition) -> Repair | None:
-        """The repair that is open in a partition; None if there is none."""
+        """The repair of a partition that is running, being undone, or stopped; None if there is none."""
         return next((one for one in self.repairs.values() if one.is_open and one.place == place), None)
 
 

@@ -44,7 +44,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """Whether a broker may be restarted now.
+    """The answer of ``parallax roll``: whether a broker may be restarted now, with the reasons by partition.
 
     Attributes:
         broker: the id of the broker.

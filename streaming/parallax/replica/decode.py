@@ -39,7 +39,7 @@ _SMALL_BATCH = 1024
 
 
 class Payload(StrEnum):
-    """Which of a record's bytes are recorded besides the hashes of key and content (setting ``read.payload``)."""
+    """Which bytes of a record are recorded besides hashes: none, keys, or all (setting ``read.payload``)."""
 
     HASH = "hash"
     KEY = "key"
@@ -210,9 +210,9 @@ def decode_slices(
             is copied.
         start: rows below this offset are left out.
         end: rows at or above this offset are left out; no limit by default.
-        inflater: keeps memory from call to call, in one thread; by default each call takes its own.
-        table: the `batch_table` of the records, or the first rows of it to decode only those batches; by default it is
-            made.
+        inflater: memory for decompressing that calls of one thread share; by default each call takes its own.
+        table: the `batch_table` of the records, or its first rows to decode only these batches; by default it is made
+            here.
 
     Yields:
         Columns in offset order. If a batch is broken, the rows before it are yielded before the error is raised.

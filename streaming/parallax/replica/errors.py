@@ -56,7 +56,7 @@ class ReplicaError(Exception):
         return ", ".join(parts)
 
     def at(self, *, broker: int | None = None, topic: str | None = None, partition: int | None = None) -> Self:
-        """Fill in broker, topic and partition if the error has none yet; returns the error itself."""
+        """Set broker, topic and partition where the error does not name them yet; returns the error itself."""
         self.broker = broker if self.broker is None else self.broker
         self.topic = topic if self.topic is None else self.topic
         self.partition = partition if self.partition is None else self.partition
@@ -80,7 +80,7 @@ class Unreachable(ReplicaError, PassingError):
 
 
 class OtherCluster(Unreachable):
-    """Another cluster answers than the intended one; its answers are not used.
+    """At this address another cluster answers than the intended one; its answers are not used.
 
     Attributes:
         cluster_id: the id of the cluster that answers; empty if it gives none.
@@ -94,7 +94,7 @@ class OtherCluster(Unreachable):
 
 
 class NotABroker(Unreachable):
-    """A KRaft controller answers, which does not serve clients."""
+    """At this address a KRaft controller answers, which does not serve clients."""
 
     passes = False
 
@@ -113,7 +113,7 @@ class Throttled(DeadlineExceeded):
     The broker answers nothing more on this connection for a while.
 
     Attributes:
-        wait_ms: how long the broker waits, in milliseconds.
+        wait_ms: for how many milliseconds the broker answers nothing.
     """
 
     def __init__(self, wait_ms: int, **place: Any) -> None:
@@ -201,13 +201,13 @@ class BatchError(ReplicaError):
 
 
 class CorruptBatch(BatchError):
-    """The CRC of a record batch is wrong, or its structure is."""
+    """A record batch is corrupt: its CRC or its structure is wrong."""
 
     event = ReadEvent.CORRUPT_BATCH
 
 
 class Unsupported(BatchError):
-    """A message format, codec or redirection that Parallax does not handle."""
+    """Parallax does not read this: an unknown format or codec, too large a batch, or a redirection."""
 
     event = ReadEvent.UNSUPPORTED
 

@@ -30,10 +30,10 @@ class Identity:
         self._untold: set[int] = set()
 
     def check(self, target: int | Address, connection: Connection, deadline: Deadline) -> None:
-        """Refuse a connection on which another cluster or broker answers.
+        """Raise an error if another cluster or broker than the intended one answers on a connection.
 
         Every broker gives its cluster's id, and the user needs no right for that. If the user lacks DESCRIBE_CONFIGS on
-        the cluster, a broker does not say which one it is, and is believed to be the intended one.
+        the cluster, a broker does not give its own id. Then it is assumed to be the intended broker.
 
         Args:
             target: who should answer: a broker by its id, or any broker at an address.

@@ -30,7 +30,7 @@ GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
 
 class BadStream(Exception):  # noqa: N818 - it says what happened
-    """The compressed bytes do not follow their codec, or end too early."""
+    """The bytes of a compressed batch are no valid stream of its codec, or end too early."""
 
 
 class Inflater:
@@ -42,7 +42,7 @@ class Inflater:
 
     @property
     def memory(self) -> Array:
-        """The memory that holds the decompressed bytes, read-only."""
+        """The memory with the decompressed bytes of all batches added, as a read-only array."""
         memory = self._memory.view()
         memory.flags.writeable = False
         return memory

@@ -24,7 +24,7 @@ class SeededLocator(caching.UserWideCacheLocator):
     """
 
     def ensure_cache_path(self) -> None:
-        """Make the folder of the cache.
+        """Make the cache folder if it is missing, and copy the kernels there that lie next to the module.
 
         Raises:
             OSError: the folder cannot be made, or is not writable.

@@ -971,7 +971,7 @@ def gather(raw: Any, inflated: Any, table: Any, spans: Any, field: Any, offsets:
 def outcomes(table: Any, index: Any, first: Any, who: Any, aborted: Any, out: Any) -> None:
     """Write the outcome of each row: 0 not transactional, 1 committed, 2 aborted.
 
-    It decides batch by batch, as org.apache.kafka.clients.consumer.internals.CompletedFetch does.
+    It decides batch by batch, as Kafka's consumer does (org.apache.kafka.clients.consumer.internals.CompletedFetch).
 
     Args:
         table: the batch table.

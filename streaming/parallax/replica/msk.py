@@ -26,7 +26,7 @@ _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
 class MskTokenProvider(ReusedToken):
-    """Gives tokens for Amazon MSK, and signs a new one before the last expires.
+    """Gives tokens for Amazon MSK, and signs a new one before the last one expires.
 
     Args:
         hosts: host names of brokers; they may name the AWS region.

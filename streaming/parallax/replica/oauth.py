@@ -1,4 +1,4 @@
-"""Tokens for SASL/OAUTHBEARER: got with a client's credentials, and reused while they are valid.
+"""Requests tokens for SASL/OAUTHBEARER with a client's credentials, and uses each one until it expires.
 
 See RFC 6749, 4.4, and KIP-768. oauthlib makes the request and checks the answer; urllib3 transports them.
 """

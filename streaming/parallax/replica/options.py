@@ -1,4 +1,4 @@
-"""Turns Kafka's client options, in Kafka's own spelling, into what a connection needs.
+"""Validates Kafka's client options, in Kafka's own spelling, and turns them into `Options` for connections.
 
 Both common spellings are understood. One is the Java client's (``sasl.jaas.config``, ``ssl.truststore.location`` with
 PEM files), the other librdkafka's (``sasl.username``, ``ssl.ca.location``). An unknown option is an error and never

@@ -21,7 +21,7 @@ Int8 = np.ndarray[Any, np.dtype[np.int8]]
 
 
 def outcomes(columns: Columns, aborted: Any, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Int8:
-    """Decide the outcome of each row (`parallax.model.Outcome`).
+    """The outcome (`parallax.model.Outcome`) that a consumer of the replica gives each row of a response.
 
     Args:
         columns: the decoded records of one response.

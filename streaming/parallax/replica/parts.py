@@ -118,7 +118,7 @@ class Part:
 
 
 class LargeBatch:
-    """Decodes the records of one large batch, some of them at a time.
+    """Decodes the records of one large batch, some records at a time.
 
     Args:
         data: the bytes of the response.

@@ -120,7 +120,7 @@ class Conductor:
         self._plain = PlainProducer(cluster.bootstrap_servers)
 
     def play(self) -> ScenarioResult:
-        """Run the scenario to its end.
+        """Play the scenario to its end; returns what it has left on the brokers.
 
         Raises:
             ScenarioFailed: the brokers did not diverge as planned; the text says what each shows.

@@ -117,6 +117,6 @@ def _java_hash(text: str) -> int:
 
 
 def offset_key(group: str, topic: str, partition: int) -> bytes:
-    """The key of the record of a committed offset (OffsetCommitKey of version 1)."""
+    """The key that a committed offset's record has in ``__consumer_offsets`` (OffsetCommitKey of version 1)."""
     texts = b"".join(struct.pack(">h", len(text)) + text.encode() for text in (group, topic))
     return struct.pack(">h", 1) + texts + struct.pack(">i", partition)
