@@ -1,4 +1,4 @@
-"""Names the process that runs a repair (its *owner*), so that others can find out whether it still runs."""
+"""Names the process that runs a repair (its *owner*), so that others can see whether it still runs."""
 
 from __future__ import annotations
 

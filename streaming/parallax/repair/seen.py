@@ -24,8 +24,8 @@ class Row:
     Attributes:
         key: the keyed hash of the record's key, 32 hexadecimal digits; empty for an end marker.
         content: the keyed hash of the record's content, 16 hexadecimal digits; empty for an end marker.
-        outcome: the outcome that a read_committed consumer of the replica gives it; UNDECIDED above the last stable
-            offset.
+        outcome: whether a read_committed consumer of the replica counts the record as committed or aborted; UNDECIDED
+            above the last stable offset.
     """
 
     offset: int
@@ -169,7 +169,7 @@ class Look:
     shown: Mapping[int, Mapping[int, Row]] = field(default_factory=dict)
 
     def holders(self, producer_id: int, start_offset: int) -> list[int]:
-        """Ids of the brokers whose replicas hold a transaction open."""
+        """Ids of the brokers whose replicas hold open a transaction, given by its producer and first offset."""
         return [b for b, replica in sorted(self.replicas.items()) if replica.holds(producer_id, start_offset)]
 
     def open_of(self, producer_id: int) -> set[int]:

@@ -36,7 +36,7 @@ TABLE = Table(
 
 
 class RepairTable(EventLog[Event]):
-    """Reads and writes the events of repairs below ``storage.path``; arguments and errors as of `EventLog`."""
+    """Reads and appends events of repairs in the table below ``storage.path``; arguments and errors as of `EventLog`."""
 
     name = REPAIR_EVENTS
     app_id = "parallax-repair"

@@ -1,7 +1,7 @@
-"""A client whose every request goes to the broker that the caller names.
+"""A Kafka client whose caller chooses the broker that answers each request.
 
-Consumers choose the broker themselves. Parallax compares brokers, so each request here goes to one broker by its id and
-is answered from that broker's own log. `parallax.replica.versions` says which versions of the requests this needs.
+A consumer asks the leader. Parallax compares brokers, so a request here goes to one broker by its id, and is answered
+from that broker's own log. `parallax.replica.versions` says which versions of the requests this needs.
 """
 
 from __future__ import annotations

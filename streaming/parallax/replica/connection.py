@@ -90,7 +90,7 @@ class ReceiveBuffer:
         self._array = np.empty(0, np.uint8)
 
     def room(self, size: int) -> memoryview:
-        """A writable view of ``size`` bytes of the memory."""
+        """A writable view of the first ``size`` bytes of the memory, which grows if it is too small."""
         if self._array.size < size:
             self._array = np.empty(size + size // 8, np.uint8)
         return self._array.data[:size]
@@ -196,7 +196,7 @@ class Connection:
         return str(self._call(request.message, request.versions, deadline).cluster_id or "")
 
     def greeting(self) -> Greeting:
-        """What the broker showed of itself when the connection was made."""
+        """What the broker showed when the connection was made: its version, TLS, and its certificate's end."""
         inferred = infer_broker_version_from_api_versions(self._versions)
         if not isinstance(self._sock, ssl.SSLSocket):
             return Greeting(inferred, None, None)
