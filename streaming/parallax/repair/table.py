@@ -36,7 +36,10 @@ TABLE = Table(
 
 
 class RepairTable(EventLog[Event]):
-    """Reads and appends events of repairs in the table below ``storage.path``; arguments and errors as of `EventLog`."""
+    """Reads and appends events of repairs, in the table below ``storage.path``.
+
+    Arguments and errors are those of `EventLog`.
+    """
 
     name = REPAIR_EVENTS
     app_id = "parallax-repair"
