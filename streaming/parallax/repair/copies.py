@@ -110,7 +110,7 @@ def copies(
 
     Returns:
         The steps.
-        Why some wrong replicas cannot be copied, in sentences that say what to do.
+        Why some wrong replicas get no such step, in sentences that say what to do.
     """
     told = {(one.producer_id, one.start_offset) for one in look.transactions if not one.goes_on}
     left = [one for one in look.claims if one.transaction not in ended]

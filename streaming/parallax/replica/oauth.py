@@ -28,7 +28,7 @@ _TIMEOUT_S = 5.0
 
 
 class ReusedToken(AbstractTokenProvider):
-    """Gives the last token while it is valid, or else gets a new one; thread-safe.
+    """Returns the last token while it is valid, and requests a new one after that; thread-safe.
 
     Args:
         clock: returns monotonic seconds; tests give their own.
