@@ -1,8 +1,8 @@
 """The producers that write to the lab's topics: a plain one, and transactional ones of two protocols.
 
 ``legacy`` is confluent-kafka: librdkafka ends a transaction as before KIP-890, on every broker. ``java`` is Kafka's own
-client. On brokers with ``transaction.version`` 2 (new clusters of Kafka 4), it raises the producer's epoch at the end of
-each transaction.
+client. On brokers with ``transaction.version`` 2 (new clusters of Kafka 4), it raises the producer's epoch at the end
+of each transaction.
 """
 
 from __future__ import annotations
