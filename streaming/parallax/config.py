@@ -329,7 +329,7 @@ class CompareSettings(_Section):
         10_000_000,
         ge=1,
         le=MAX_BYTES,
-        description="Recorded rows that one micro-batch compares at most. A task holds about a million at once.",
+        description="Recorded rows that one micro-batch compares at most. A task reads about a million together.",
     )
     grace_ms: int = Field(
         3000,

@@ -260,7 +260,7 @@ class States:
         self._together.append(pa.Table.from_arrays(columns, schema=_SEGMENT))
 
     def as_put(self) -> States:
-        """The same states, as if they had been read from a segment, so that they can be compared and put once more."""
+        """The same states, as if just read from a segment. All of them can then be compared and put once more."""
         return States(self._files, self.bucket, self._all())
 
     def rows(self) -> pa.Table:

@@ -1,4 +1,4 @@
-"""What the comparison's planning gives to its Spark tasks: the settings, and the files of a micro-batch to read."""
+"""What the comparison's planning process gives to its Spark tasks: settings, and the files to read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Stretch:
-    """A part of a micro-batch that is compared at once, however much of it has to be read: whole commits of all tables.
+    """A part of a micro-batch that a task can always compare in one pass: whole commits of all tables.
 
     Attributes:
         files: the files to read, each with the name of its table, in the order of their commits.
