@@ -65,6 +65,12 @@ class Plan:
     missing: tuple[str, ...] = ()
     note: str = ""
 
+    def __post_init__(self) -> None:
+        """Refuse a plan that takes the partition for good from a broker without a step that calls its replica wrong."""
+        for step in self.steps:
+            if isinstance(step, MoveStep) and {*step.move.gone} - {*step.dropped} & {*self.replicas}:
+                raise ValueError(f"step {step.number} deletes a copy that it does not call wrong")
+
     @property
     def place(self) -> TopicPartition:
         """The partition that the plan is about."""
