@@ -140,6 +140,8 @@ def make(
         # A replica that holds one open and is copied again gets the end that its source has.
         missing += [text for text, holders in open_still if not (holders and holders <= copied)]
         missing += [*_unmatched(look, said), *lacking]
+        if not (steps or missing or look.findings):
+            note = "There is nothing to repair: no finding is open here, and no transaction hangs."
     return Plan(
         FORMAT,
         look.cluster_id,

@@ -135,6 +135,12 @@ def test_what_is_refused_stops_it_and_undo_puts_back_what_was_assigned(cluster: 
     assert cluster.asked == [(1, 3, 2), (3, 1, 2)]
 
 
+def test_a_reason_that_is_a_sentence_ends_with_one_full_stop(cluster: Cluster, tmp_path: Path) -> None:
+    path, plan = planned(tmp_path)
+    cluster.fails = [(Unauthorized("it is not allowed."), False)]
+    assert "it is not allowed.\n" in invoked("run", plan, "--yes", "-c", path).stderr
+
+
 def test_undo_needs_repairs_to_be_on_where_anything_is_to_be_put_back(cluster: Cluster, tmp_path: Path) -> None:
     path, plan = planned(tmp_path)
     cluster.fails = [(Unauthorized("no"), False)]
