@@ -132,6 +132,19 @@ def test_producers_that_would_be_refused_wait_for_who_is_behind_and_are_a_note_i
     assert (said(led(1, 1, 2, 3), two), notes(led(1, 1, 2, 3), two, 1)) == ("safe", [])
 
 
+def test_a_partition_that_no_other_broker_holds_is_a_note_since_nothing_can_be_waited_for() -> None:
+    alone, short = led(1, 1, isr=(1,), b1=OPEN), replace(KEPT, retention_ms=1, min_isr=1)
+    assert said(alone, short) == "safe"
+    assert notes(alone, short, 1) == ["nobody leads it meanwhile: no other broker holds it than broker 1"]
+
+
+def test_several_reasons_against_one_replica_name_it_once() -> None:
+    doubted = Fitness(May.UNKNOWN, ("no job watches", "it was not compared yet"))
+    assert said(led(1, 1, 2, 3, b2=doubted)) == (
+        "unknown (broker 2 would lead: no job watches and it was not compared yet)"
+    )
+
+
 def test_a_second_failure_is_a_note_and_no_verdict() -> None:
     (wrong,) = notes(led(1, 1, 3, 2, b2=WRONG), KEPT, 1)
     assert wrong == "if broker 3 fails meanwhile, broker 2 may lead, and must not"
