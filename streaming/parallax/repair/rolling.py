@@ -125,7 +125,7 @@ def _by_producers(led: Led, topic: TopicSettings, broker: int) -> Fitness:
 
 def _refused(led: Led, topic: TopicSettings, broker: int) -> str:
     left = counted(_left(led, broker), "replica")
-    return f"producers with acks=all would be refused: {left} in sync, min.insync.replicas is {topic.min_isr}"
+    return f"producers with acks=all would be refused: {left} would be in sync, min.insync.replicas is {topic.min_isr}"
 
 
 def _by_clock(topic: TopicSettings, outage: Outage) -> Fitness:
@@ -143,7 +143,7 @@ def _by_clock(topic: TopicSettings, outage: Outage) -> Fitness:
 
 
 def notes(led: Led, topic: TopicSettings, broker: int) -> list[str]:
-    """Phrases about one partition: whether an outage makes brokers refuse producers, and what a second failure does.
+    """Phrases about one partition, beside why it may not: whether producers are refused, what a second failure does.
 
     A second failure is that of the broker that leads meanwhile. A phrase says so if a wrong replica may lead then, or
     one that lacks records.
@@ -153,7 +153,8 @@ def notes(led: Led, topic: TopicSettings, broker: int) -> list[str]:
         topic: the settings of the partition's topic.
         broker: the id of the broker that is to be restarted.
     """
-    found = [_refused(led, topic, broker)] if _refuses(led, topic, broker) else []
+    is_said = _by_producers(led, topic, broker).may is not May.SAFE
+    found = [_refused(led, topic, broker)] if _refuses(led, topic, broker) and not is_said else []
     first = elected(led, broker)
     next_ones, lacks = _next(led, topic, {broker, first})
     wrong = [one for one in next_ones if led.fitness[one].may is May.UNSAFE]
