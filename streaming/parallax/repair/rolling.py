@@ -143,7 +143,7 @@ def _by_clock(topic: TopicSettings, outage: Outage) -> Fitness:
 
 
 def notes(led: Led, topic: TopicSettings, broker: int) -> list[str]:
-    """Phrases about one partition, beside why it may not: whether producers are refused, what a second failure does.
+    """Phrases about one partition that the verdict leaves out: refused producers, and what a second failure does.
 
     A second failure is that of the broker that leads meanwhile. A phrase says so if a wrong replica may lead then, or
     one that lacks records.
