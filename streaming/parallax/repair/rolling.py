@@ -143,7 +143,7 @@ def _by_producers(led: Led, topic: TopicSettings, broker: int) -> Fitness:
 
 def _refused(led: Led, topic: TopicSettings, broker: int) -> str:
     left = counted(_left(led, broker), "replica")
-    return f"producers with acks=all would be refused: {left} in sync, min.insync.replicas is {topic.min_isr}"
+    return f"producers with acks=all would be refused: {left} would be in sync, min.insync.replicas is {topic.min_isr}"
 
 
 def _by_clock(topic: TopicSettings, outage: Outage) -> Fitness:
@@ -161,12 +161,11 @@ def _by_clock(topic: TopicSettings, outage: Outage) -> Fitness:
 
 
 def notes(led: Led, topic: TopicSettings, broker: int) -> list[str]:
-    """What a restart costs one partition even if it is safe, as phrases; empty if nothing.
+    """What the verdict on one partition leaves out, as phrases; empty if nothing.
 
-    The restart makes brokers refuse producers, or leaves nobody to lead, if too few others hold the partition.
-
-    A phrase says so if producers with ``acks=all`` are refused during the restart. Another does if the broker that
-    leads during the restart fails too, and then a wrong replica may lead, or one that lacks records.
+    A phrase says so if nobody leads during the restart, or if producers with ``acks=all`` are refused and the verdict
+    does not say that. Another does if the broker that leads meanwhile fails too, and then a wrong replica may lead, or
+    one that lacks records.
 
     Args:
         led: who leads the partition, and which replicas may.
@@ -175,7 +174,8 @@ def notes(led: Led, topic: TopicSettings, broker: int) -> list[str]:
     """
     if _is_alone(led, broker):
         return [f"nobody leads it meanwhile: no other broker holds it than broker {broker}"]
-    found = [_refused(led, topic, broker)] if _refuses(led, topic, broker) else []
+    is_said = _by_producers(led, topic, broker).may is not May.SAFE
+    found = [_refused(led, topic, broker)] if _refuses(led, topic, broker) and not is_said else []
     first = elected(led, broker)
     next_ones, lacks = _next(led, topic, {broker, first})
     wrong = [one for one in next_ones if led.fitness[one].may is May.UNSAFE]
