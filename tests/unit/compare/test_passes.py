@@ -101,7 +101,7 @@ def test_many_stretches_in_a_micro_batch_find_what_as_many_micro_batches_find(
     assert bool(found_by(comparison)[0]) == (change is lacking_on_two)
 
 
-def test_a_partition_that_is_new_is_compared_by_its_first_stretch_and_then_by_all_others_together(
+def test_a_new_partition_is_compared_by_its_first_stretch_and_then_by_all_others_together(
     tmp_path: Path, stretches: list[int]
 ) -> None:
     comparison = Comparison(recorded(tmp_path, as_it_is))
