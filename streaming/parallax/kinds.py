@@ -73,7 +73,7 @@ class Kind:
         was: the same sentence in the past tense, for a finding that is over. Fields: broker, partition, offset.
         headline: what the accused does wrong, in a few words, without the offset. Fields: broker, partition.
         led: what an alert adds to ``headline`` while consumers of the leader meet what is wrong.
-        not_led: what an alert adds to ``headline`` while they do not. Field: broker.
+        not_led: what an alert adds to ``headline`` while they do not.
         consumers: what happens to consumers of the accused; it follows the word "consumers".
         runbook: the anchor of the heading in docs/runbook.md that says what to do.
         clears: which of the other replicas its proof shows to be right.
@@ -109,7 +109,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         "offset {start} of {partition}; it has ended {others}.",
         was="Broker {broker} lacked the end marker of a transaction of {partition} (offset {offset}).",
         headline="Broker {broker} never got a transaction's end marker in {partition}",
-        consumers="may read that transaction's records the wrong way round, or nothing beyond them",
+        consumers="in read_committed may read that transaction though it was rolled back, miss it though it was "
+        "committed, or get nothing beyond it",
         runbook="a-missed-end-marker",
         clears=Clears.DIRECT_END,
         severity=Severity.WARNING,
@@ -121,10 +122,9 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="The last stable offset of {partition} on broker {broker} stands at {lso}, held by a transaction of "
         "producer {producer_id} that has ended {others}.",
         was="A transaction that had ended held back the last stable offset of {partition} on broker {broker}.",
-        headline="Broker {broker} holds a transaction of {partition} open that has ended",
+        headline="Broker {broker} holds an ended transaction of {partition} open",
         led=": read_committed stands still",
-        not_led=": read_committed would stand still if it led. Who reads from the leader is not misled: keep broker "
-        "{broker} from leading",
+        not_led=": keep it from leading, or read_committed stands still",
         consumers="in read_committed get nothing beyond that offset",
         runbook="a-missed-end-marker",
         clears=Clears.DIRECT_END,
@@ -138,7 +138,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "aborted {others}.",
         was="Broker {broker} showed the rolled-back record at offset {offset} of {partition} as committed.",
         headline="Broker {broker} shows rolled-back records of {partition} as committed",
-        consumers="read data that was rolled back",
+        consumers="in read_committed read data that was rolled back",
         runbook="a-missed-end-marker",
         clears=Clears.OTHER_OUTCOME,
         many="Broker {broker} shows records of rolled-back transactions of {partition} as committed, of {counted} "
@@ -166,7 +166,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "own log says (offset {marker}): its index of aborted transactions is wrong there.",
         was="Broker {broker} showed the record at offset {offset} of {partition} otherwise than its end marker says.",
         headline="Broker {broker} shows records of {partition} otherwise than its own end markers say",
-        consumers="read data that was rolled back, or never see data that was committed",
+        consumers="in read_committed read data that was rolled back, or never see data that was committed",
         runbook="an-index-of-aborted-transactions-that-is-wrong",
         clears=Clears.OWN_END,
         many="Broker {broker} shows records of {partition} otherwise than the end markers of its own log say, of "
@@ -220,7 +220,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=0,
         shows="The replicas of {partition} do not hold the same at offset {offset}: {sides}.",
         was="The replicas of {partition} did not hold the same at offset {offset}.",
-        headline="Broker {broker} holds another record of {partition} than the others at an offset",
+        headline="Broker {broker} holds a wrong record of {partition}",
         consumers="may read a record that is wrong",
         runbook="another-record-or-none",
         clears=Clears.NEWER_EPOCH,
@@ -251,18 +251,18 @@ KINDS: Mapping[FindingKind, Kind] = {
     ),
 }
 
-NO_DIRECTION = "Nothing that was shown or read says which side is right: wipe no replica on this evidence."
+NO_DIRECTION = "Nothing proves which side is right: wipe no replica on this evidence."
 """What is said of each difference without direction, behind ``shows``."""
 
 UNLIKE_OUTCOMES = (
     ("The replicas of {partition} do not show the record at offset {offset} alike: {sides}."),
-    "may read it the wrong way round",
+    "in read_committed may read it though it was rolled back, or miss it though it was committed",
 )
 """What ``visibility_mismatch`` says where it breaks I2: ``shows`` and ``consumers`` of an outcome without direction."""
 
 MANY_UNLIKE_OUTCOMES = (
     ("The replicas of {partition} do not show records of {counted} alike (offsets {lowest} to {highest})."),
-    "may read them the wrong way round",
+    "in read_committed may read them though they were rolled back, or miss them though they were committed",
 )
 """The same of many transactions: ``many`` and ``consumers``."""
 

@@ -86,7 +86,7 @@ _OF_A_DELETION = {
             "Broker {broker} shows the rolled-back deletion at offset {offset} of {partition} as committed; it was "
             "aborted {others}."
         ),
-        "take a key for deleted that was not deleted",
+        "in read_committed take a key for deleted that was not deleted",
     ),
     FindingKind.COMMITTED_RECORD_ABORTED: (
         (
@@ -176,7 +176,7 @@ _SPREAD_WITHOUT_DIRECTION = (
 )
 _SPREAD = (
     "{reason}: the loss is complete. No replica of {partition} that answered shows otherwise than broker {broker} was "
-    "found to show: nothing is left to compare with. Consumers of each that shows it {consumers}."
+    "found to show: nothing is left to compare with. Where a replica shows it, consumers {consumers}."
 )
 
 
@@ -384,18 +384,22 @@ def _how(claim: Claim, decision: Decision, answers: Answers, repaired: str) -> s
     return text.format(reason=_past(decision, answers), broker=claim.broker, misled=misled, repaired=repaired)
 
 
+_AS_READ = "according to what was read earlier"
+"""Where an end that other replicas show no more is known from."""
+
+
 def _others(decision: Decision, answers: Answers) -> str:
     if decision.kind in OUTCOME_KINDS and Side(Shows.OPEN) in decision.sides:
-        return "by what was read"
+        return _AS_READ
     if decision.kind in OUTCOME_KINDS and decision.sides and OUTCOMES.isdisjoint(side.shows for side in decision.sides):
         # Values of the key differ: they do not say how any replica has ended the transaction.
-        return f"by what was read. Shown for its key: {sides_in_words(decision.sides)}"
+        return f"{_AS_READ}. Shown for its key: {sides_in_words(decision.sides)}"
     if decision.witnesses:
         return f"on {_broker_words(decision.witnesses)}"
     if decision.kind in OUTCOME_KINDS:
-        return "by what was read"  # a coordinator only knows how its producer's last transaction ended
+        return _AS_READ  # a coordinator only knows how its producer's last transaction ended
     coordinator = answers.coordinator
-    return "by its coordinator's word" if coordinator is not None and coordinator.has_ended else "by what was read"
+    return "according to its coordinator" if coordinator is not None and coordinator.has_ended else _AS_READ
 
 
 def _broker_words(brokers: Sequence[int]) -> str:

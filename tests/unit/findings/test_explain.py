@@ -244,8 +244,8 @@ def test_it_says_what_was_not_seen_where_the_end_marker_of_a_transaction_is_clea
     answers["replicas"]["3"] = {"error": "it is down"}
     evidence = json.dumps(answers | {"recorded": known})
     said = explain(replace(event, transaction_start_offset=0, marker_offset=1, evidence=evidence))
-    marker = "the end marker at offset 1 any more, so nothing there says now how the transaction ended"
-    why = f"broker 1 does not show {marker}, and broker 3 did not answer"
+    marker = "the end marker at offset 1, which would prove it"
+    why = f"broker 1 no longer shows {marker}, and broker 3 did not answer"
     assert said.right == f"Broker 2 is proven wrong. Which of the others is right is not proven: {why}."
 
 
@@ -275,7 +275,7 @@ def test_what_some_do_not_show_is_not_said_to_be_shared_by_them_and_nothing_is_w
     fields = {"kind": kind, "broker": 2, "offset": 4, "producer_id": 7, "status": FindingStatus.SPREAD}
     said = explain(replace(EVENT, evidence=evidence, exposed=True, **fields))
     unknown = "Of brokers 3 and 4 it is not known what they read."
-    assert said.now == f"Consumers of brokers 1 and 2 read data that was rolled back. {unknown}"
+    assert said.now == f"Consumers of brokers 1 and 2 in read_committed read data that was rolled back. {unknown}"
     assert said.right.endswith("Nothing is proven of brokers 3 and 4.")
     assert said.steps[0].text.startswith("Wipe nothing on brokers 3 and 4")
     assert said.after.endswith("unless it is of broker 3 or 4.")

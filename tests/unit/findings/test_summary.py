@@ -10,6 +10,7 @@ from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.findings.summary import resolved, sides_in_words, spread, summary, unsettled
+from parallax.kinds import KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind
 from parallax.sides import parsed
 from tests.builders.answers import OPEN, answers, holding, record, replica, shows, silent
@@ -58,7 +59,7 @@ def test_values_of_a_key_do_not_say_which_replica_has_aborted_a_transaction() ->
     sides = parsed({"a value": (2,), "no value": (1,)})
     c = claim(FindingKind.ABORTED_RECORD_COMMITTED)
     text = summary(c, Decision(Verdict.CONFIRMED, c.kind, "r", accused=2, sides=sides), answers(replica(1), replica(2)))
-    assert "it was aborted by what was read. Shown for its key: a value on broker 2, no value on broker 1." in text
+    assert "it was aborted according to what was read earlier. Shown for its key: a value on broker 2" in text
 
 
 def deletion(broker: int, outcome: str) -> ReplicaAnswer:
@@ -211,3 +212,8 @@ def test_one_broker_shows_and_two_are_joined() -> None:
     assert sides_in_words(parsed({"a": (1,), "b": (2, 3), "c": (4, 5, 6)})) == (
         "a on broker 1, b on brokers 2 and 3, c on brokers 4, 5 and 6"
     )
+
+
+@pytest.mark.parametrize("kind", sorted(TRANSACTION_KINDS))
+def test_that_consumers_are_misled_about_an_outcome_is_said_of_those_in_read_committed_only(kind: FindingKind) -> None:
+    assert KINDS[kind].consumers.startswith("in read_committed ")
