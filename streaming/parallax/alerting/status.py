@@ -323,7 +323,7 @@ def _notes(snapshot: Snapshot) -> Iterator[str]:
         before = {first: counts[first]} if first in counts else {}
         late = {reason: n for reason, n in counts.items() if reason not in before}
         whose = (
-            (before, "written before the job began to read"),
+            (before, "written before the job first read that log of some replica"),
             (late, "offsets that nobody could compare in time"),
         )
         yield f"{'; '.join(f'{_counts(some)}: {why}' for some, why in whose if some)}; {when}"

@@ -384,7 +384,7 @@ def test_what_was_not_read_yet_ends_by_itself_and_what_was_read_too_late_by_an_a
     late = f"5 {words(gap)}"
     assert others == [f"{late}: {audited} once all replicas are back and have copied what they lack"]
     healthy.state.update_coverage([replace(new, unread=(UnreadRange(0, 0, 137, reason, 0),))])
-    both = f"137 before first reading: written before the job began to read; {late}: {audited}"
+    both = f"137 before first reading: written before the job first read that log of some replica; {late}: {audited}"
     (said,) = healthy.says().notes
     assert said.startswith(f"{both} once")
     healthy.state.update_audits_at({new.place: 4e9})
@@ -493,6 +493,17 @@ def test_while_a_transaction_hangs_nothing_beyond_it_can_be_told(healthy: Monito
     assert said.reasons == ("a transaction hangs in orders-0: nothing beyond is compared in read_committed",)
     healthy.state.update_hanging([])
     assert waited(healthy, 0).condition is Condition.AGREE
+
+
+def test_a_transaction_that_may_end_yet_is_not_said_to_hang(healthy: Monitor) -> None:
+    one = Hanging(Open(TopicPartition("orders", 0), 1, 4000, 0, 60, 0), 60, "it goes on", hangs=False, stands_since=9.0)
+    healthy.state.update_hanging([one])
+    (said,) = healthy.says().reasons
+    assert said.startswith("a transaction is open for too long in orders-0: ")
+    other = replace(one, one=replace(one.one, producer_id=4001))
+    healthy.state.update_hanging([one, other])
+    (said,) = healthy.says().reasons
+    assert said.startswith("transactions are open for too long in orders-0: ")
 
 
 def test_what_brings_others_about_is_told_first(healthy: Monitor) -> None:
