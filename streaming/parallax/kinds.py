@@ -152,7 +152,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "committed {others}.",
         was="Broker {broker} hid the committed record at offset {offset} of {partition} as aborted.",
         headline="Broker {broker} hides committed records of {partition} as aborted",
-        consumers="in read_committed never see that record",
+        consumers="in read_committed never see data that was committed",
         runbook="a-missed-end-marker",
         clears=Clears.OTHER_OUTCOME,
         many="Broker {broker} hides records of committed transactions of {partition} as aborted, of {counted} "
@@ -181,7 +181,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "{offset}. Shown: {sides}.",
         was="Broker {broker} showed a value of {partition} whose key was deleted at offset {offset}.",
         headline="Broker {broker} still shows deleted records of {partition}",
-        consumers="read a record that was deleted",
+        consumers="read what was deleted",
         runbook="a-missed-tombstone",
         clears=Clears.NO_VALUE,
         many="Broker {broker} still shows values of {partition} whose keys were deleted, {count} in all (deleted at "
@@ -195,7 +195,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "Shown: {sides}.",
         was="Broker {broker} lacked the record at offset {offset} of {partition} or showed an older one.",
         headline="Broker {broker} lacks records of {partition}, or shows older ones",
-        consumers="miss that record",
+        consumers="miss what was written",
         runbook="values-that-differ",
         clears=Clears.HELD_RECORD,
         many="Broker {broker} lacks records of {partition} or shows older ones, {count} in all (offsets {lowest} to "

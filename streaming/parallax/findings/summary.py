@@ -221,7 +221,10 @@ def incident(
     many, consumers = KINDS[group.kind].many, KINDS[group.kind].consumers
     if group.kind is FindingKind.VISIBILITY_MISMATCH and group.is_of_transactions:
         many, consumers = MANY_UNLIKE_OUTCOMES
+    has_spread = status is FindingStatus.SPREAD
     text = _UNSETTLED_MANY if status is FindingStatus.UNSETTLED else many
+    if has_spread and group.broker == NOBODY:
+        text = _DIFFERED_MANY
     sentence = text.format(
         broker=group.broker,
         partition=partition,
@@ -235,8 +238,11 @@ def incident(
     sentence = f"{sentence} A probe has proven it of each."
     if waiting:
         sentence = f"{sentence} {waiting:,} more {agreed(waiting, 'is', 'are')} suspected and not proven."
-    if status is FindingStatus.SPREAD:
-        return f"{sentence} All replicas show the same by now: nothing is left to compare with."
+    if has_spread:
+        return (
+            f"{sentence} No replica that answered shows otherwise by now: nothing is left to compare with. Where a "
+            f"replica shows it, consumers {consumers}."
+        )
     if group.broker == NOBODY:
         return f"{sentence} {NO_DIRECTION} Consumers {consumers}."
     leads = "The leader shows that:" if is_exposed else f"If broker {group.broker} becomes the leader,"
@@ -247,6 +253,10 @@ _UNSETTLED_MANY = (
     "The replicas of {partition} show the same again for {counted} of which they did not (offsets {lowest} to "
     "{highest}), and nothing has proven which of them was right. Compare them with the system that wrote them."
 )
+
+
+_DIFFERED_MANY = "The replicas of {partition} differed in {counted} (offsets {lowest} to {highest})."
+"""The beginning where all show the same by now, and nobody was accused."""
 
 
 def counted_in_words(group: Group, number: int | None = None) -> str:
@@ -267,7 +277,7 @@ def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple
     """
     not_healed = [name for name in ended if name != Resolution.HEALED]
     resolution = not_healed[0] if not_healed else str(Resolution.HEALED)
-    each = ", ".join(f"{name} {number:,}" for name, number in sorted(ended.items()))
+    each = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in sorted(ended.items()))
     partition, what = group.place.name, counted_in_words(group)
     was = f"The replicas of {partition} differed in many {what}."
     if group.broker != NOBODY:
