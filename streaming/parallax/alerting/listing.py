@@ -119,7 +119,10 @@ def turn_of(before: FindingState, now: FindingState) -> str:
 
     Such a change ends one alert and begins another.
     """
-    return "It has become worse: " if is_worse(before, now) else "It has changed: "
+    if is_worse(before, now):
+        return "It has become worse: "
+    order = list(FindingState)
+    return "Less grave now: " if order.index(now) > order.index(before) else "It has changed: "
 
 
 class Listed(NamedTuple):

@@ -574,7 +574,7 @@ class TestEachFinding:
         [
             (replace(FINDING, exposed=False, severity=Severity.WARNING), FINDING, "It has become worse: "),
             (FINDING, replace(FINDING, status=FindingStatus.SPREAD), "It has become worse: "),
-            (FINDING, replace(FINDING, exposed=False), "It has changed: "),
+            (FINDING, replace(FINDING, exposed=False), "Less grave now: "),
             (FINDING, replace(FINDING, summary="It is refined."), ""),
         ],
     )

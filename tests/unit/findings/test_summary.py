@@ -224,8 +224,8 @@ def test_an_incident_that_all_share_is_told_in_the_past_and_with_what_consumers_
     group = Group(TopicPartition("orders", 0), NOBODY, FindingKind.VISIBILITY_MISMATCH, Rule.LATEST_VALUE)
     assert incident(group, 12, (3, 99), 0, FindingStatus.SPREAD, is_exposed=True) == (
         "The replicas of orders-0 differed in 12 keys (offsets 3 to 99). A probe has proven it of each. No replica "
-        "that answered shows otherwise by now: nothing is left to compare with. Where a replica shows it, consumers may read "
-        "a value that is wrong, or miss one."
+        "that answered shows otherwise by now: nothing is left to compare with. Where a replica shows it, consumers "
+        "may read a value that is wrong, or miss one."
     )
 
 
