@@ -98,11 +98,10 @@ class FindingAlerts(Alerts):
                 "time() - min by (cluster, topic, partition, producer_id) "
                 f"({self._e.known('hanging_transaction_start_timestamp_seconds')})",
                 "warning",
-                f"A transaction of {WHERE}{FOR} hangs",
-                "For {{ $value | humanizeDuration }} a transaction of producer {{ $labels.producer_id }} has been open "
-                "that hangs, or takes longer than any may. read_committed consumers of the partition get nothing "
-                "beyond it, on any replica, and the log is not cleaned beyond it. `parallax check -c CONFIG` says "
-                "whether it hangs, and only then how to end it.",
+                f"A transaction of {WHERE}{FOR} hangs, or is open for too long",
+                "For {{ $value | humanizeDuration }} a transaction of producer {{ $labels.producer_id }} has been "
+                "open. read_committed consumers of the partition get nothing beyond it, on any replica, and the log is "
+                "not cleaned beyond it. `parallax check -c CONFIG` says whether it hangs, and only then how to end it.",
             ),
         ]
 

@@ -73,7 +73,7 @@ class Kind:
         was: the same sentence in the past tense, for a finding that is over. Fields: broker, partition, offset.
         headline: what the accused does wrong, in a few words, without the offset. Fields: broker, partition.
         led: what an alert adds to ``headline`` while the finding is exposed or spread, so that consumers of the leader
-            get wrong data.
+            meet what is wrong.
         not_led: what an alert adds to ``headline`` otherwise. Field: broker.
         consumers: what happens to consumers of the accused; it follows the word "consumers".
         runbook: the anchor of the heading in docs/runbook.md that says what to do.
@@ -110,7 +110,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         "offset {start} of {partition}; it has ended {others}.",
         was="Broker {broker} lacked the end marker of a transaction of {partition} (offset {offset}).",
         headline="Broker {broker} never got a transaction's end marker in {partition}",
-        consumers="may read that transaction's records the wrong way round, or nothing beyond them",
+        consumers="in read_committed may read that transaction though it was rolled back, miss it though it was "
+        "committed, or get nothing beyond it",
         runbook="a-missed-end-marker",
         clears=Clears.DIRECT_END,
         severity=Severity.WARNING,
@@ -122,10 +123,9 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="The last stable offset of {partition} on broker {broker} stands at {lso}, held by a transaction of "
         "producer {producer_id} that has ended {others}.",
         was="A transaction that had ended held back the last stable offset of {partition} on broker {broker}.",
-        headline="Broker {broker} holds a transaction of {partition} open that has ended",
+        headline="Broker {broker} holds an ended transaction of {partition} open",
         led=": read_committed stands still",
-        not_led=": read_committed would stand still if it led. Who reads from the leader is not misled: keep broker "
-        "{broker} from leading",
+        not_led=": keep it from leading, or read_committed stands still",
         consumers="in read_committed get nothing beyond that offset",
         runbook="a-missed-end-marker",
         clears=Clears.DIRECT_END,
@@ -139,7 +139,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "aborted {others}.",
         was="Broker {broker} showed the rolled-back record at offset {offset} of {partition} as committed.",
         headline="Broker {broker} shows rolled-back records of {partition} as committed",
-        consumers="read data that was rolled back",
+        consumers="in read_committed read data that was rolled back",
         runbook="a-missed-end-marker",
         clears=Clears.OTHER_OUTCOME,
         many="Broker {broker} shows records of rolled-back transactions of {partition} as committed, of {counted} "
@@ -153,7 +153,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "committed {others}.",
         was="Broker {broker} hid the committed record at offset {offset} of {partition} as aborted.",
         headline="Broker {broker} hides committed records of {partition} as aborted",
-        consumers="in read_committed never see that record",
+        consumers="in read_committed never see data that was committed",
         runbook="a-missed-end-marker",
         clears=Clears.OTHER_OUTCOME,
         many="Broker {broker} hides records of committed transactions of {partition} as aborted, of {counted} "
@@ -167,7 +167,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "own log says (offset {marker}): its index of aborted transactions is wrong there.",
         was="Broker {broker} showed the record at offset {offset} of {partition} otherwise than its end marker says.",
         headline="Broker {broker} shows records of {partition} otherwise than its own end markers say",
-        consumers="read data that was rolled back, or never see data that was committed",
+        consumers="in read_committed read data that was rolled back, or never see data that was committed",
         runbook="an-index-of-aborted-transactions-that-is-wrong",
         clears=Clears.OWN_END,
         many="Broker {broker} shows records of {partition} otherwise than the end markers of its own log say, of "
@@ -182,7 +182,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "{offset}. Shown: {sides}.",
         was="Broker {broker} showed a value of {partition} whose key was deleted at offset {offset}.",
         headline="Broker {broker} still shows deleted records of {partition}",
-        consumers="read a record that was deleted",
+        consumers="read what was deleted",
         runbook="a-missed-tombstone",
         clears=Clears.NO_VALUE,
         many="Broker {broker} still shows values of {partition} whose keys were deleted, {count} in all (deleted at "
@@ -196,7 +196,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "Shown: {sides}.",
         was="Broker {broker} lacked the record at offset {offset} of {partition} or showed an older one.",
         headline="Broker {broker} lacks records of {partition}, or shows older ones",
-        consumers="miss that record",
+        consumers="miss what was written",
         runbook="values-that-differ",
         clears=Clears.HELD_RECORD,
         many="Broker {broker} lacks records of {partition} or shows older ones, {count} in all (offsets {lowest} to "
@@ -221,7 +221,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=0,
         shows="The replicas of {partition} do not hold the same at offset {offset}: {sides}.",
         was="The replicas of {partition} did not hold the same at offset {offset}.",
-        headline="Broker {broker} holds another record of {partition} than the others at an offset",
+        headline="Broker {broker} holds a wrong record of {partition}",
         consumers="may read a record that is wrong",
         runbook="another-record-or-none",
         clears=Clears.NEWER_EPOCH,
@@ -252,18 +252,18 @@ KINDS: Mapping[FindingKind, Kind] = {
     ),
 }
 
-NO_DIRECTION = "Nothing that was shown or read says which side is right: wipe no replica on this evidence."
+NO_DIRECTION = "Nothing proves which side is right: wipe no replica on this evidence."
 """What is said of each difference without direction, behind ``shows``."""
 
 UNLIKE_OUTCOMES = (
     ("The replicas of {partition} do not show the record at offset {offset} alike: {sides}."),
-    "may read it the wrong way round",
+    "in read_committed may read it though it was rolled back, or miss it though it was committed",
 )
 """What ``visibility_mismatch`` says where it breaks I2: ``shows`` and ``consumers`` of an outcome without direction."""
 
 MANY_UNLIKE_OUTCOMES = (
     ("The replicas of {partition} do not show records of {counted} alike (offsets {lowest} to {highest})."),
-    "may read them the wrong way round",
+    "in read_committed may read them though they were rolled back, or miss them though they were committed",
 )
 """The same of many transactions: ``many`` and ``consumers``."""
 

@@ -12,11 +12,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from parallax.compare.suspect import Coverage
-from parallax.counts import counted
 from parallax.findings.finding import Finding
 from parallax.findings.leading import Fitness, May
 from parallax.model import TopicPartition
-from parallax.repair.leading import Led, fitness, uncompared
+from parallax.repair.leading import Led, fitness, uncompared, waiting_in_words
 from parallax.repair.rolling import Outage, TopicSettings, may_stop
 from tests.simulation.properties import Broken, Place
 
@@ -111,7 +110,7 @@ def judged(
         coverage: without what audits have settled.
         pending: suspects without verdict.
     """
-    waiting = [f"{counted(pending, 'suspect')} without verdict"] if pending else []
+    waiting = [waiting_in_words(pending)] if pending else []
     return fitness(brokers, findings, [*uncompared(coverage), *waiting], {})
 
 

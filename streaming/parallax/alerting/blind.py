@@ -321,14 +321,19 @@ def _of_pauses(snapshot: Snapshot) -> Iterator[Blind]:
         yield Blind(Cause.PAUSED, reach, pause.since, f"reading is paused: {said}", "reading is paused")
 
 
+_TOO_LONG = ("is open for too long", "are open for too long")
+"""What is said of one transaction, and of several, where a coordinator may still end one."""
+
+
 def _of_transactions(snapshot: Snapshot) -> Iterator[Blind]:
     beyond = "nothing beyond is compared in read_committed"
     if hanging := {one.one.place for one in snapshot.hanging}:
-        what = "transactions hang" if len(snapshot.hanging) > 1 else "a transaction hangs"
+        how = ("hangs", "hang") if all(one.hangs for one in snapshot.hanging) else _TOO_LONG
+        of_one, what = f"a transaction {how[0]}", f"transactions {how[1]}" if len(snapshot.hanging) > 1 else ""
         since = min(one.stands_since for one in snapshot.hanging)
-        phrase = f"{what} in {named(place.name for place in hanging)}: {beyond}"
+        phrase = f"{what or of_one} in {named(place.name for place in hanging)}: {beyond}"
         reach = Reach(partitions=frozenset(hanging))
-        yield Blind(Cause.HANGING, reach, since, phrase, f"a transaction hangs: {beyond}", shows_offsets=True)
+        yield Blind(Cause.HANGING, reach, since, phrase, f"{of_one}: {beyond}", shows_offsets=True)
     frozen = [one for one in snapshot.findings.standing if one.kind is FindingKind.READ_COMMITTED_FROZEN]
     if frozen:
         reach = Reach(partitions=frozenset(one.place for one in frozen))

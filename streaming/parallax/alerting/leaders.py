@@ -6,12 +6,11 @@ from collections.abc import Collection, Mapping
 
 from parallax.alerting.blind import blindness, hiding
 from parallax.alerting.snapshot import Replica, Snapshot
-from parallax.counts import counted
 from parallax.findings.finding import Finding
 from parallax.findings.leading import Fitness, May
 from parallax.guard.absences import Absence, Absences, Late
 from parallax.model import TopicPartition
-from parallax.repair.leading import by_clock, fitness, uncompared
+from parallax.repair.leading import by_clock, fitness, uncompared, waiting_in_words
 
 
 def may_lead(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[int, Fitness]]:
@@ -37,7 +36,7 @@ def _of(
 ) -> dict[int, Fitness]:
     whole = uncompared(snapshot.coverage.get(place))
     if waiting := snapshot.findings.pending.get(place, 0):
-        whole.append(f"{counted(waiting, 'suspect')} without verdict")
+        whole.append(waiting_in_words(waiting))
     single = {} if absences is None else by_clock(place, absences, snapshot.taken_at)
     brokers = snapshot.assigned[place]
     for broker in brokers if blindness(snapshot) else ():

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from parallax.findings.acknowledgement import status_of
 from parallax.findings.finding import Finding
+from parallax.findings.in_brief import ended_in_words
 from parallax.kinds import KINDS
 from parallax.model import FindingKind, FindingStatus, Severity, broker_label
 
@@ -43,7 +44,7 @@ class Alarm(NamedTuple):
 
     Attributes:
         name: the alert's name, which its section of docs/runbook.md has as well.
-        adds: the words that this alert adds to the headline of the finding's kind.
+        adds: the words that this alert adds to what is wrong.
     """
 
     name: str
@@ -52,9 +53,7 @@ class Alarm(NamedTuple):
 
 
 ALARMS: Mapping[FindingState, Alarm] = {
-    FindingState.SPREAD: Alarm(
-        "ParallaxLossComplete", Severity.CRITICAL, "; all replicas share this, and nothing is left to compare with"
-    ),
+    FindingState.SPREAD: Alarm("ParallaxLossComplete", Severity.CRITICAL, "; no replica is known to be right"),
     FindingState.EXPOSED: Alarm("ParallaxDivergenceExposed", Severity.CRITICAL, "; consumers {meet} it now"),
     FindingState.CONFIRMED: Alarm("ParallaxDivergenceConfirmed", Severity.CRITICAL),
     FindingState.UNSETTLED: Alarm("ParallaxDivergenceUnsettled", Severity.WARNING),
@@ -73,28 +72,31 @@ def headline(state: FindingState, kind: FindingKind, broker: str, place: str) ->
     """
     if state is FindingState.UNSETTLED:
         whose = f", broker {broker}" if broker else ""
-        differed = f"Replicas of {place} differed ({kind}{whose}), and agree by now"
-        return f"{differed}; nothing proves that they agree on what is right"
+        return f"Replicas of {place} agree again; nothing proves them right ({kind}{whose})"
     # Where nobody is accused, or another replica is only known to show the same record, it may be the right one.
     is_known = broker and kind is not FindingKind.OUTCOME_CONTRADICTS_MARKER
     adds = ALARMS[state].adds.format(meet="meet" if is_known else "may meet")
     if not broker:
-        return f"Replicas of {place} differ ({kind}), and nothing proves which is right{adds}"
+        if state is FindingState.SPREAD:
+            return f"Replicas of {place} differed{adds} ({kind})"
+        return f"Replicas of {place} differ{adds} ({kind}; nothing proves which is right)"
     one = KINDS[kind]
     led = one.led if state in (FindingState.EXPOSED, FindingState.SPREAD) else one.not_led
     return f"{one.headline}{led}".format(broker=broker, partition=place) + adds
 
 
-def over_in_words(place: str, kind: str) -> str:
-    """One line in the past tense about a finding that is over.
+def over_in_words(place: str, kind: str, event: Finding | None = None) -> str:
+    """One line about a finding that is not reported any more: what it was, and how it ended.
 
-    As in ``Replicas of orders-0 differed (record_missing), and that is over``.
+    As in ``Replicas of orders-0 differed (record_missing); they agree again``.
 
     Args:
         place: the partition, as in ``orders-0``.
         kind: the kind of the finding.
+        event: the finding's last event, which says how it ended; None if it is not known.
     """
-    return f"Replicas of {place} differed ({kind}), and that is over"
+    how = "" if event is None else ended_in_words(event)
+    return f"Replicas of {place} differed ({kind}){f'; {how}' if how else ', and that is over'}"
 
 
 def what_it_was(said: str) -> str:
@@ -117,7 +119,10 @@ def turn_of(before: FindingState, now: FindingState) -> str:
 
     Such a change ends one alert and begins another.
     """
-    return "It has become worse: " if is_worse(before, now) else "It has changed: "
+    if is_worse(before, now):
+        return "It has become worse: "
+    order = list(FindingState)
+    return "Less grave now: " if order.index(now) > order.index(before) else "It has changed: "
 
 
 class Listed(NamedTuple):
@@ -146,7 +151,7 @@ class Listed(NamedTuple):
         finding = self.finding
         place = f"{finding.topic}-{finding.partition}"
         if self.state is None:
-            return over_in_words(place, finding.kind)
+            return over_in_words(place, finding.kind, finding if self.is_ended else None)
         return headline(self.state, finding.kind, broker_label(finding.broker), place)
 
 

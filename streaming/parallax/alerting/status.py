@@ -57,7 +57,8 @@ class Status:
 
     Attributes:
         condition: the cluster's condition.
-        text: the condition in one line.
+        headline: the condition in a few words, without reasons: the heading of the page, and the browser's title.
+        more: what follows the headline in one line, with its punctuation; may be empty.
         is_known: whether there are findings, and somebody has acknowledged all of them.
         since: since when it has this condition, seconds since 1970 UTC; if the status is unknown, since when the first
             reason applies. None if that is not known.
@@ -69,13 +70,19 @@ class Status:
     """
 
     condition: Condition
-    text: str
+    headline: str
+    more: str
     is_known: bool
     since: float | None
     reasons: tuple[str, ...]
     notes: tuple[str, ...]
     steps: tuple[Step, ...]
     problems: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The condition in one line, with the first reason."""
+        return f"{self.headline}{self.more}"
 
     @property
     def stages(self) -> list[tuple[Step, Stage]]:
@@ -168,7 +175,7 @@ def status_of(snapshot: Snapshot, past: Past) -> Status:
     acknowledged = counted(known, "acknowledged finding")
     notes = [*([acknowledged] if known else []), *_notes(snapshot)]
     since = past.since
-    is_known = False
+    is_known, more = False, ""
     if snapshot.findings.open:
         condition, text = Condition.FINDINGS, _findings_text(snapshot)
         since = min(finding.first_suspected_at.timestamp() for finding in snapshot.findings.open)
@@ -183,20 +190,20 @@ def status_of(snapshot: Snapshot, past: Past) -> Status:
             rest = "no other difference was found; the rest is known in part"
         else:
             rest = "nothing else differs"
-        text = f"{acknowledged} {'stand' if known > 1 else 'stands'}; {rest}"
+        text, more = f"{acknowledged} {'stand' if known > 1 else 'stands'}", f"; {rest}"
         notes.remove(acknowledged)
         since = min(finding.first_suspected_at.timestamp() for finding in snapshot.findings.acknowledged)
     elif is_idle and len(reasons) == 1:
         condition, text = Condition.UNKNOWN, f"{reasons[0][:1].upper()}{reasons[0][1:]}"
     elif reasons:
-        condition, text = Condition.UNKNOWN, f"Cannot tell whether the replicas agree: {_first(reasons)}"
+        condition, text, more = Condition.UNKNOWN, "Cannot tell whether the replicas agree", f": {_first(reasons)}"
     elif partly := in_part(snapshot):
-        condition, text = Condition.AGREE_IN_PART, _agree_in_part(snapshot, partly)
+        condition, (text, more) = Condition.AGREE_IN_PART, _agree_in_part(snapshot, partly)
     else:
         condition, text = Condition.AGREE, "All replicas agree"
     if condition is Condition.UNKNOWN:
         since = past.reasons.get(why[0].name, since) if why[0].since is None else why[0].since
-    return Status(condition, text, is_known, since, reasons, tuple(notes), steps, problems)
+    return Status(condition, text, more, is_known, since, reasons, tuple(notes), steps, problems)
 
 
 def _steps(snapshot: Snapshot, past: Past) -> tuple[Step, ...]:
@@ -224,12 +231,12 @@ def _first(reasons: tuple[str, ...]) -> str:
     return f"{reasons[0]}{more}"
 
 
-def _agree_in_part(snapshot: Snapshot, partly: Mapping[TopicPartition, Part]) -> str:
+def _agree_in_part(snapshot: Snapshot, partly: Mapping[TopicPartition, Part]) -> tuple[str, str]:
     places = snapshot.coverage.keys() | partly.keys()
     whole, why = len(places) - len(partly), parts_in_words(partly.values())
     if not whole:
-        return f"No difference was found in {counted(len(places), 'partition')}: {why}"
-    return f"All replicas agree in {whole:,} of {counted(len(places), 'partition')}; {why}"
+        return f"No difference was found in {counted(len(places), 'partition')}", f": {why}"
+    return f"All replicas agree in {whole:,} of {counted(len(places), 'partition')}", f"; {why}"
 
 
 def _findings_text(snapshot: Snapshot) -> str:
@@ -255,7 +262,13 @@ def _reasons(snapshot: Snapshot, past: Past, *, is_starting: bool) -> Iterator[R
 
 
 def _uncompared(snapshot: Snapshot) -> Iterator[Reason]:
-    late = sum(n > BEHIND for coverage in snapshot.coverage.values() for n in behind(coverage).values())
+    # Where a broker has come back, that the partition is catching up says it; one that does not get on is late or lags.
+    late = sum(
+        n > BEHIND
+        for place, coverage in snapshot.coverage.items()
+        if snapshot.caught_up.get(place, True)
+        for n in behind(coverage).values()
+    )
     if late:
         are = agreed(late, "is", "are")
         yield Reason(f"{counted(late, 'replica')} {are} more than {BEHIND:,} offsets behind", "behind")
@@ -310,7 +323,7 @@ def _notes(snapshot: Snapshot) -> Iterator[str]:
         before = {first: counts[first]} if first in counts else {}
         late = {reason: n for reason, n in counts.items() if reason not in before}
         whose = (
-            (before, "written before the job began to read"),
+            (before, "written before the job first read that log of some replica"),
             (late, "offsets that nobody could compare in time"),
         )
         yield f"{'; '.join(f'{_counts(some)}: {why}' for some, why in whose if some)}; {when}"

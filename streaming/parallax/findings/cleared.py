@@ -300,8 +300,8 @@ def _end_unproven(shown: Shown, broker: int) -> Unproven:
     if len(endings) > 1:
         return "was read to end the transaction both ways", "were read to end the transaction both ways"
     if marker != UNKNOWN and not _live_markers(shown, broker):
-        text = f"the end marker at offset {marker} any more, so nothing there says now how the transaction ended"
-        return f"does not show {text}", f"do not show {text}"
+        text = f"the end marker at offset {marker}, which would prove it"
+        return f"no longer shows {text}", f"no longer show {text}"
     text = "by an end marker that may be of a later transaction, or that another contradicts"
     return f"ended it {text}", f"ended it {text}"
 

@@ -130,7 +130,7 @@ def _now(known: Grounds) -> str:
         return f"The replicas show the same. If that is what is wrong, consumers {known.consumers}."
     if finding.broker == NOBODY:
         if finding.exposed:
-            return f"One of the sides leads. Whether consumers read the wrong one is not known: they {known.consumers}."
+            return f"One of the sides leads, and nobody knows whether it is the wrong one: consumers {known.consumers}."
         return "None of those that are known to differ leads."
     if known.leads is Leads.ACCUSED:
         named = "The leader shows it" if finding.is_incident else f"Broker {finding.broker} leads the partition"
@@ -168,7 +168,7 @@ def _after(known: Grounds) -> str:
     if is_unsettled(known.finding):
         return "No election changes anything: all replicas show the same."
     if known.finding.broker == NOBODY:
-        return f"After an election consumers may read another side: they {known.consumers}."
+        return f"After an election another side may lead: consumers {known.consumers}."
     if known.leads not in (Leads.ACCUSED, Leads.ALIKE):
         return f"If {one_of(known.shown.showing)} becomes the leader, consumers {known.consumers}."
     if not known.right:

@@ -5,12 +5,13 @@ Do consumers see it? Since when is it suspected, or was a replica frozen?
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from parallax.findings.finding import Finding, asked_at, has_spread
+from parallax.findings.decide import Resolution
+from parallax.findings.finding import Finding, asked_at, evidence_of, has_spread
 from parallax.kinds import OPEN_KINDS
 from parallax.model import NOBODY, FindingStatus
 
@@ -64,6 +65,31 @@ def suspected_in_words(at: datetime) -> str:
     return f"first suspected {at:%Y-%m-%d %H:%M:%S} UTC"
 
 
+_ENDED: Mapping[Resolution, str] = {
+    Resolution.HEALED: "they agree again",
+    Resolution.UNPROVEN: "the difference is gone, and nothing proves what is left",
+    Resolution.BY_WORD: "they were repaired by a person's word",
+    Resolution.DIFFERS: "they differ otherwise now",
+    Resolution.COMPACTED: "its record is gone",
+    Resolution.INCOMPARABLE: "nothing is left to compare",
+    Resolution.DELETED: "its record is gone",
+    Resolution.SUPERSEDED: "it was overwritten everywhere",
+    Resolution.EXPLAINED: "another finding reports it now",
+    Resolution.PART: "an incident reports it now",
+    Resolution.GONE: "the topic, partition or replica is gone",
+}
+
+
+def ended_in_words(event: Finding) -> str:
+    """Return how a resolved finding ended, in a clause: ``they agree again``. Empty if the event does not say.
+
+    Args:
+        event: the finding's last event.
+    """
+    resolution = evidence_of(event).get("resolution")
+    return next((words for how, words in _ENDED.items() if how == resolution), "")
+
+
 @dataclass(frozen=True, slots=True)
 class Freeze:
     """A period in which one replica held back its read_committed consumers, as a finding says.
@@ -106,6 +132,7 @@ def standing_freeze(known: Iterable[Freeze]) -> Freeze | None:
 __all__ = [
     "Freeze",
     "Seen",
+    "ended_in_words",
     "freezes",
     "seen",
     "seen_by_state",

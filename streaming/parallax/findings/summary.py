@@ -86,7 +86,7 @@ _OF_A_DELETION = {
             "Broker {broker} shows the rolled-back deletion at offset {offset} of {partition} as committed; it was "
             "aborted {others}."
         ),
-        "take a key for deleted that was not deleted",
+        "in read_committed take a key for deleted that was not deleted",
     ),
     FindingKind.COMMITTED_RECORD_ABORTED: (
         (
@@ -199,7 +199,7 @@ _SPREAD_WITHOUT_DIRECTION = (
 )
 _SPREAD = (
     "{reason}: the loss is complete. No replica of {partition} that answered shows otherwise than broker {broker} was "
-    "found to show: nothing is left to compare with. Consumers of each that shows it {consumers}."
+    "found to show: nothing is left to compare with. Where a replica shows it, consumers {consumers}."
 )
 
 
@@ -244,7 +244,10 @@ def incident(
     many, consumers = KINDS[group.kind].many, KINDS[group.kind].consumers
     if group.kind is FindingKind.VISIBILITY_MISMATCH and group.is_of_transactions:
         many, consumers = MANY_UNLIKE_OUTCOMES
+    has_spread = status is FindingStatus.SPREAD
     text = _UNSETTLED_MANY if status is FindingStatus.UNSETTLED else many
+    if has_spread and group.broker == NOBODY:
+        text = _DIFFERED_MANY
     sentence = text.format(
         broker=group.broker,
         partition=partition,
@@ -258,8 +261,11 @@ def incident(
     sentence = f"{sentence} A probe has proven it of each."
     if waiting:
         sentence = f"{sentence} {waiting:,} more {agreed(waiting, 'is', 'are')} suspected and not proven."
-    if status is FindingStatus.SPREAD:
-        return f"{sentence} All replicas show the same by now: nothing is left to compare with."
+    if has_spread:
+        return (
+            f"{sentence} No replica that answered shows otherwise by now: nothing is left to compare with. Where a "
+            f"replica shows it, consumers {consumers}."
+        )
     if group.broker == NOBODY:
         return f"{sentence} {NO_DIRECTION} Consumers {consumers}."
     leads = "The leader shows that:" if is_exposed else f"If broker {group.broker} becomes the leader,"
@@ -270,6 +276,10 @@ _UNSETTLED_MANY = (
     "The replicas of {partition} show the same again for {counted} of which they did not (offsets {lowest} to "
     "{highest}), and nothing has proven which of them was right. Compare them with the system that wrote them."
 )
+
+
+_DIFFERED_MANY = "The replicas of {partition} differed in {counted} (offsets {lowest} to {highest})."
+"""The beginning where all show the same by now, and nobody was accused."""
 
 
 def counted_in_words(group: Group, number: int | None = None) -> str:
@@ -290,7 +300,7 @@ def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple
     """
     not_healed = [name for name in ended if name != Resolution.HEALED]
     resolution = not_healed[0] if not_healed else str(Resolution.HEALED)
-    each = ", ".join(f"{name} {number:,}" for name, number in sorted(ended.items()))
+    each = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in sorted(ended.items()))
     partition, what = group.place.name, counted_in_words(group)
     was = f"The replicas of {partition} differed in many {what}."
     if group.broker != NOBODY:
@@ -407,18 +417,22 @@ def _how(claim: Claim, decision: Decision, answers: Answers, repaired: str) -> s
     return text.format(reason=_past(decision, answers), broker=claim.broker, misled=misled, repaired=repaired)
 
 
+_AS_READ = "according to what was read earlier"
+"""Where an end that other replicas show no more is known from."""
+
+
 def _others(decision: Decision, answers: Answers) -> str:
     if decision.kind in OUTCOME_KINDS and Side(Shows.OPEN) in decision.sides:
-        return "by what was read"
+        return _AS_READ
     if decision.kind in OUTCOME_KINDS and decision.sides and OUTCOMES.isdisjoint(side.shows for side in decision.sides):
         # Values of the key differ: they do not say how any replica has ended the transaction.
-        return f"by what was read. Shown for its key: {sides_in_words(decision.sides)}"
+        return f"{_AS_READ}. Shown for its key: {sides_in_words(decision.sides)}"
     if decision.witnesses:
         return f"on {_broker_words(decision.witnesses)}"
     if decision.kind in OUTCOME_KINDS:
-        return "by what was read"  # a coordinator only knows how its producer's last transaction ended
+        return _AS_READ  # a coordinator only knows how its producer's last transaction ended
     coordinator = answers.coordinator
-    return "by its coordinator's word" if coordinator is not None and coordinator.has_ended else "by what was read"
+    return "according to its coordinator" if coordinator is not None and coordinator.has_ended else _AS_READ
 
 
 def _broker_words(brokers: Sequence[int]) -> str:

@@ -12,7 +12,6 @@ from deltalake.exceptions import DeltaError
 from parallax.audit.ledger import Ledger
 from parallax.compare.kept import Kept, kept
 from parallax.config import Settings
-from parallax.counts import counted
 from parallax.errors import one_line
 from parallax.findings.finding import Finding, current
 from parallax.findings.leading import Fitness
@@ -22,7 +21,7 @@ from parallax.guard.late import load
 from parallax.guard.timekeeper import clock_of, recorded
 from parallax.model import TopicPartition
 from parallax.moments import roughly
-from parallax.repair.leading import by_clock, fitness, uncompared
+from parallax.repair.leading import by_clock, fitness, uncompared, waiting_in_words
 from parallax.source.feedback import ALL
 from parallax.source.repeats import LONGEST_US
 from parallax.views.pause import Paused, in_words, paused
@@ -69,7 +68,7 @@ class Known:
         own = [finding for finding in self.findings if finding.place == place]
         whole = [*self.whole, *uncompared(self.coverage.coverage.get(place))]
         if waiting := self.pending.get(place, 0):
-            whole.append(f"{counted(waiting, 'suspect')} without verdict")
+            whole.append(waiting_in_words(waiting))
         single = by_clock(place, self.absences, self.at)
         brokers = tuple(brokers)
         for broker in brokers:
@@ -123,7 +122,7 @@ def known(settings: Settings, places: Collection[TopicPartition]) -> Known:
 
 def _unwatched(storage: str, state: Kept, now: float) -> Iterator[str]:
     if job_runs(storage) is False:
-        yield "no job watches"
+        yield "no job watches: start it"
     elif state.at is not None and now - state.at > _IDLE_S:
         yield f"nothing was compared for {roughly(now - state.at)}"
 

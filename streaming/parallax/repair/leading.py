@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from parallax.compare.suspect import Coverage
-from parallax.counts import counted
+from parallax.counts import agreed, counted
 from parallax.findings.finding import Finding
 from parallax.findings.leading import Fitness, May, may_lead
 from parallax.guard.absences import Absences
@@ -33,11 +33,29 @@ def uncompared(coverage: Coverage | None) -> list[str]:
             partition was not compared yet.
     """
     if coverage is None:
-        return ["it was not compared yet"]
+        return ["it was not compared yet: ask again once it was"]
     lasting = [*_LASTING, *([UnknownReason.LOG_START_DIFFERS] if coverage.begins_apart else [])]
     found = {reason: max(coverage.unknown_for(reason)) for reason in lasting}
-    left = [f"{counted(n, 'offset')} without verdict ({reason})" for reason, n in found.items() if n]
+    left = [
+        f"{counted(n, 'offset')} without verdict ({reason.replace('_', ' ')}{_until(reason, coverage)})"
+        for reason, n in found.items()
+        if n
+    ]
     return left + ([f"it could not be compared ({coverage.error})"] if coverage.error else [])
+
+
+def _until(reason: UnknownReason, coverage: Coverage) -> str:
+    """What ends it that offsets have no verdict, as the rest of a phrase."""
+    if any(span.reason is reason for span in coverage.unread):
+        return ", until an audit by the job"
+    if reason is UnknownReason.BEFORE_FIRST_READING:
+        return ", until every replica is read"
+    return ", until the right is granted" if reason is UnknownReason.UNAUTHORIZED else ""
+
+
+def waiting_in_words(suspects: int) -> str:
+    """A phrase that says that suspects of a partition have no verdict yet: ``2 suspects are being checked``."""
+    return f"{counted(suspects, 'suspect')} {agreed(suspects, 'is', 'are')} being checked: ask again in a minute"
 
 
 def by_clock(place: TopicPartition, absences: Absences, now: float) -> dict[int, list[str]]:
@@ -121,4 +139,4 @@ class Led:
         return found
 
 
-__all__ = ["Led", "by_clock", "fitness", "uncompared"]
+__all__ = ["Led", "by_clock", "fitness", "uncompared", "waiting_in_words"]

@@ -574,7 +574,7 @@ class TestEachFinding:
         [
             (replace(FINDING, exposed=False, severity=Severity.WARNING), FINDING, "It has become worse: "),
             (FINDING, replace(FINDING, status=FindingStatus.SPREAD), "It has become worse: "),
-            (FINDING, replace(FINDING, exposed=False), "It has changed: "),
+            (FINDING, replace(FINDING, exposed=False), "Less grave now: "),
             (FINDING, replace(FINDING, summary="It is refined."), ""),
         ],
     )
@@ -601,8 +601,7 @@ class TestEachFinding:
     def test_what_alerts_say_of_it_stands_in_one_place(self, state: MonitorState) -> None:
         state.update_findings(FindingsStatus(open=(replace(FINDING, sequence=7, summary="Broker 2 is frozen."),)))
         headline = (
-            "Broker 2 holds a transaction of orders-0 open that has ended: read_committed stands still; consumers meet "
-            "it now"
+            "Broker 2 holds an ended transaction of orders-0 open: read_committed stands still; consumers meet it now"
         )
         said = ("read_committed_frozen", "critical", "2", "4711", "a-missed-end-marker", "", headline)
         assert samples(state)["finding_info", ("orders", "0", "a", *said, "Broker 2 is frozen.", explain("a"))] == 7

@@ -71,7 +71,7 @@ def test_nobody_can_tell_of_a_replica_that_is_absent_late_or_not_read(healthy: M
     assert words(healthy) == "safe safe unknown"
     healthy.state.update_paused({})
     healthy.state.update_findings(FindingsStatus(pending={PLACE: 2}))
-    assert why(healthy, 1) == "unknown (2 suspects without verdict)"
+    assert why(healthy, 1) == "unknown (2 suspects are being checked: ask again in a minute)"
 
 
 def test_an_election_that_would_make_a_wrong_replica_the_leader_is_told_of(healthy: Monitor) -> None:

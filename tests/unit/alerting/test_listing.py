@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from parallax.alerting.listing import FindingState, headline
-from parallax.model import FindingKind
+from parallax.alerting.listing import FindingState, headline, over_in_words
+from parallax.findings.decide import Resolution
+from parallax.model import FindingKind, FindingStatus
+from tests.builders.findings import evidence, finding
 
 
 @pytest.mark.parametrize("kind", FindingKind)
@@ -20,27 +22,23 @@ def test_a_freeze_holds_back_consumers_where_they_meet_it_and_else_says_how_it_s
     said = {state: headline(state, FindingKind.READ_COMMITTED_FROZEN, "2", "orders-0") for state in FindingState}
     for state in (FindingState.EXPOSED, FindingState.SPREAD):
         assert "read_committed stands still;" in said[state]
-        assert "keep broker" not in said[state]
-    assert said[FindingState.CONFIRMED].endswith(
-        ": read_committed would stand still if it led. Who reads from the leader is not misled: keep broker 2 from "
-        "leading"
-    )
+        assert "keep it" not in said[state]
+    assert said[FindingState.CONFIRMED].endswith(": keep it from leading, or read_committed stands still")
 
 
 @pytest.mark.parametrize("state", FindingState)
 def test_where_nobody_is_accused_it_names_the_kind_and_no_broker(state: FindingState) -> None:
     said = headline(state, FindingKind.VISIBILITY_MISMATCH, "", "orders-0")
-    assert said.startswith("Replicas of orders-0 differ")
-    assert "(visibility_mismatch)" in said
-    assert "nothing proves" in said
+    assert said.startswith("Replicas of orders-0 ")
+    assert "(visibility_mismatch" in said
+    assert "nothing proves" in said or "no replica is known to be right" in said
     assert "roker" not in said
 
 
 def test_of_replicas_that_agree_by_now_nothing_is_said_to_stand() -> None:
     said = headline(FindingState.UNSETTLED, FindingKind.DELETED_RECORD_RESURRECTED, "2", "orders-0")
     assert said == (
-        "Replicas of orders-0 differed (deleted_record_resurrected, broker 2), and agree by now; "
-        "nothing proves that they agree on what is right"
+        "Replicas of orders-0 agree again; nothing proves them right (deleted_record_resurrected, broker 2)"
     )
 
 
@@ -53,5 +51,33 @@ def test_of_replicas_that_agree_by_now_nothing_is_said_to_stand() -> None:
     ],
 )
 def test_that_consumers_meet_it_is_said_only_where_it_is_known(kind: FindingKind, broker: str, meet: str) -> None:
-    assert headline(FindingState.EXPOSED, kind, broker, "orders-0").endswith(f"; {meet}")
+    assert f"; {meet}" in headline(FindingState.EXPOSED, kind, broker, "orders-0")
     assert "consumers" not in headline(FindingState.CONFIRMED, kind, broker, "orders-0")
+
+
+@pytest.mark.parametrize("kind", FindingKind)
+@pytest.mark.parametrize("state", FindingState)
+@pytest.mark.parametrize("broker", ["2", ""])
+def test_a_first_line_is_short_enough_for_a_pager(kind: FindingKind, state: FindingState, broker: str) -> None:
+    assert len(headline(state, kind, broker, "orders-0")) <= 115
+
+
+def test_that_replicas_differ_is_in_the_past_once_none_is_known_to_differ() -> None:
+    said = headline(FindingState.SPREAD, FindingKind.CONTENT_MISMATCH, "", "orders-0")
+    assert said == "Replicas of orders-0 differed; no replica is known to be right (content_mismatch)"
+
+
+@pytest.mark.parametrize("how", [how for how in Resolution if how not in (Resolution.AGREED, Resolution.SPREAD)])
+def test_what_is_resolved_says_in_its_first_line_how_it_ended(how: Resolution) -> None:
+    ended = finding(status=FindingStatus.RESOLVED, evidence=evidence({}, resolution=str(how)))
+    said = over_in_words("orders-0", ended.kind, ended)
+    assert said.startswith("Replicas of orders-0 differed (deleted_record_resurrected); ")
+    assert ("agree again" in said) == (how is Resolution.HEALED)
+
+
+@pytest.mark.parametrize("how", [Resolution.PART, Resolution.EXPLAINED])
+def test_what_another_finding_reports_is_not_said_to_be_over(how: Resolution) -> None:
+    ended = finding(status=FindingStatus.RESOLVED, evidence=evidence({}, resolution=str(how)))
+    said = over_in_words("orders-0", ended.kind, ended)
+    assert said.endswith("reports it now")
+    assert "over" not in said

@@ -19,7 +19,7 @@ def test_those_that_stand_on_the_one_side_against_the_accused_are_right() -> Non
     said = explain(explained(PROVEN))
     assert said.happened == "It is back."
     assert said.right == "Broker 2 is proven wrong, brokers 1 and 3 are right in this."
-    assert "If broker 2 becomes the leader, consumers read a record that was deleted." in said.after
+    assert "If broker 2 becomes the leader, consumers read what was deleted." in said.after
     assert said.now.startswith("Broker 1 leads: consumers that read from the leader do not meet it.")
 
 
@@ -198,9 +198,7 @@ def test_a_leader_that_nothing_speaks_against_is_no_reason_to_be_alarmed() -> No
 @pytest.mark.parametrize("exposed", [True, False])
 def test_a_leader_that_shows_what_the_accused_shows_misleads_its_consumers(exposed: bool) -> None:
     said = explain(explained({"no value": [1], "value at offset 0": [2, 3]}, leader=3, exposed=exposed))
-    assert said.now == (
-        "Broker 3 leads the partition and shows what broker 2 does: consumers read a record that was deleted."
-    )
+    assert said.now == ("Broker 3 leads the partition and shows what broker 2 does: consumers read what was deleted.")
     assert said.after == "Once broker 1 leads, consumers read what is right in this from then on."
     assert said.right == "Broker 2 is proven wrong, broker 1 is right in this. Broker 3 shows the same."
     assert said.steps[0].text.startswith("Let broker 1 lead")
@@ -219,12 +217,12 @@ def test_all_that_show_the_same_are_kept_from_leading() -> None:
     said = explain(explained({"no value": [1], "value at offset 0": [2, 3]}))
     assert said.steps[0].text.startswith("Keep brokers 2 and 3 from leading")
     assert "If broker 2 or 3 becomes the leader" in said.after
-    assert "(client.rack) read a record" in said.now
+    assert "(client.rack) read what was deleted" in said.now
 
 
 def test_an_incident_names_no_leader_and_says_whether_consumers_meet_it() -> None:
     many = explained({}, replicas=(), leader=NOBODY, suspect_id="", exposed=True)
-    assert explain(many).now == "The leader shows it: consumers read a record that was deleted."
+    assert explain(many).now == "The leader shows it: consumers read what was deleted."
     assert "do not meet it" not in explain(replace(many, exposed=False)).now
 
 
@@ -244,8 +242,8 @@ def test_it_says_what_was_not_seen_where_the_end_marker_of_a_transaction_is_clea
     answers["replicas"]["3"] = {"error": "it is down"}
     evidence = json.dumps(answers | {"recorded": known})
     said = explain(replace(event, transaction_start_offset=0, marker_offset=1, evidence=evidence))
-    marker = "the end marker at offset 1 any more, so nothing there says now how the transaction ended"
-    why = f"broker 1 does not show {marker}, and broker 3 did not answer"
+    marker = "the end marker at offset 1, which would prove it"
+    why = f"broker 1 no longer shows {marker}, and broker 3 did not answer"
     assert said.right == f"Broker 2 is proven wrong. Which of the others is right is not proven: {why}."
 
 
@@ -275,7 +273,7 @@ def test_what_some_do_not_show_is_not_said_to_be_shared_by_them_and_nothing_is_w
     fields = {"kind": kind, "broker": 2, "offset": 4, "producer_id": 7, "status": FindingStatus.SPREAD}
     said = explain(replace(EVENT, evidence=evidence, exposed=True, **fields))
     unknown = "Of brokers 3 and 4 it is not known what they read."
-    assert said.now == f"Consumers of brokers 1 and 2 read data that was rolled back. {unknown}"
+    assert said.now == f"Consumers of brokers 1 and 2 in read_committed read data that was rolled back. {unknown}"
     assert said.right.endswith("Nothing is proven of brokers 3 and 4.")
     assert said.steps[0].text.startswith("Wipe nothing on brokers 3 and 4")
     assert said.after.endswith("unless it is of broker 3 or 4.")

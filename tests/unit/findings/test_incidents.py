@@ -86,7 +86,7 @@ class TestOneHundredThousand:
         life.after(RECHECK_S, healthy)
         assert life.open == []
         assert (life.last.status, evidence_of(life.last)["resolution"]) == (FindingStatus.RESOLVED, "healed")
-        assert "none of the keys of orders-0 was shown wrongly any more (healed 8,000)" in life.last.summary
+        assert "none of the keys of orders-0 was shown wrongly any more (8,000 healed)" in life.last.summary
         assert life.asked - before <= 8_000 + held.SAMPLE, "one look at each decides"
 
     def test_survive_a_restart_in_the_middle(self) -> None:
@@ -645,7 +645,7 @@ class TestWhatIsReported:
     def test_says_who_leads_and_is_reported_again_when_that_changes(self) -> None:
         life = flood(range(100), at_once=100)
         assert not life.open[0].exposed
-        assert "If broker 2 becomes the leader, consumers read a record that was deleted." in life.open[0].summary
+        assert "If broker 2 becomes the leader, consumers read what was deleted." in life.open[0].summary
         life.after(RECHECK_S, lambda c: replace(resurrected(c), leader=2))
         assert life.open[0].exposed
         assert "The leader shows that: consumers" in life.open[0].summary

@@ -122,7 +122,7 @@ class TestThousands:
         rounds(life, healed)
         assert life.open == []
         assert (life.last.status, evidence_of(life.last)["resolution"]) == (FindingStatus.RESOLVED, "healed")
-        assert "none of the transactions of orders-0 was shown wrongly any more (healed 2,000)" in life.last.summary
+        assert "none of the transactions of orders-0 was shown wrongly any more (2,000 healed)" in life.last.summary
 
     def test_keep_their_count_through_a_restart(self) -> None:
         before = flood(1_000)
@@ -185,7 +185,7 @@ class TestThousands:
         (event,) = life.table
         assert (event.status, event.is_incident) == (FindingStatus.RESOLVED, True)
         assert (
-            "none of the transactions of orders-0 was shown wrongly any more (evidence_compacted 1,000)"
+            "none of the transactions of orders-0 was shown wrongly any more (1,000 evidence compacted)"
             in event.summary
         )
         assert life.machine.status().pending == {}

@@ -67,7 +67,7 @@ class TestManyThatAreRightAgainOnOneReplicaAndNotOnAnother:
         for _ in range(3):
             life.after(RECHECK_S, showing())
         assert counting(life) == []
-        assert "(healed 100)" in life.last.summary
+        assert "(100 healed)" in life.last.summary
 
     def test_keep_their_count_while_the_one_that_is_right_is_away_after_a_restart(self) -> None:
         before = self.left_on_3()

@@ -942,7 +942,7 @@ class TestADifferenceWithoutDirection:
             assert [(f.kind, f.broker) for f in life.machine.standing()] == [(FindingKind.RECORD_MISSING, 1)]
             # What it shows has changed, once.
             assert life.statuses == ["confirmed", "confirmed"]
-        assert life.last.summary.endswith("consumers miss that record.")
+        assert life.last.summary.endswith("consumers miss what was written.")
         assert "no value on broker 1, value at offset 30 on brokers 2 and 3" in life.last.summary
 
     def test_takes_the_place_of_an_accusation_once_those_against_the_accused_differ(self) -> None:

@@ -9,8 +9,10 @@ import pytest
 from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
-from parallax.findings.summary import resolved, sides_in_words, spread, summary, unsettled
-from parallax.model import NOBODY, FindingKind
+from parallax.findings.members import Group
+from parallax.findings.summary import incident, resolved, sides_in_words, spread, summary, unsettled
+from parallax.kinds import KINDS, TRANSACTION_KINDS
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, TopicPartition
 from parallax.sides import parsed
 from tests.builders.answers import OPEN, PRODUCER, answers, holding, record, replica, shows, silent
 from tests.builders.claims import claim, of_key, of_offset
@@ -50,7 +52,7 @@ def test_a_leader_that_shows_what_the_accused_shows_is_named() -> None:
     old = record(30, producer_id=-1)
     given = shows(1, None), shows(2, old), shows(3, old)
     text = said(about_key(FindingKind.DELETED_RECORD_RESURRECTED), *given, leader=3)
-    assert text.endswith("Broker 3 leads the partition and shows the same: consumers read a record that was deleted.")
+    assert text.endswith("Broker 3 leads the partition and shows the same: consumers read what was deleted.")
     assert "becomes the leader" not in text
 
 
@@ -58,7 +60,7 @@ def test_values_of_a_key_do_not_say_which_replica_has_aborted_a_transaction() ->
     sides = parsed({"a value": (2,), "no value": (1,)})
     c = claim(FindingKind.ABORTED_RECORD_COMMITTED)
     text = summary(c, Decision(Verdict.CONFIRMED, c.kind, "r", accused=2, sides=sides), answers(replica(1), replica(2)))
-    assert "it was aborted by what was read. Shown for its key: a value on broker 2, no value on broker 1." in text
+    assert "it was aborted according to what was read earlier. Shown for its key: a value on broker 2" in text
 
 
 def deletion(broker: int, outcome: str) -> ReplicaAnswer:
@@ -229,3 +231,22 @@ def test_one_broker_shows_and_two_are_joined() -> None:
     assert sides_in_words(parsed({"a": (1,), "b": (2, 3), "c": (4, 5, 6)})) == (
         "a on broker 1, b on brokers 2 and 3, c on brokers 4, 5 and 6"
     )
+
+
+@pytest.mark.parametrize("kind", sorted(TRANSACTION_KINDS))
+def test_that_consumers_are_misled_about_an_outcome_is_said_of_those_in_read_committed_only(kind: FindingKind) -> None:
+    assert KINDS[kind].consumers.startswith("in read_committed ")
+
+
+def test_an_incident_that_all_share_is_told_in_the_past_and_with_what_consumers_read() -> None:
+    group = Group(TopicPartition("orders", 0), NOBODY, FindingKind.VISIBILITY_MISMATCH, Rule.LATEST_VALUE)
+    assert incident(group, 12, (3, 99), 0, FindingStatus.SPREAD, is_exposed=True) == (
+        "The replicas of orders-0 differed in 12 keys (offsets 3 to 99). A probe has proven it of each. No replica "
+        "that answered shows otherwise by now: nothing is left to compare with. Where a replica shows it, consumers "
+        "may read a value that is wrong, or miss one."
+    )
+
+
+@pytest.mark.parametrize("kind", [kind for kind, row in KINDS.items() if row.many])
+def test_what_consumers_of_many_records_meet_is_not_told_of_one(kind: FindingKind) -> None:
+    assert "that record" not in KINDS[kind].consumers

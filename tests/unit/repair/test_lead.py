@@ -10,16 +10,18 @@ import pytest
 from parallax.compare.feed import QUERY
 from parallax.compare.kept import kept
 from parallax.compare.segments import Manifest, Segment, Store, bucket_of
+from parallax.compare.suspect import UnreadRange
 from parallax.config import Settings, load
 from parallax.findings.leading import Fitness, May
 from parallax.findings.table import FindingsTable
-from parallax.model import TopicPartition
+from parallax.model import TopicPartition, UnknownReason
 from parallax.repair.known import known
 from parallax.repair.lead import document, exit_code, in_words
-from parallax.repair.leading import Led
+from parallax.repair.leading import Led, uncompared
 from parallax.replica.types import PartitionMetadata
 from parallax.shell import ANYWHERE
 from parallax.views.watching import LOCK
+from tests.builders.coverage import coverage
 from tests.builders.findings import finding
 from tests.unit.compare.states import state
 from tests.unit.repair.commands import config
@@ -87,12 +89,31 @@ def words(settings: Settings) -> dict[int, str]:
 
 
 def test_what_was_never_compared_or_is_watched_by_no_job_is_unknown(settings: Settings) -> None:
-    assert set(words(settings).values()) == {"unknown (no job watches; it was not compared yet)"}
+    assert set(words(settings).values()) == {
+        "unknown (no job watches: start it; it was not compared yet: ask again once it was)"
+    }
     compare(settings.storage.path)
-    assert set(words(settings).values()) == {"unknown (no job watches)"}
+    assert set(words(settings).values()) == {"unknown (no job watches: start it)"}
     with (Path(settings.storage.path) / LOCK).open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert set(words(settings).values()) == {"safe"}
+
+
+BEFORE, REFUSED = UnknownReason.BEFORE_FIRST_READING, UnknownReason.UNAUTHORIZED
+
+
+@pytest.mark.parametrize(
+    ("reason", "unread", "until"),
+    [
+        (BEFORE, (), "before first reading, until every replica is read"),
+        (BEFORE, (UnreadRange(0, 0, 40, BEFORE, 0),), "before first reading, until an audit by the job"),
+        (REFUSED, (), "unauthorized, until the right is granted"),
+    ],
+)
+def test_what_is_unknown_says_what_ends_that(
+    reason: UnknownReason, unread: tuple[UnreadRange, ...], until: str
+) -> None:
+    assert uncompared(coverage(unknown={reason: (40, 40)}, unread=unread)) == [f"40 offsets without verdict ({until})"]
 
 
 def test_the_newest_state_of_the_comparison_counts(settings: Settings) -> None:
@@ -109,7 +130,7 @@ def test_a_finding_of_the_table_counts_also_where_nobody_watches(settings: Setti
     FindingsTable(settings.storage.path).append([finding("f" * 32), finding("e" * 32, partition=1, broker=1)])
     told = words(settings)
     assert told[2].startswith("unsafe (finding ffffffff: consumers of it")
-    assert told[1] == "unknown (no job watches; finding ffffffff does not prove it right)"
+    assert told[1] == "unknown (no job watches: start it; finding ffffffff does not prove it right)"
 
 
 def test_metadata_of_a_partition_make_a_line_of_it(settings: Settings) -> None:

@@ -271,7 +271,7 @@ def over(alert: Alert, at: datetime, places: Places, event: Finding | None = Non
         how = alert.annotations.get(_OUTCOME) or condition.left.format_map(said)
     else:
         place, kind = f"{alert.labels['topic']}-{alert.labels['partition']}", alert.annotations.get("kind", "")
-        summary = places.named(over_in_words(place, kind))
+        summary = places.named(over_in_words(place, kind, event))
         how = what_it_was(alert.annotations.get("description", "")) if event is None else event.summary
     said = {what: text for what, text in alert.annotations.items() if what != TURN and what not in _ADVICE}
     return replace(alert, ends_at=at, annotations={**said, "summary": summary, "description": how})

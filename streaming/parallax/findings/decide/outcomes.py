@@ -54,7 +54,7 @@ def ended(case: Case) -> Decision:
         witnesses = [b for b in against if b in named]
         decision = case.confirmed(
             f"offset {claim.first_offset} is {own} on broker {accused.broker}{gone} and {other_outcome(own)} "
-            f"{f'on {broker_list(witnesses)}' if witnesses else 'by what was read'}",
+            f"{f'on {broker_list(witnesses)}' if witnesses else 'as read earlier'}",
             kind_of(own),
             sides=by_outcome(named | {accused.broker: own}),
         )

@@ -12,7 +12,7 @@ from parallax.findings.report import NO_FACTS
 from parallax.shell import Shell
 from tests.builders.findings import finding
 
-STATUS = Status(Condition.FINDINGS, "1 open finding", False, None, (), (), (), ())
+STATUS = Status(Condition.FINDINGS, "1 open finding", "", False, None, (), (), (), ())
 
 SHELL = Shell.of({"bootstrap.servers": "kafka-1:9092"}, "/etc/parallax/night shift.yaml")
 

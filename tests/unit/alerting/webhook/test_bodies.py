@@ -266,7 +266,7 @@ def test_what_has_become_worse_than_was_told_says_so_until_that_is_told() -> Non
     assert "worse" not in text(0, held)
     assert text(10_000, seen).startswith("*FIRING* It has become worse: Broker 2 shows rolled-back records of")
     assert "worse" not in text(20_000, seen), "that is known by now"
-    assert text(30_000, held).startswith("*FIRING* It has changed: ")
+    assert text(30_000, held).startswith("*FIRING* Less grave now: ")
     of_two = text(40_000, finding("b", partition=0, status=FindingStatus.SPREAD), seen)
     assert "• It has become worse: Broker 2" in of_two, "the title is about the other one"
     assert "worse" not in text(50_000)
