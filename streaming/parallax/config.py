@@ -1,4 +1,4 @@
-"""The settings of the always-on job: one YAML file, overridden by environment variables, validated as a whole.
+"""Reads and validates the settings of the always-on job: a YAML file, overridden by environment variables.
 
 Every unknown key is an error. Environment variables are named ``PARALLAX_<SECTION>__<NAME>``, as in
 ``PARALLAX_STORAGE__PATH``. A list in a variable is JSON, or its parts are separated by commas; a mapping is JSON.
@@ -73,7 +73,10 @@ _MAX_HOURS = 1e6
 
 
 class ConfigError(ValueError):
-    """A setting cannot be used; the text is one line that names the option and what to do."""
+    """A setting cannot be used.
+
+    The text is one line that names the option and says what to do.
+    """
 
 
 def _named(value: str) -> str:
@@ -96,10 +99,10 @@ _HOLDS_A_PASSWORD = re.compile(r"[A-Za-z][\w+.-]*://[^@]*:[^@]*@")
 
 
 def storage_path(value: str) -> str:
-    """Check the path of a job's storage; returns it unchanged.
+    """Check the path of a job's storage, a folder or a URI; returns it unchanged.
 
     Raises:
-        ValueError: no file system can have such a path, or it is in a store that is not supported.
+        ValueError: no file system can have such a path, its store is not supported, or it holds a password.
     """
     _named(value)
     scheme, separator, rest = value.partition("://")
@@ -150,7 +153,7 @@ class _Section(BaseModel):
 
 
 class TopicSettings(_Section):
-    """Which topics and brokers are watched."""
+    """Which topics are watched, and on which brokers."""
 
     include: list[_Topic] = Field(
         default_factory=list,
@@ -190,7 +193,7 @@ class TopicSettings(_Section):
 
 
 class ReadSettings(_Section):
-    """How the replicas are read."""
+    """How the replicas are read, and what the tables hold of their records."""
 
     starting_offsets: Literal["earliest", "latest"] = Field(
         "earliest",
@@ -291,7 +294,7 @@ class ReadSettings(_Section):
 
 
 class StorageSettings(_Section):
-    """Where the Delta tables and the checkpoints live."""
+    """Where the Delta tables and checkpoints are, and how long rows are kept."""
 
     path: Annotated[str, AfterValidator(storage_path)] = Field(
         ".parallax/data",
@@ -314,7 +317,7 @@ class StorageSettings(_Section):
 
 
 class CompareSettings(_Section):
-    """How the views are compared."""
+    """Intervals, grace period and limits of the comparison."""
 
     trigger_ms: int = Field(
         500,
@@ -344,7 +347,7 @@ class CompareSettings(_Section):
 
 
 class FindingSettings(_Section):
-    """How suspects are confirmed."""
+    """How probes confirm suspects and check findings again."""
 
     probe_timeout_ms: int = Field(
         3000,
@@ -394,7 +397,7 @@ _AS_WORD = BeforeValidator(_as_word)
 
 
 class GuardSettings(_Section):
-    """How the guard keeps what an absent replica still needs."""
+    """When the guard holds topics, to keep what an absent replica still lacks."""
 
     mode: Annotated[Literal["off", "advise", "act"], _AS_WORD] = Field(
         "off",
@@ -455,7 +458,7 @@ class GuardSettings(_Section):
 
 
 class RepairSettings(_Section):
-    """Repairs that a person runs."""
+    """Whether a person may repair partitions with ``parallax repair run``."""
 
     mode: Annotated[Literal["off", "on"], _AS_WORD] = Field(
         "off",
@@ -465,7 +468,7 @@ class RepairSettings(_Section):
 
 
 class AuditSettings(_Section):
-    """Audits by the job, and the limits of ``parallax audit``."""
+    """What the job audits by itself, and limits that ``parallax audit`` has too."""
 
     interval_s: float = Field(
         0.0,
@@ -506,7 +509,7 @@ class AuditSettings(_Section):
 
     @property
     def takes_up_unread(self) -> bool:
-        """Whether the job audits by itself what it could not compare in full (``unread_delay_s``)."""
+        """Whether the job audits by itself the partitions that it could not compare in full (``unread_delay_s``)."""
         return self.unread_delay_s > 0
 
 
@@ -533,7 +536,10 @@ def _file_of_address(value: str | None) -> str | None:
 
 
 class WebhookSettings(_Section):
-    """A receiver of messages. Each secret is given as text, or as the path of a file that holds it."""
+    """A receiver of messages about findings and about the job.
+
+    Each secret is given as text, or as the path of a file that holds it.
+    """
 
     name: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$",
@@ -618,7 +624,7 @@ class WebhookSettings(_Section):
 
 
 class AlertingSettings(_Section):
-    """How findings are reported."""
+    """The status page, metrics, messages and the heartbeat."""
 
     cluster: _Label = Field(
         "",
@@ -739,7 +745,7 @@ class AlertingSettings(_Section):
 
 
 class SupervisorSettings(_Section):
-    """How the queries are kept alive."""
+    """When a query that failed or hangs is restarted."""
 
     restart_backoff_ms: int = Field(
         1000,
@@ -780,7 +786,7 @@ def _memory(value: str) -> str:
 
 
 class SparkSettings(_Section):
-    """The Spark session."""
+    """The master, memory and options of the Spark session."""
 
     master: Annotated[str, AfterValidator(_master)] = Field(
         "local[4]",
@@ -828,7 +834,7 @@ def _is_list(field: FieldInfo | None) -> bool:
 
 
 class Settings(BaseSettings):
-    """All settings; see conf/parallax.yaml for the annotated reference."""
+    """All settings of the job, validated; conf/parallax.yaml explains each of them."""
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix=_PREFIX, env_nested_delimiter="__")
 
@@ -910,7 +916,10 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Let environment variables override the file, whose values come in as the initial ones."""
+        """Let environment variables override the values of the settings file (a hook that Pydantic calls).
+
+        The file's values are the arguments with which the settings are made.
+        """
         del env_settings, dotenv_settings, file_secret_settings
         return _Environment(settings_cls), init_settings
 
@@ -1025,11 +1034,11 @@ def load(path: str | Path) -> Settings:
 
 
 def validate(document: dict[str, Any], where: str = "settings") -> Settings:
-    """Validate settings that are given as a mapping.
+    """The settings from a mapping, overridden by environment variables, if all of them are valid.
 
     Args:
         document: the settings by section, as the file has them.
-        where: the name by which errors say where the settings are from, such as the file's path.
+        where: what errors call the source of the settings, such as the file's path.
 
     Raises:
         ConfigError: a setting is wrong; the text is one line that names every such option.
@@ -1085,9 +1094,9 @@ def _shown(place: tuple[int | str, ...]) -> str:
 
 
 def variable_of(place: tuple[int | str, ...]) -> str | None:
-    """The name of the environment variable that sets an option; None if none does.
+    """The name of the environment variable that sets an option now; None if no variable does.
 
-    It may also set the whole section or list that the option is part of.
+    It may be the variable of the whole section or list that the option is part of.
 
     Args:
         place: the names that lead to the option, as ``("storage", "path")``.

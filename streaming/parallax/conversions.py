@@ -1,4 +1,4 @@
-"""Keeps pyarrow from importing pandas when it turns Python's values into columns."""
+"""Keeps pyarrow from importing pandas when it converts Python values into columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _NotNow:
 
 @cache
 def keep_pandas_out() -> None:
-    """Have pyarrow convert Python's values without importing pandas, which would cost 26 MB and up to seconds.
+    """Let pyarrow convert Python values without importing pandas, which would cost 26 MB and up to seconds.
 
     pyarrow tries that import once, at its first conversion. This function makes that conversion while the import is
     blocked. Functions that need pandas (``to_pandas``) still import it. If pandas is imported already, nothing changes.

@@ -1,4 +1,4 @@
-"""Counts in texts for people: one thing is in the singular, any other number in the plural."""
+"""Counts in texts for people: singular for one thing, plural for any other number."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ _NAMED = 3
 
 
 def agreed(number: int, one: str, many: str) -> str:
-    """The word that goes with a number: ``is`` with 1, ``are`` with any other."""
+    """The form of a word that goes with a number, such as ``is`` or ``are``.
+
+    Args:
+        number: how many.
+        one: the form for 1.
+        many: the form for any other number.
+    """
     return one if number == 1 else many
 
 
@@ -24,7 +30,7 @@ def counted(number: int, noun: str, many: str | None = None) -> str:
 
 
 def named(names: Iterable[str]) -> str:
-    """The first three of some names in their order, and how many more there are: ``a, b, c and 2 more``."""
+    """The first three of some names, in alphabetical order, and how many more there are: ``a, b, c and 2 more``."""
     known = sorted(set(names))
     more = [f"{len(known) - _NAMED:,} more"] if known[_NAMED:] else []
     return " and ".join([", ".join(known[:_NAMED]), *more])

@@ -1,8 +1,8 @@
-"""The process from which Spark's Python workers are forked (``spark.python.daemon.module``): it imports all they need.
+"""The process from which Spark forks its Python workers (``spark.python.daemon.module``).
 
-Spark's own daemon imports nothing before it forks. So each worker would import pyarrow and load compiled kernels again,
-which takes seconds and memory. This daemon imports them once, and then runs Spark's; the workers share its memory.
-Threads do not survive a fork, so the imported libraries are kept from starting any.
+Spark's own daemon imports nothing before it forks. So each worker would import pyarrow and load compiled code again,
+which takes seconds and memory. This daemon imports both once, and then runs Spark's daemon; the workers share its
+memory. Threads do not survive a fork, so the daemon keeps the imported libraries from starting any.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SINGLE_THREADED = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 def preload() -> None:
-    """Import what a worker of Spark needs to run, to read replicas, to record and to compare.
+    """Import the modules that Spark's Python workers use: to read replicas, to record rows and to compare them.
 
     Importing the compiled kernels also loads their machine code from numba's cache, because their signatures are given.
     """
@@ -41,7 +41,7 @@ def preload() -> None:
 
 
 def main() -> None:
-    """Import what workers need, then serve as Spark's own daemon does."""
+    """Import the modules that workers use, then run Spark's own daemon in this process."""
     problem = unlike()
     if problem is not None:
         sys.exit(problem)  # What a pickle of another release does is anybody's guess; Spark passes this line on.

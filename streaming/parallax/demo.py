@@ -1,7 +1,7 @@
-"""``parallax demo``: three brokers, five divergences and a healthy control, and the job that finds the five.
+"""``parallax demo``: plays five divergences and a healthy control on three brokers, and checks what a job finds.
 
-The job is the one that ``parallax run`` starts. The demo only plays the scenarios, watches, and compares the findings
-with the divergences that it made.
+The job is the same as that of ``parallax run``. The demo plays the scenarios, watches, and compares the findings with
+the divergences that it made.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ _QUIET_S = 5.0
 
 @dataclass
 class Board:
-    """What the demo's screen shows; the demo's threads write it, and the display draws it."""
+    """The content of the demo's screen: a title and the events so far, with their times.
+
+    The demo's threads add events, and the display draws them.
+    """
 
     title: str
     started: float = field(default_factory=time.monotonic)
@@ -93,15 +96,15 @@ def run_demo(
     """Run the demo; returns the exit code: 0 if exactly the expected findings were confirmed, 1 if not.
 
     With ``repair`` it is 0 only if each divergence was repaired as well, and consumers of the broker that was wrong
-    then get the right data.
+    then get the right data. With ``guard`` it is 0 only if the guard held the right topics and put their settings back.
 
     Args:
         kafka_version: Kafka's version.
         producer: the client that writes transactions: ``legacy`` or ``java`` (`parallax.lab.traffic`).
-        data: folder for the tables, which is kept; a new temporary one by default.
+        data: folder for the tables, which is kept; None for a new temporary folder.
         picture: stream to which an SVG of what the terminal showed is written.
-        stay: leave brokers and job up until Ctrl+C, so that somebody can look at the status page.
-        guard: play each script twice in one outage, on a topic that the job guards and on one that it does not.
+        stay: leave brokers and job running until Ctrl+C, so that somebody can look at the status page.
+        guard: play each script twice in one outage: on a topic that the job guards, and on one that it does not.
         repair: repair each finding; then let the broker that was wrong lead, and read from it as a consumer does.
         output: ``text`` or ``json``. With ``json``, a document comes at the end, and texts for people go to standard
             error.
@@ -338,23 +341,29 @@ def _stay(job: Job, board: Board) -> None:
 
 @dataclass(frozen=True)
 class Match:
-    """An expected finding, and the confirmed finding that matches it."""
+    """An expected finding together with the confirmed finding that matches it."""
 
     expected: ExpectedFinding
     finding: Finding
 
     @property
     def seconds(self) -> float:
-        """How long the job took to confirm the finding, in seconds.
+        """How many seconds the job took to confirm the finding.
 
-        The time begins when a reading of the broker first showed the divergence.
+        The time begins when the broker could first be read to show the divergence.
         """
         return max(0.0, self.finding.decided_at.timestamp() - self.expected.readable_at)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of the demo: which expected findings were confirmed."""
+    """The result of the demo.
+
+    Attributes:
+        matches: the expected findings that were confirmed.
+        missing: the expected findings that were not confirmed.
+        unexpected: the confirmed findings that nobody expected.
+    """
 
     matches: tuple[Match, ...]
     missing: tuple[ExpectedFinding, ...]
@@ -367,7 +376,10 @@ class Outcome:
 
 
 def standing(folder: Path) -> list[Finding]:
-    """All findings that were ever confirmed, from the findings table; empty while there is no table yet."""
+    """All findings that were ever confirmed and not dismissed, from the findings table.
+
+    It is empty while there is no table yet.
+    """
     try:
         events = read_events(str(folder))
     except FindingsTableError:
@@ -378,8 +390,8 @@ def standing(folder: Path) -> list[Finding]:
 def judge(expected: Sequence[ExpectedFinding], found: Sequence[Finding]) -> Outcome:
     """Match the confirmed findings with the expected ones.
 
-    A finding matches by kind, topic, partition and broker. It counts even if it is resolved by now, since compaction on
-    the accused replica may have removed the last trace.
+    A finding matches if kind, topic, partition and broker are the same. It counts even if it is resolved by now,
+    because compaction on the accused replica may have removed the last trace.
     """
     left = [finding for finding in found if finding.status is not FindingStatus.DISMISSED]
     matches, missing = [], []

@@ -1,4 +1,4 @@
-"""The second half of the demo: repair each divergence by its plan, then read the repaired broker."""
+"""The second half of the demo: repairs each divergence by its plan, then reads from the repaired broker."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ Say = Callable[[str], None]
 
 @dataclass
 class Mended:
-    """What the demo has repaired, and what it could not.
+    """The results of the demo's repairs.
 
     Attributes:
-        repaired: by topic, the steps that its repair took.
-        wrong: a line for each topic that was not repaired, or that consumers do not read as they should.
+        repaired: by topic, the titles of the steps that its repair took.
+        wrong: a line for each topic that was not repaired, or whose consumers do not get the right data.
     """
 
     repaired: dict[str, list[str]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
 
     def report(self, console: Console) -> None:
-        """Print at the end what was repaired, and what was not."""
+        """Print a table of what was repaired, and a line for each topic that was not."""
         if self.repaired:
             table = Table("topic", "steps", title="repaired, and read from the broker that was wrong")
             for topic, steps in self.repaired.items():
@@ -64,7 +64,7 @@ class Mended:
 
 
 def mend(cluster: Cluster, settings: Settings, findings: Sequence[Finding], mended: Mended, say: Say) -> None:
-    """Repair each open finding by its plan. Then let the broker that was wrong lead, and read from it.
+    """Repair each open finding by its plan; then make the broker that was wrong the leader, and read from it.
 
     Args:
         cluster: the lab's cluster.
@@ -154,7 +154,9 @@ def _read(cluster: Cluster, finding: Finding, right: Mapping[str, str], mended: 
 
 
 def consumed(bootstrap_servers: str, topic: str) -> dict[str, str]:
-    """The latest value of each key, as a plain read_committed consumer of the leader gets it.
+    """By key, the latest value that a plain read_committed consumer gets from the leader of partition 0.
+
+    Deleted keys are left out.
 
     Raises:
         LabError: the topic could not be read to its end within half a minute.

@@ -1,4 +1,4 @@
-"""Shared by all layers: helpers for the texts of errors, and the error for what the machine lacks."""
+"""Base classes of errors, and helpers that make one-line texts of them; used by all layers."""
 
 import errno
 import re
@@ -9,16 +9,16 @@ _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 class SetupError(RuntimeError):
-    """The machine lacks something: a usable JDK, jars, or a file that can be written.
+    """The machine lacks something that Parallax needs: a usable JDK, jars, or a file that can be written.
 
     Its text is one line that says what to do.
     """
 
 
 class PassingError(Exception):
-    """A command failed for a reason that may pass by itself: something does not answer, is in use or is gone.
+    """A command failed for a reason that may pass by itself, e.g. a broker does not answer.
 
-    Error classes have it as a second base: ``class TakenError(JobError, PassingError)``.
+    Error classes have it as a second base: ``class InterruptedJobError(JobError, PassingError)``.
     """
 
     passes: ClassVar[bool] = True
@@ -30,9 +30,9 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 def is_passing(error: BaseException | None) -> bool:
-    """Whether an error may pass by itself, so that the same command may succeed later without a change.
+    """Whether the same command may succeed later although nobody changes anything.
 
-    It may if it is a `PassingError`, or a disk that is full or fails. Wrong settings do not pass.
+    That is true of a `PassingError`, and of a disk that is full or fails. It is not true of wrong settings.
 
     Args:
         error: the error; its causes (``raise ... from``) count as well.
@@ -54,21 +54,22 @@ _NOT_OF_A_NAME = re.compile("[^A-Za-z_.-].*", re.DOTALL)
 
 
 def option_name(text: object) -> str:
-    """The name of an unknown option, up to the first character that no option's name has.
+    """The name of an unknown option, cut at the first character that no option's name has.
 
-    The rest may be a secret, as in ``sasl.password:x``.
+    What follows may be a secret, as in ``sasl.password:x``.
     """
     return _NOT_OF_A_NAME.sub("...", str(text))
 
 
 def plain(message: str) -> str:
-    """Pydantic's message about a wrong value, without the words that Pydantic puts before it."""
+    """The text of a validation error without the words ``Value error,`` that Pydantic puts before it."""
     return message.removeprefix("Value error, ")
 
 
 def is_text(value: str) -> bool:
     """Whether a text can be written as UTF-8.
 
-    Half of a surrogate pair cannot. Python makes one of a byte that is not UTF-8, as in a file's name.
+    Text with half of a surrogate pair cannot. Python makes such a half of a byte that is not UTF-8, as in a file's
+    name.
     """
     return not any("\ud800" <= character <= "\udfff" for character in value)

@@ -1,6 +1,7 @@
-"""The jars that are fetched once into a cache, by the Ivy that pyspark brings.
+"""Fetches the jars that Kafka's test brokers and Spark need, once, into a cache folder.
 
-The lab needs Kafka's. Spark needs Delta's and, for S3, those of Hadoop's S3A.
+The lab needs Kafka's jars. Spark needs Delta's and, for S3, those of Hadoop's S3A. Ivy, which pyspark contains, fetches
+them from Maven Central.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ DELTA_VERSION = "4.4.0"
 
 
 class NotFetchedError(SetupError, PassingError):
-    """Jars could not be fetched: a repository does not answer, or does not have them."""
+    """Jars could not be fetched: the repository does not answer, or does not have them."""
 
 
 Progress = Callable[[str], None]
@@ -80,7 +81,10 @@ _S3_MODULE = """\
 
 
 def cache_folder() -> Path:
-    """The folder for files that are kept between runs: ``PARALLAX_CACHE``, else ``~/.cache/parallax``."""
+    """The folder for files that are kept between runs, such as jars.
+
+    It is ``PARALLAX_CACHE`` if that environment variable is set, else ``~/.cache/parallax``.
+    """
     return Path(os.environ.get("PARALLAX_CACHE") or Path.home() / ".cache" / "parallax")
 
 
@@ -114,7 +118,7 @@ def delta_jars(*, progress: Progress | None = None) -> Path:
 
 
 def s3_jars(*, progress: Progress | None = None) -> Path:
-    """The folder of the jars with which Hadoop reaches S3; they are fetched if the cache does not have them yet.
+    """The folder of the jars that Hadoop needs to read S3; they are fetched if the cache does not have them yet.
 
     Raises:
         SetupError: there is no JDK, or the jars could not be resolved.
@@ -125,10 +129,10 @@ def s3_jars(*, progress: Progress | None = None) -> Path:
 
 
 def hadoop_version() -> str:
-    """The version of Hadoop that pyspark brings.
+    """The version of Hadoop that is part of the installed pyspark, such as ``3.5.0``.
 
     Raises:
-        SetupError: pyspark brings none.
+        SetupError: pyspark's folder has no Hadoop jar.
     """
     for jar in pyspark_jars().glob("hadoop-client-api-*.jar"):
         return jar.stem.removeprefix("hadoop-client-api-")
@@ -136,7 +140,9 @@ def hadoop_version() -> str:
 
 
 def delta_classpath() -> str:
-    """A Java class path with Delta's jars, without those that pyspark itself brings.
+    """A Java class path with Delta's jars; they are fetched if needed.
+
+    Jars that pyspark itself contains are left out.
 
     Raises:
         SetupError: there is no JDK, or the jars could not be fetched.
@@ -145,7 +151,9 @@ def delta_classpath() -> str:
 
 
 def s3_classpath() -> str:
-    """A Java class path with the jars with which Hadoop reaches S3, without those that pyspark itself brings.
+    """A Java class path with the jars that Hadoop needs to read S3; they are fetched if needed.
+
+    Jars that pyspark itself contains are left out.
 
     Raises:
         SetupError: there is no JDK, or the jars could not be fetched.
@@ -163,16 +171,16 @@ def _beside_pyspark(folder: Path) -> str:
 
 @contextmanager
 def made_once(target: Path) -> Iterator[bool]:
-    """In a ``with`` block, only this process makes something in the cache; yields whether it is still to be made.
+    """A ``with`` block in which no other process makes the same file or folder of the cache.
 
-    The folder that will hold it is locked. So no lock file is left behind, and only one process at a time uses Ivy's
-    cache.
+    It yields True if the target is still to be made. Meanwhile the folder around it is locked, so no lock file is left
+    behind, and only one process at a time uses Ivy's cache.
 
     Args:
         target: the file or folder to make.
 
     Raises:
-        SetupError: the folder that will hold it cannot be written.
+        SetupError: the folder around the target cannot be written.
     """
     if target.exists():
         yield False
@@ -256,7 +264,7 @@ def _ivy_jar() -> Path:
 
 
 def pyspark_jars() -> Path:
-    """The folder of pyspark's jars, found without importing it."""
+    """The folder of pyspark's jars, found without importing pyspark."""
     spec = find_spec("pyspark")
     folders = spec.submodule_search_locations if spec else None
     return Path(folders[0] if folders else "", "jars")
@@ -273,7 +281,7 @@ def _publish(jars: Path, folder: Path) -> None:
 
 
 def class_path(jars: Path) -> str:
-    """The class path of everything in a folder of jars, for ``java -cp``."""
+    """The class path of all jars in a folder, for ``java -cp``."""
     return f"{jars}{os.sep}*"
 
 

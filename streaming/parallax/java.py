@@ -1,4 +1,4 @@
-"""Finds a JDK that runs Kafka's brokers and Spark."""
+"""Finds a Java that can run Kafka's brokers and Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ SPARK_NEEDS = (17, 21)
 
 @dataclass(frozen=True)
 class Java:
-    """A ``java`` launcher, with its feature release (such as 17) and its whole release (such as 17.0.15)."""
+    """A ``java`` program that was found, and its version.
+
+    Attributes:
+        path: the program.
+        version: its feature release, such as 17.
+        release: its whole release, such as ``17.0.15``.
+    """
 
     path: Path
     version: int
@@ -29,10 +35,10 @@ class Java:
 
 
 def find_java(accept: Container[int] = SPARK_NEEDS) -> Java:
-    """Find the JDK to use: ``JAVA_HOME`` when it is set, else ``java`` on the ``PATH``.
+    """Find the ``java`` to use: that of ``JAVA_HOME`` if it is set, else the first on the ``PATH``.
 
     Args:
-        accept: the accepted feature releases; Spark's by default, which suit Kafka too.
+        accept: the accepted feature releases; by default those that Spark supports, which suit Kafka too.
 
     Raises:
         SetupError: there is no JDK, it does not start, or its release is not accepted.

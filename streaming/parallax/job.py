@@ -1,6 +1,7 @@
-"""The job that ``parallax run`` starts: it reads, compares, probes and reports until it is stopped.
+"""The job that ``parallax run`` starts: it reads the replicas, compares, probes and reports until it is stopped.
 
-It consists of the queries that record and compare, the findings manager and the metrics. They start and stop together.
+It consists of the queries that record and compare, the findings manager, the audits, the guard, and the server of page
+and metrics. They start and stop together.
 """
 
 from __future__ import annotations
@@ -83,9 +84,9 @@ class JobError(RuntimeError):
 
 
 class InterruptedJobError(JobError, PassingError):
-    """The job cannot start now, or cannot go on.
+    """The job cannot start or go on now, but may later without a change of settings.
 
-    Another job has its storage, or a store or Spark does not answer.
+    For example, another job uses its storage, or the object store or Spark does not answer.
     """
 
 
@@ -94,7 +95,7 @@ class Job:
 
     Args:
         settings: validated settings.
-        say: called with a line for each thing that happens at start and stop.
+        say: called with a line for people for each thing that happens at start and stop.
         shell: how commands on the page and in messages name the cluster and the job.
     """
 
@@ -133,16 +134,16 @@ class Job:
     # --- life -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Check what can be checked, then start everything; if a part fails, all that was started is stopped again.
+        """Check storage and cluster, then start all parts of the job; if one fails, all are stopped again.
 
         Raises:
             JobError: the storage path cannot be used, or another job uses it.
             ConfigError: the settings name another cluster than that of the storage, or several clusters.
             ReplicaError: the brokers do not answer, or are of another cluster than the storage. Or a topic or broker
                 that the settings name does not exist.
-            SetupError: there is no JDK 17 or 21, jars cannot be had, a folder cannot be written, or Spark's JVM ended
-                while it was started.
-            MetricsServerError: the port is taken.
+            SetupError: there is no JDK 17 or 21, jars cannot be fetched, a folder cannot be written, or Spark's JVM
+                ended while it was started.
+            MetricsServerError: the port is in use.
         """
         try:
             self._start()
@@ -352,7 +353,7 @@ class Job:
         self._spark = None
 
     def stop(self) -> None:
-        """Stop everything, in the order in which data flows.
+        """Stop all parts of the job: first the queries, last the server and the connections.
 
         It may be called again, and on a job that never started.
         """
@@ -388,9 +389,9 @@ class Job:
 
     @property
     def lost(self) -> str | None:
-        """Which other job has taken this job's storage over, in words; None if none has.
+        """A text that names the job which has taken this job's storage over; None if none has.
 
-        A job that has lost its storage can do nothing more.
+        A job that has lost its storage can write nothing more.
         """
         return None if self._lease is None else self._lease.lost
 
@@ -504,27 +505,30 @@ class Job:
     # --- what can be asked of it ------------------------------------------------------------------------------------
 
     def is_orphaned(self) -> bool:
-        """Whether Spark's JVM has ended and this process cannot start it again."""
+        """Whether Spark's JVM has ended and this process cannot start a new one.
+
+        Then spark-submit had started this process, and only spark-submit can start the JVM.
+        """
         from parallax.views.session import is_orphaned
 
         return is_orphaned()
 
     @property
     def metrics_port(self) -> int:
-        """The port of ``/metrics``; 0 while it is not served."""
+        """The port of the status page and ``/metrics``; 0 while they are not served."""
         return self._server.port if self._server is not None else 0
 
     def findings(self) -> list[Finding]:
-        """The open findings, as the job knows them."""
+        """The findings that are open now, as far as the job knows."""
         return list(self.state.snapshot().findings.open)
 
     def positions(self) -> dict[Reader, PositionSeen]:
-        """By reader, the last position that it has recorded since the start."""
+        """By reader, the last position that the job has recorded since its start."""
         with self._lock:
             return dict(self._seen)
 
     def has_recorded(self, topic: str, partition: int, broker: int, offset: int) -> bool:
-        """Whether both views hold all that a replica shows up to and at an offset.
+        """Whether the job has recorded, in both views, what a replica shows up to and including an offset.
 
         The view of read_committed need only reach the last stable offset that the reader of read_uncommitted saw.
         """
@@ -538,10 +542,10 @@ class Job:
 
 
 def lock_storage(path: str) -> IO[str] | None:
-    """Make sure that this is the only job on a storage path; the lock ends with the process, however that ends.
+    """Lock a storage folder, so that this is its only job; the lock ends with the process.
 
     Args:
-        path: ``storage.path``.
+        path: folder or URI of the tables (``storage.path``).
 
     Returns:
         The open lock file, to be closed at the end; None on an object store, which needs a lease (`take_lease`).
@@ -588,10 +592,12 @@ def _locked(file: IO[str]) -> bool:
 
 
 def take_lease(path: str, say: Say) -> Lease:
-    """Make sure that this is the only job on a storage path of an object store, by a lease that it must renew.
+    """Take the lease of a storage on an object store, so that this is its only job.
+
+    The returned lease renews itself once the caller has started it.
 
     Args:
-        path: ``storage.path``.
+        path: URI of the tables (``storage.path``).
         say: called with a line for people if another lease has to expire first.
 
     Raises:
@@ -613,10 +619,12 @@ def take_lease(path: str, say: Say) -> Lease:
 
 
 def take_over(path: str, key: str, epoch: int) -> None:
-    """Mark the tables, so that an earlier job on this storage can commit nothing more.
+    """Commit the number of this job's lease to every table, so that an earlier job can commit nothing more.
+
+    Tables that do not exist are made.
 
     Args:
-        path: ``storage.path``.
+        path: URI of the tables (``storage.path``).
         key: the views' hash key, 32 hexadecimal digits.
         epoch: the number of this job's lease; jobs with a lower number can commit nothing more.
 
@@ -647,10 +655,10 @@ def take_over(path: str, key: str, epoch: int) -> None:
 
 
 def moved(path: str, cluster_id: str, say: Say) -> str | None:
-    """Bind a storage to another cluster, as long as no job runs on it.
+    """Record that a storage belongs to another cluster from now on; no job may run on it.
 
     Args:
-        path: ``storage.path``.
+        path: folder or URI of the tables (``storage.path``).
         cluster_id: id of the new cluster.
         say: called with a line for people if another lease has to expire first.
 
@@ -659,7 +667,7 @@ def moved(path: str, cluster_id: str, say: Say) -> str | None:
 
     Raises:
         JobError: a job runs on the storage.
-        ConfigError: ``cluster_id`` can be no cluster's id, or the storage cannot be written.
+        ConfigError: ``cluster_id`` is not a possible cluster id, or the storage cannot be written.
     """
     lock = lock_storage(path)
     lease = take_lease(path, say) if lock is None else None
@@ -679,11 +687,11 @@ def moved(path: str, cluster_id: str, say: Say) -> str | None:
 
 
 def run_until_signal(settings: Settings, say: Say, shell: Shell = ANYWHERE) -> None:
-    """Run a job until SIGTERM or SIGINT, then stop it in good order.
+    """Run a job until SIGTERM or SIGINT, then stop all its parts.
 
     Args:
         settings: the job's settings.
-        say: called with a line for each thing that happens at start and stop.
+        say: called with a line for people for each thing that happens at start and stop.
         shell: how commands that the job prints name the cluster and the settings.
 
     Raises:

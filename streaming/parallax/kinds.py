@@ -1,6 +1,6 @@
-"""The kinds of findings: what each is about, how grave it is, and the words for it, in one table.
+"""One table with all kinds of findings: what each is about, how grave it is, and its texts for people.
 
-Add a kind here and in `parallax.model.FindingKind`. Alerts, metrics, page and messages need no more. How it is
+Add a kind here and in `parallax.model.FindingKind`. Alerts, metrics, page and messages need no more. How a kind is
 raised, proven and ended is code of its own: docs/contribute/adding.md has the steps.
 """
 
@@ -14,9 +14,9 @@ from parallax.model import FindingKind, Rule, Severity
 
 
 class Family(StrEnum):
-    """What findings of a kind are about; kinds of one family are about the same thing.
+    """A group of kinds whose findings are about the same thing, such as a transaction or a key.
 
-    The family decides which code judges the kind, and of what a finding's cause is made.
+    The family decides which code judges the kind, and what a finding's cause is made of.
     """
 
     TRANSACTION = "transaction"
@@ -32,7 +32,7 @@ class Family(StrEnum):
 
 
 class Clears(StrEnum):
-    """Which replicas the proof of a finding shows to be right (`parallax.findings.cleared`)."""
+    """Which of the other replicas the proof of a finding shows to be right (`parallax.findings.cleared`)."""
 
     NOBODY = "nobody"
     """It says of the accused that it is wrong, and nothing of the others."""
@@ -59,28 +59,29 @@ class Clears(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The facts and texts that one kind of finding needs.
+    """All properties and texts of one kind of finding.
 
     Attributes:
         rule: the invariant that it breaks.
         family: what it is about.
         rank: of two kinds of one family, that with the higher rank says more of the same cause, and replaces the other.
         shows: the sentence on what the replicas show. Fields: broker, partition, offset, others, sides, marker,
-            producer_id, start, lso, shown. ``others`` is the word "on" and the brokers that show something else
-            than the accused, or were read to show it. ``sides`` says who shows what. ``marker`` is
-            the offset of the end marker, ``start`` that of the transaction. ``lso`` is the accused's LSO, and ``shown``
-            is the offset of the value that the accused shows.
+            producer_id, start, lso, shown. ``others`` is the word "on" and the brokers that show something else than
+            the accused, or were read to show it. ``sides`` says which brokers show what. ``marker`` is the offset of
+            the end marker, ``start`` that of the transaction. ``lso`` is the accused's LSO, and ``shown`` is the offset
+            of the value that the accused shows.
         was: the same sentence in the past tense, for a finding that is over. Fields: broker, partition, offset.
         headline: what the accused does wrong, in a few words, without the offset. Fields: broker, partition.
-        led: what an alert adds to ``headline`` while consumers of the leader meet what is wrong.
-        not_led: what an alert adds to ``headline`` while they do not. Field: broker.
+        led: what an alert adds to ``headline`` while the finding is exposed or spread, so that consumers of the leader
+            get wrong data.
+        not_led: what an alert adds to ``headline`` otherwise. Field: broker.
         consumers: what happens to consumers of the accused; it follows the word "consumers".
         runbook: the anchor of the heading in docs/runbook.md that says what to do.
         clears: which of the other replicas its proof shows to be right.
         severity: whether it pages or opens a ticket.
-        agreeing: how many probes in a row must prove it. It is more than one if the kind pages, and its proof rests
-            on what a replica does not list at the moment, not on records and markers that it shows.
-        many: the sentence on many keys or transactions together, for a kind of which one cause may bring about many.
+        agreeing: how many probes in a row must prove it. It is more than one if the kind pages, and its proof rests on
+            what a replica does not list at the moment, not on records and markers that it shows.
+        many: the sentence on many keys or transactions together; empty if findings of the kind never come in numbers.
             Fields: broker, partition, count, counted (the number with its noun), lowest and highest (offsets).
     """
 
@@ -268,7 +269,7 @@ MANY_UNLIKE_OUTCOMES = (
 
 
 def kinds_of(family: Family) -> frozenset[FindingKind]:
-    """The kinds of one family."""
+    """The kinds of findings that belong to a family."""
     return frozenset(kind for kind, row in KINDS.items() if row.family is family)
 
 
@@ -281,5 +282,12 @@ OPEN_KINDS = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_F
 
 
 def refines(new: FindingKind, old: FindingKind) -> bool:
-    """Whether a kind says more than another about the same cause: ``marker_missing`` turns into a wrong outcome."""
+    """Whether one kind says more than another about the same cause, and so replaces it.
+
+    E.g. ``aborted_record_committed`` replaces ``marker_missing``.
+
+    Args:
+        new: the kind that may say more.
+        old: the kind that may be replaced; it is of the same family.
+    """
     return KINDS[new].rank > KINDS[old].rank

@@ -104,7 +104,7 @@ class Forgiving:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write as much of a text as possible; returns the length of the text."""
+        """Write a text if possible; returns how many characters were written, or the text's length after a failure."""
         with contextlib.suppress(OSError, ValueError):
             return self._stream.write(text)
         return len(text)
@@ -116,11 +116,13 @@ class Forgiving:
 
 
 def configure_logging(stream: IO[str] | None = None, also: Sequence[Processor] = ()) -> None:
-    """Log one JSON object a line: the libraries' messages from warnings on, and the errors that end a thread.
+    """Set logging up for this process: each event becomes one JSON object on a line.
+
+    Libraries' messages are logged from warnings on. So are the exceptions that end a thread.
 
     Args:
         stream: standard error by default.
-        also: functions through which each event goes as well; one that raises structlog's `DropEvent` leaves it out.
+        also: further structlog processors that each event passes through; one that raises `DropEvent` leaves it out.
     """
     to = cast("TextIO", Forgiving(stream or sys.stderr))
     structlog.configure(
@@ -156,7 +158,7 @@ def _thread_ended(ended: Any) -> None:
 
 
 def said(text: str) -> None:
-    """Log a line about the start or stop of the job."""
+    """Log a text as an event of its own, about the start or stop of the job."""
     structlog.get_logger("parallax").info(text)
 
 

@@ -1,6 +1,6 @@
-"""The vocabulary that every layer shares: row kinds, outcomes, isolation levels, findings.
+"""Names and numbers that every layer shares: row kinds, outcomes, isolation levels, kinds of findings.
 
-It holds names and numbers only, and imports nothing of the project, so that each layer may import it.
+It imports nothing of the project, so that each layer may import it.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def topic_name(name: str) -> str:
-    """A topic's name, unchanged.
+    """Check that a text can be a topic's name, and return it unchanged.
 
     Raises:
-        ValueError: no topic can have it; the text says which have.
+        ValueError: Kafka allows no topic of that name; the text says which names it allows.
     """
     if not _TOPIC.fullmatch(name) or name in (".", ".."):
         raise ValueError(
@@ -57,18 +57,19 @@ MAX_SECONDS = 1e9
 def hash_text(*halves: int) -> str:
     """A keyed hash as text: 16 hexadecimal digits for each of its 64-bit halves.
 
-    The halves are signed, as tables hold them.
+    Args:
+        halves: signed 64-bit integers, as in the columns of tables.
     """
     return "".join(f"{half & 0xFFFF_FFFF_FFFF_FFFF:016x}" for half in halves)
 
 
 def id_of(*parts: object) -> str:
-    """An id of 32 hexadecimal digits, made from the given parts: the same parts give the same id."""
+    """An id made from the given parts: 32 hexadecimal digits, the same for the same parts."""
     return hashlib.blake2b("\0".join(map(str, parts)).encode(), digest_size=16).hexdigest()
 
 
 def hash_halves(text: str) -> tuple[int, int]:
-    """The two signed 64-bit halves of a hash that `hash_text` has written; 0 for a half that is missing.
+    """Read a hash back that `hash_text` has written, as two signed 64-bit halves; a missing half is 0.
 
     Raises:
         ValueError: the text is no such hash.
@@ -82,7 +83,7 @@ def _with_sign(number: int) -> int:
 
 
 def broker_label(broker: int) -> str:
-    """A broker's id as text, for metrics and tables; empty for `NOBODY`."""
+    """A broker's id as text, for metrics and tables; empty for `NOBODY` (-1), which means no broker."""
     return "" if broker == NOBODY else str(broker)
 
 
@@ -99,7 +100,7 @@ class IsolationLevel(IntEnum):
 
 
 class RowKind(IntEnum):
-    """The kind of a row of a view (column ``kind``)."""
+    """What a row of a view is (column ``kind``): a record, an end marker, a position, ..."""
 
     RECORD = 0
     COMMIT = 1
@@ -117,7 +118,7 @@ column, was of the bytes as they lie in the record; 2 is of their canonical form
 
 
 class Outcome(IntEnum):
-    """What a record is for a read_committed consumer of one replica (column ``outcome``)."""
+    """Whether a read_committed consumer of one replica gets a record (column ``outcome``): committed or aborted."""
 
     NONE = 0
     """Not transactional: visible as soon as it is below the last stable offset."""
@@ -128,7 +129,7 @@ class Outcome(IntEnum):
 
 
 class ReadEvent(StrEnum):
-    """Why a reader stopped at a position, or what happened there (field ``position.event`` of a position row)."""
+    """Why a reader stopped at an offset, or what it met there (field ``position.event`` of a position row)."""
 
     OK = "ok"
     UNREACHABLE = "unreachable"
@@ -153,7 +154,7 @@ class ReadEvent(StrEnum):
 
 
 class UnknownReason(StrEnum):
-    """Why offsets have no verdict (docs/contribute/theory.md): the label ``reason`` of the unknown offsets."""
+    """Why some offsets are unknown, that is, not compared: the label ``reason`` (docs/contribute/theory.md)."""
 
     NOT_READ_YET = "not_read_yet"
     """A replica that others have been read beyond is away, or behind."""
@@ -194,7 +195,7 @@ PASSING = frozenset(
 
 
 class MissingRight(StrEnum):
-    """The right that Parallax lacks when a broker refuses a request (label ``reason``)."""
+    """The right (ACL) that Parallax lacks when a broker refuses a request: the label ``reason`` of a metric."""
 
     READ = "read"
     """READ on the topic: Fetch and DescribeProducers need it."""
@@ -212,7 +213,7 @@ class MissingRight(StrEnum):
 
 
 class Rule(StrEnum):
-    """The rules that replicas of a partition must keep; docs/contribute/theory.md proves them.
+    """The four invariants that replicas of a partition must keep; docs/contribute/theory.md proves them.
 
     - I1, content: a record that two replicas hold at one offset is the same record.
     - I2, outcome: all replicas that show an outcome of a record show the same one, committed or aborted.
@@ -227,7 +228,7 @@ class Rule(StrEnum):
 
 
 class FindingKind(StrEnum):
-    """The kind of a divergence; the names are the product's."""
+    """What is wrong with a replica, as users see it in findings; `parallax.kinds.KINDS` describes each kind."""
 
     CONTENT_MISMATCH = "content_mismatch"
     MARKER_MISSING = "marker_missing"
@@ -243,14 +244,17 @@ class FindingKind(StrEnum):
 
 
 class Severity(StrEnum):
-    """``critical`` pages, ``warning`` opens a ticket (kubernetes-monitoring's convention)."""
+    """How urgent an alert is: ``critical`` pages a person, ``warning`` opens a ticket.
+
+    The words are those of kubernetes-monitoring.
+    """
 
     CRITICAL = "critical"
     WARNING = "warning"
 
 
 class FindingStatus(StrEnum):
-    """The state of a suspect or finding."""
+    """The status in an event of the table ``findings``: what that event says of the suspect or finding."""
 
     CONFIRMED = "confirmed"
     SPREAD = "spread"

@@ -1,4 +1,4 @@
-"""The time now, and times as text for people. A time may be any 64-bit number, since records may hold any."""
+"""The time now, and times as text for people. A time may be any 64-bit number, as in a record's timestamp."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ def now_ms() -> int:
 
 
 def span_text(seconds: float) -> str:
-    """A length of time as text, in the largest unit of which it has at least two: ``90 s``, ``2.5 h``, ``7 days``.
+    """A length of time as text: ``90 s``, ``2.5 h``, ``7 days``.
+
+    The unit is the largest one of which the time has at least two: 119 s are ``119 s``, and 120 s are ``2 min``.
 
     Args:
         seconds: how long.
@@ -29,17 +31,17 @@ def span_text(seconds: float) -> str:
 
 
 def roughly(seconds: float) -> str:
-    """A length of time as text, rounded to seconds; at least one second."""
+    """A length of time as text, as of `span_text`, after rounding it to seconds; at least ``1 s``."""
     return span_text(max(1, round(seconds)))
 
 
 def utc_text(at: datetime) -> str:
-    """A time that is in UTC as text, to the second: ``2026-01-02 12:03:05Z``."""
+    """A UTC time as text, to the second: ``2026-01-02 12:03:05Z``."""
     return f"{at:%Y-%m-%d %H:%M:%SZ}"
 
 
 def time_text(ms: float) -> str:
-    """A time in UTC as text, to the second; if it is outside of the years 1 to 9999, the text says so.
+    """A time as text, to the second: ``2026-01-02 12:03:05 UTC``; outside of the years 1 to 9999 it says so.
 
     Args:
         ms: milliseconds since 1970 UTC.

@@ -1,4 +1,4 @@
-"""Where a command writes its report, and what it shows while it runs."""
+"""How commands print: tables, JSON, error lines, report files, and a line while the command waits."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def error_line(text: str, output: str) -> str:
-    """An error as one line, for people or for programs.
+    """An error message as the line that a command prints: plain for people, or a JSON object.
 
     Args:
-        text: one line.
+        text: the message, one line.
         output: ``text`` or ``json``.
     """
     return json.dumps({"error": text}) if output == "json" else f"parallax: {text}"
@@ -41,7 +41,7 @@ def bytes_as_text(raw: bytes) -> str:
 
 
 def printable(text: str) -> str:
-    """A text with escapes for characters that cannot be printed."""
+    """A text in which characters that cannot be printed, such as a line break, are replaced by escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -55,7 +55,7 @@ def as_json(document: object) -> str:
 
 
 def console(to: TextIO, **more: Any) -> Console:
-    """A console for people; colours and moving parts appear only on a terminal, whatever FORCE_COLOR says.
+    """A rich Console that uses colours and moving parts only on a terminal, whatever FORCE_COLOR says.
 
     Args:
         to: the stream.
@@ -69,7 +69,7 @@ def console(to: TextIO, **more: Any) -> Console:
 def print_table(
     shown: Console, headings: Sequence[str], rows: Sequence[Sequence[str | Text]], *, numbers: Collection[str] = ()
 ) -> None:
-    """Print rows as a table, without breaking words.
+    """Print rows as a table on a console, without breaking words.
 
     If the table is wider than the terminal, each row becomes a block of lines instead, with a line for each cell. A
     file or a pipe always gets a table.
@@ -111,7 +111,7 @@ def _padded(cell: Text, width: int, is_number: bool) -> Text:
 
 @contextmanager
 def waiting(text: str, on: TextIO | None = None) -> Iterator[None]:
-    """While a ``with`` block runs, show on a terminal what is waited for; the line is removed at the end.
+    """While a ``with`` block runs, a line on the terminal says what is waited for; it is removed at the end.
 
     Args:
         text: what is waited for.
@@ -124,11 +124,11 @@ def waiting(text: str, on: TextIO | None = None) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """What a command writes to a file that a person names.
+    """A kind of file that commands write, e.g. reports, so that no command overwrites a file of another kind.
 
     Attributes:
-        what: what it is called, as in ``a report``.
-        begins: regular expression that matches how each such file begins, and no other file of Parallax.
+        what: the kind's name in error texts, such as ``a report``.
+        begins: regular expression that matches the beginning of every file of this kind, and of no other kind.
     """
 
     what: str
@@ -143,13 +143,14 @@ _BEGINNING = 4096
 def output(file: Path | None, kind: FileKind, option: str = "--output") -> Iterator[TextIO]:
     """In a ``with`` block, the stream to write a report to: standard output, or a file that is replaced at the end.
 
-    The new file is made next to the old one before the block runs. So it fails before the block if the file cannot be
-    written, and an earlier report stays until there is a new one. A file of another kind stays as it is.
+    The new file is made next to the old one before the block runs, and replaces it after the block. So an error about
+    an unwritable folder comes first, and an old report stays until the new one is complete. A file of another kind is
+    never replaced.
 
     Args:
         file: the file; None for standard output.
         kind: what is written.
-        option: the option that names the file, as errors have it.
+        option: the command-line option that names the file, for error texts.
 
     Raises:
         SetupError: the file cannot be written, or it is there and is of another kind.

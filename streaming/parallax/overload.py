@@ -1,6 +1,6 @@
-"""Notices that a machine is too busy to start Spark's processes in time, and delays restarts then.
+"""Notices that this machine is too busy to start Spark's processes in time, and then delays restarts of queries.
 
-A query that fails for that reason is not at fault, and one line of the log says so.
+A query that fails for this reason is not at fault. One line of the log says so.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _OVER_AFTER_S = 600.0
 
 
 def load() -> tuple[float, int]:
-    """The load of this machine, and how many cores this process may use.
+    """The load average of the last minute of this machine, and how many cores this process may use.
 
-    The load is how many processes have run or wanted to run, on average over the last minute.
+    The load average is how many processes ran or waited for a core, on average.
     """
     return os.getloadavg()[0], len(os.sched_getaffinity(0))
 
 
 class Overload:
-    """Notices that queries fail at their start for lack of processor time, and decides how long the next start waits.
+    """Decides whether a query failed at its start for lack of processor time, and how long the next start then waits.
 
     Args:
         clock: monotonic seconds, for tests.
-        look: returns load and cores, for tests.
+        look: returns load and cores, as `load` does; for tests.
         draw: random numbers that spread the waits, for tests.
     """
 
@@ -58,7 +58,10 @@ class Overload:
         self._until = self._last = self._said_at = float("-inf")
 
     def caused(self, error: str) -> bool:
-        """Whether a query failed because the machine was too slow to start its processes in time."""
+        """Whether an error of a query means that the machine was too busy to start Spark's processes in time.
+
+        If so, the next start of any query has to wait (`lasts`).
+        """
         running, cores = self._look()
         if not _SLOW.search(error) or running < _BUSY * cores:
             return False
@@ -74,7 +77,7 @@ class Overload:
         return True
 
     def lasts(self) -> bool:
-        """Whether the next start of a query still has to wait."""
+        """Whether the next start of a query still has to wait because of an overload."""
         return self._clock() < self._until
 
 

@@ -1,4 +1,4 @@
-"""The name of the user who runs a command, and the form of texts that users write."""
+"""Who runs a command, and how a text that a user typed is put into sentences."""
 
 from __future__ import annotations
 
@@ -19,5 +19,8 @@ def user() -> str:
 
 
 def ended(text: str) -> str:
-    """A user's text as a sentence: a full stop is added unless it ends with a punctuation mark."""
+    """A user's text as a sentence, such as the reason of an acknowledgement.
+
+    A full stop is added unless the text ends with a punctuation mark.
+    """
     return text if text.endswith(_ENDS) else f"{text}."

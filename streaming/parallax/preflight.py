@@ -1,6 +1,7 @@
 """Checks storage and cluster before the job starts, so that a wrong setting gives one clear line immediately.
 
-Only what cannot mend itself is an error. A broker that is down may come back, so the job starts without it.
+Only faults that do not go away by themselves are errors. A broker that is down may come back, so the job starts without
+it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def check_folder(storage: str) -> None:
         storage: ``storage.path``, on a local disk.
 
     Raises:
-        SetupError: it can do neither; the text says why and what to do.
+        SetupError: the job can neither write to the folder nor make it; the text says why and what to do.
     """
     path = Path(rust_path(storage))
     folder, probe = path, None
@@ -72,11 +73,12 @@ def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauth
     """Check bootstrap servers, topics, broker ids, permissions and protocol versions.
 
     Returns:
-        By topic that may not be read, the error; the job watches the other topics meanwhile.
+        For each topic that the job has no right to read: its name and the error. The job watches the other topics
+        meanwhile.
 
     Raises:
-        ReplicaError: something will not work; the text names the setting or the broker. It is ``Unauthorized`` if no
-            topic at all may be read.
+        ReplicaError: the job cannot work like this; the text names the setting or the broker. It is ``Unauthorized`` if
+            no topic at all may be read.
     """
     topics = client.metadata()
     if settings.topics.include:
@@ -106,7 +108,7 @@ def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauth
 
 
 def watched(topics: Mapping[str, TopicMetadata], settings: Settings) -> list[TopicMetadata]:
-    """The topics that the settings watch.
+    """Those of some topics that the settings tell the job to watch.
 
     A pattern never matches Kafka's own topics; these are watched only if the settings name them.
 
@@ -121,12 +123,15 @@ def watched(topics: Mapping[str, TopicMetadata], settings: Settings) -> list[Top
 
 
 def is_watched(topic: str, settings: Settings) -> bool:
-    """Whether the settings watch a topic of a given name."""
+    """Whether the settings tell the job to watch a topic of a given name."""
     return topic in settings.topics.include or matches(settings.topics.pattern, topic)
 
 
 def by_broker(topics: Sequence[TopicMetadata], settings: Settings) -> dict[int, list[TopicPartition]]:
-    """By broker, the partitions of which it has a replica; if ``topics.brokers`` names brokers, only for those."""
+    """For each broker id, the partitions that have a replica there.
+
+    If ``topics.brokers`` is set, only the brokers that it names are included.
+    """
     found: dict[int, list[TopicPartition]] = {}
     for topic in topics:
         for index, partition in topic.partitions.items():

@@ -1,7 +1,8 @@
 """Makes the class-data archive of Spark's JVM by a short run of a job, so that later starts are quick.
 
-A job of the real kind runs for some seconds, and its JVM writes the archive when it ends. ``parallax fetch-jars`` does
-that once for each JDK and set of jars. It takes a process of its own, since a Python process has only one JVM.
+A class-data archive holds loaded classes (JEP 350). A real job runs for some seconds, and its JVM writes the archive
+when it ends. ``parallax fetch-jars`` does that once for each JDK and set of jars, in a process of its own, since a
+Python process has only one JVM.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _BATCHES = 3
 
 
 def make_archive(progress: Progress) -> Path | None:
-    """Make the archive if it does not exist yet, which takes about half a minute.
+    """Make the class-data archive if it does not exist yet, which takes about half a minute.
 
     If it cannot be made, an empty file notes that, and Spark starts without an archive from then on.
 
@@ -69,7 +70,11 @@ def _without(why: str, file: Path) -> str:
 
 
 def rehearse(made: Path) -> None:
-    """Run a job on one real broker until each query has completed some micro-batches, then end its JVM."""
+    """Run a job on one real broker until each query has completed some micro-batches, then end the job's JVM.
+
+    Args:
+        made: the file that the JVM writes the archive to.
+    """
     from parallax.job import Job
     from parallax.lab.cluster import Cluster
     from parallax.lab.traffic import PlainProducer

@@ -1,6 +1,6 @@
 """Which Parallax this process runs: its version and a hash of its code.
 
-The processes of a Spark cluster compare it, to see whether they run the same release.
+The worker processes of a Spark cluster compare theirs with the driver's, because pickles need the same release.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _BYTES = 6
 
 @lru_cache(maxsize=1)
 def release() -> str:
-    """The version, a hash of all modules, and Python's version, as one text.
+    """Parallax' version, a hash of all its modules, and Python's version, as one text.
 
-    If two processes differ in it, one may not be able to read what the other has pickled.
+    If this text differs between two processes, one may not be able to read the other's pickles.
     """
     folder = Path(__file__).parent
     digest = hashlib.blake2b(digest_size=_BYTES)
@@ -38,7 +38,7 @@ def release() -> str:
 
 
 def unlike() -> str | None:
-    """A line that says that Spark's driver runs another release than this process; None if it does not.
+    """An error line if Spark's driver runs another release than this process, a worker; None if it does not.
 
     It is also None if the driver has not said which release it runs.
     """
@@ -52,7 +52,7 @@ _SAID = re.compile(r"this worker has Parallax [^\n]*?; give both the same")
 
 
 def said_in(text: str) -> str | None:
-    """The line of `unlike`, if an error text of Spark's contains it; else None."""
+    """The error line of `unlike`, cut out of a text of Spark; None if the text has none."""
     found = _SAID.search(text)
     return None if found is None else found[0]
 

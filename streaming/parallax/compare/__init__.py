@@ -1,1 +1,4 @@
-"""The comparison: rules as pure functions on arrays, and the stateful stream over the tables."""
+"""The comparison of replicas: rows of the tables in, suspects and coverage out.
+
+The rules are pure functions on arrays. A Spark stream reads the tables and runs the rules.
+"""

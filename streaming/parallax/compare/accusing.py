@@ -1,6 +1,6 @@
-"""What all rules need to make an accusation.
+"""Helpers that all rules use to write an accusation: broker ids, the sides of a difference, and evidence.
 
-It covers broker ids, sides, what an end marker proves, and what is judged already.
+An accusation is what becomes a suspect. Its evidence is a dict that goes into the suspect's ``observations``.
 """
 
 from __future__ import annotations
@@ -27,23 +27,21 @@ MAX_KEYS = 16
 
 
 def broker_of(state: PartitionState, slot: int) -> int:
-    """The id of a broker, by its *slot*.
+    """The id of the broker that has a given *slot*.
 
-    The slot is the index of the broker's row in ``state.brokers``, and the number of its bit in masks.
+    The slot is the broker's index in ``state.brokers``. In bit masks of replicas, bit number ``slot`` means this
+    broker.
     """
     return int(state.brokers["broker"][slot])
 
 
 def named(state: PartitionState, mask: int, value: str) -> dict[str, str]:
-    """Evidence that gives the same value to each broker that a bit mask names.
+    """A dict from broker id (as text) to the same value, for all brokers in a bit mask, e.g. ``{"1": "aborted"}``.
 
     Args:
-        state: for the brokers' ids.
-        mask: the brokers; the bit with the number of a broker's row in ``state.brokers`` is set for each.
-        value: for every broker.
-
-    Returns:
-        The value by broker id, which is text.
+        state: the partition's state, which knows the broker ids.
+        mask: the brokers; bit number n is the broker in row n of ``state.brokers``.
+        value: the value for each of them.
     """
     return {str(broker_of(state, slot)): value for slot in slots_of(mask)}
 
@@ -52,8 +50,8 @@ def without_direction(sides: Sides, pivot: Side | None = None) -> dict[str, Any]
     """The evidence of a difference without direction: what each side shows, and which replica a probe asks last.
 
     Args:
-        sides: broker ids by what they show; a side without brokers is left out.
-        pivot: the side that has the replica to ask last; None for the first side.
+        sides: by what the side shows, the ids of its brokers; a side without brokers is left out.
+        pivot: a probe asks the lowest broker id of this side last; None for the first side.
     """
     shown = in_order(sides)
     asked_last = shown[pivot] if pivot in shown else next(iter(shown.values()))
@@ -66,14 +64,21 @@ def brokers_of(state: PartitionState, mask: int) -> list[int]:
 
 
 def floor_of(state: PartitionState, view: int) -> int:
-    """The floor of a view: rows at lower offsets are judged already, or can never be judged."""
+    """The floor of a view (isolation level), an offset.
+
+    Rows below it are judged already, or can never be judged.
+    """
     return int(state.partition["floor"][0, view])
 
 
 def outcomes_shown(state: PartitionState, rows: Array) -> dict[str, Any]:
-    """Evidence that replicas show unlike outcomes of some rows.
+    """Evidence that replicas show unlike outcomes of the same records.
 
-    It says which replica shows which outcome of the first row, how many rows there are, and some of their offsets.
+    It says which broker shows which outcome of the first record, how many records there are, and some of their offsets.
+
+    Args:
+        state: the partition's state, which knows the broker ids.
+        rows: the records (`PENDING` rows), at least one.
     """
     first = rows[0]
     return {
@@ -87,12 +92,14 @@ def outcomes_shown(state: PartitionState, rows: Array) -> dict[str, Any]:
 
 
 def other_keys(rows: Array) -> dict[str, Any]:
-    """Evidence about a transaction: the keys of its rows, without the first row's key.
-
-    It shows an operator which other keys are affected by the same transaction.
+    """Evidence that tells an operator which other keys a transaction wrote; empty if it wrote no other key.
 
     Args:
-        rows: at least one; keys as records that are shown have them (`parallax.findings.claim.Claim.key_text`).
+        rows: the transaction's records, at least one. The first record's key is left out, because the accusation names
+            it already.
+
+    Returns:
+        ``{"keys": [...]}`` with at most `MAX_KEYS` keys, each as text (`parallax.findings.claim.Claim.key_text`).
     """
     found = dict.fromkeys(zip(rows["key_hash_hi"].tolist(), rows["key_hash_lo"].tolist(), strict=True))
     _, *others = found
@@ -101,11 +108,11 @@ def other_keys(rows: Array) -> dict[str, Any]:
 
 
 def epoch_of(state: PartitionState, offset: int, producer: int) -> int:
-    """The leader epoch in which a producer's end marker was shown; -1 if it is not known any more.
+    """The leader epoch in which a producer's end marker was written; -1 if the state does not hold the marker any more.
 
     Args:
-        state: read for its end markers.
-        offset: of the marker.
+        state: the partition's state.
+        offset: the marker's offset.
         producer: the producer's id.
     """
     here = state.markers[(state.markers["offset"] == offset) & (state.markers["producer_id"] == producer)]
@@ -113,37 +120,42 @@ def epoch_of(state: PartitionState, offset: int, producer: int) -> int:
 
 
 def end_unproven(state: PartitionState, start: int, marker: int) -> dict[str, Any]:
-    """Evidence that the end marker at ``marker`` may not be the one that ended the transaction; empty if it surely is.
+    """Evidence that another end marker may have ended the transaction; empty if ``marker`` surely ended it.
 
-    A probe may still prove the end, by what lies next to the marker.
+    A probe may still prove that ``marker`` did, by reading the offsets next to it.
+
+    Args:
+        state: the partition's state.
+        start: first offset of the transaction.
+        marker: offset of the end marker that is taken for its end.
     """
     return {"end_unproven": True} if unread.may_lack_end(state, start, marker) else {}
 
 
 def leave_no_room(offsets: Array, start: int, marker: int) -> bool:
-    """Whether records lie at every offset between a transaction's first one and an end marker.
+    """Whether records lie at every offset from a transaction's start up to an end marker.
 
-    Then no other marker was ever there.
+    Then no other end marker can have been there.
 
     Args:
-        offsets: of records that were read, in any order.
-        start: where the transaction begins.
+        offsets: of the records that were read, in any order.
+        start: first offset of the transaction.
         marker: offset of the end marker.
     """
     return len(np.unique(offsets[(offsets >= start) & (offsets < marker)])) == marker - start
 
 
 def outcome_unproven(state: PartitionState, offsets: Array, start: int, marker: int) -> dict[str, Any]:
-    """Evidence, for an accusation about outcomes, that the end marker need not have ended the transaction.
+    """Evidence that another end marker may have ended the transaction; empty if ``marker`` surely ended it.
 
-    It is empty if the marker surely has (`end_unproven`). Otherwise the state also notes that the outcomes of all these
-    records are unknown, until an audit has proven the end.
+    It is for accusations about outcomes (`end_unproven` is for those about a missing marker). If the end is not proven,
+    the state also counts the outcomes of these records as unknown, until an audit has compared them.
 
     Args:
-        state: written to.
-        offsets: of the records, in order; at least one.
-        start: where the transaction begins by what the accusation says.
-        marker: offset of the end marker.
+        state: the partition's state; may be changed.
+        offsets: of the transaction's records, ascending; at least one.
+        start: first offset of the transaction, as the accusation names it.
+        marker: offset of the end marker that is taken for its end.
     """
     found = {} if leave_no_room(offsets, start, marker) else end_unproven(state, int(offsets[0]), marker)
     if found:
@@ -152,15 +164,15 @@ def outcome_unproven(state: PartitionState, offsets: Array, start: int, marker: 
 
 
 def outcome_unseen(state: PartitionState, start: int, marker: int) -> dict[str, Any]:
-    """Evidence that an end marker need not have ended a transaction of which no record was read from the accused.
+    """Evidence that another end marker may have ended the transaction, if the accused showed none of its records.
 
-    Nobody knows where the transaction's records lie. So the state also notes every offset from ``start`` to ``marker``
-    as unknown in read_committed.
+    Nobody knows at which offsets the records lie. So the state also counts every offset from ``start`` to ``marker`` as
+    unknown in read_committed.
 
     Args:
-        state: written to.
+        state: the partition's state; it is changed.
         start: first offset of the transaction.
-        marker: offset of its end marker.
+        marker: offset of the end marker that is taken for its end.
     """
     unread.add(state, READ_COMMITTED, start, marker, UnknownReason.SKIPPED, replicas.read_at(state))
     return {"end_unproven": True}

@@ -1,7 +1,8 @@
-"""Reads withheld rows from the views once more, when they have to be compared after all.
+"""Reads withheld rows from the views once more, when they have to be compared row by row.
 
-While a replica is absent, rows of the others stay in the views, and the state keeps only their sums. If the sums differ
-later, only the rows themselves can show which records differ. `parallax.compare.withheld` decides when that is.
+While a replica is absent, rows of the others stay in the views, and the state keeps only their sums. If these sums
+differ from the absent replica's later, only the rows can show which records differ. `parallax.compare.withheld` decides
+when rows are read again.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from parallax.views.tables import VIEWS
 
 
 class Again:
-    """Opens the views in a storage folder as they were at the end of a micro-batch, to read withheld rows again.
+    """Opens the views as they were at the end of one micro-batch, to read withheld rows again; one per Spark task.
 
     A table is opened when its rows are first needed.
 
     Args:
-        storage: ``storage.path``.
+        storage: folder or URI of the tables (``storage.path``).
         until_ms: the time of the last commit in the micro-batch (`parallax.views.order`); later rows are not read.
     """
 

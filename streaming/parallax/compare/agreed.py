@@ -1,7 +1,7 @@
-"""Brings a state past offsets in which all replicas' sums are equal, as if their rows had been compared.
+"""Brings a state past a range of offsets in which all replicas' sums are equal, without reading its rows.
 
-The rows themselves are taken in instead in two cases. Rows below the range still wait to be judged. Or the state and
-the sums disagree about which transactions are open.
+The result is the same as if the rows had been compared. In two cases this is not possible. Rows below the range still
+wait to be judged. Or the state and the sums name different transactions as open. Then the rows are read.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _REPORTED = ["over_by", "next_start"]
 
 
 def goes_on(state: PartitionState) -> Opens | None:
-    """The transactions that are open where the rows of a state end.
+    """The transactions that are open behind the last rows that a state has taken in, by producer id.
 
-    None if these are not the same on all replicas.
+    None if these are not the same on all replicas and at both isolation levels.
     """
     slots = np.flatnonzero(state.brokers["member"]).tolist()
     opens = [going.of_state(state, slot) for slot in slots]
@@ -35,13 +35,13 @@ def goes_on(state: PartitionState) -> Opens | None:
 
 
 def fits(state: PartitionState, agreed: Agreed) -> bool:
-    """Whether a state may pass offsets that agreed by their sums, without the rows.
+    """Whether a state may be brought past a range whose sums are equal on all replicas, without its rows (`take_in`).
 
     Args:
-        state: the state before these offsets. Its open transactions (`goes_on`) are those that are open where the
-            offsets begin.
-        agreed: the offsets that agreed. All readers have been read up to where they begin. From there on no reader
-            reported a break, such as a truncation.
+        state: the partition's state before the range. The transactions that it has open (`goes_on`) are also those that
+            are open where the range begins.
+        agreed: the range. All readers have been read up to where it begins. From there on no reader reported a break,
+            such as a truncation.
     """
     return _is_of_all(state, agreed) and _is_clean(state, agreed) and not _is_remembered(state, agreed)
 
@@ -85,12 +85,12 @@ def _is_remembered(state: PartitionState, agreed: Agreed) -> bool:
 
 
 def take_in(state: PartitionState, agreed: Agreed) -> None:
-    """Bring the state to where the rows of agreed offsets would bring it.
+    """Change a state as if the rows of a range had been compared; their sums are equal on all replicas.
 
     Call it only if `fits` says that this is possible.
 
     Args:
-        state: written to.
+        state: the partition's state; it is changed.
         agreed: the range.
     """
     end, shown = agreed.end, state.brokers["shown"]

@@ -1,7 +1,8 @@
-"""Lets a partition begin again if comparing it raised an error, so that no other partition is held up. Pure.
+"""Makes a new state for a partition whose comparison raised an error, so that others go on. Pure.
 
-Only how far the partition had been compared is kept. Everything below is unknown until an audit has compared it. If
-even the old state cannot be read, rows are not compared until every replica has reported its position again.
+Of the old state it keeps how far each replica was read, the topic's policy, and where its logs began. All offsets below
+are unknown until an audit has compared them. If even the old state cannot be read, no row is compared until every
+replica has reported its position again.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ def begin_anew(
     No suspect is raised. Suspects that were raised before remain, and are not raised again.
 
     Args:
-        known: its state before; None where that cannot be read.
-        observations: what the micro-batch showed of it; none of it counts as compared.
+        known: the partition's state before the error; None if it cannot be read.
+        observations: what the micro-batch showed of the partition; none of it counts as compared.
         now_ms: milliseconds since 1970 UTC.
         grace_ms: see `parallax.compare.coverage.coverage`.
-        error: what the failed step raised; the coverage names it.
+        error: what the failed comparison raised; the coverage quotes it.
     """
     state = PartitionState()
     topic_id = _topic_id(observations)
@@ -112,7 +113,7 @@ def _read_at(seen: Observations, now_ms: int) -> int:
 
 
 def line_of(error: Exception) -> str:
-    """An error as one line of text, with the place in the code where it was raised."""
+    """An error as one line of text: its type, its message, and where it was raised."""
     frames = extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {one_line(error)[:_LONGEST]}{where}"

@@ -1,4 +1,4 @@
-"""Turns Arrow batches of the tables into observations by partition. Knows Arrow and numpy, no Spark."""
+"""Turns Arrow batches, as read from the tables, into the columns that the comparison works on. Knows no Spark."""
 
 from __future__ import annotations
 
@@ -71,7 +71,11 @@ PROGRESS_COLUMNS = (
 
 
 def view_observations(batch: Any) -> Gathered:
-    """The observations of an Arrow batch of a view, with the columns `VIEW_COLUMNS`; rows stay in their order."""
+    """The rows of a view's Arrow batch as observations; rows of one partition keep their order.
+
+    Args:
+        batch: an Arrow batch with the columns `VIEW_COLUMNS`; it may hold rows of several partitions.
+    """
     places, of = _places(batch)
     rows = ViewRows.of({name: _view_column(batch, name) for name in ViewRows.dtypes()}, batch.num_rows)
     none = np.empty(0, np.int64)
@@ -111,12 +115,14 @@ def _numbers(column: Any, default: int) -> Array:
 
 
 def progress_observations(batch: Any, read: Collection[int] | None = None) -> Gathered:
-    """The observations of an Arrow batch of ``replica_progress``, with the columns `PROGRESS_COLUMNS`.
+    """The rows of an Arrow batch of ``replica_progress`` as observations.
+
+    The lists in them, of open transactions and of replicas, become rows of their own.
 
     Args:
-        batch: the Arrow batch.
-        read: the brokers that are read (``topics.brokers``); replicas on other brokers are not waited for. None for
-            all.
+        batch: an Arrow batch with the columns `PROGRESS_COLUMNS`; it may hold rows of several partitions.
+        read: ids of the brokers that Parallax reads (``topics.brokers``); replicas on other brokers are not waited for.
+            None for all brokers.
     """
     places, of = _places(batch)
     progress, (opened, opened_by), (sets, told_by) = _progress(batch)

@@ -1,6 +1,7 @@
-"""Many byte strings in one array: the form of states while they stay packed.
+"""Many byte strings in one array.
 
-It is apart from the kernels that take states in, so a process that only plans does not load those.
+So the states of many partitions are handled while they stay packed. It is a module of its own because a process that
+only plans need not load the compiled code of `parallax.compare.joint`.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ class Blobs(NamedTuple):
     """Many byte strings (*pieces*), such as the packed states of partitions, one after another in one array.
 
     Attributes:
-        data: uint8[n].
-        start: where each piece begins.
-        size: how long it is.
+        data: the bytes of all pieces, uint8[n].
+        start: for each piece, the index of its first byte in ``data``.
+        size: for each piece, how many bytes it has.
     """
 
     data: Array
@@ -34,7 +35,7 @@ class Blobs(NamedTuple):
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        """Join several of these arrays into one that has all of their byte strings, in order."""
+        """Join several `Blobs` into one that has the byte strings of all of them, in order."""
         if len(parts) == 1:
             return parts[0]
         shifts = np.cumsum([0, *(len(part.data) for part in parts)])

@@ -1,12 +1,11 @@
-"""Up to which offset all replicas have shown the same rows, by the sums that came with the rows. Pure.
+"""Finds up to which offset all replicas have shown the same rows, from the sums that were recorded with the rows. Pure.
 
 Readers are compared at *cuts*: offsets up to which the sums of all readers are known (`parallax.compare.sums`). Cuts
-are the ends of the blocks that all readers have passed. Offsets up to which all readers were read in one go are cuts
-too.
+are the ends of blocks that all readers have passed, and offsets at which a range ends that all readers have read.
 
 The offsets up to a cut have *agreed* under two conditions. The sums of all replicas are equal at both isolation levels.
-No replica shows a row that is judged by itself: a listed transaction, an emptied marker, or a record shown otherwise
-than its own end marker.
+No replica shows a row that has to be judged by itself: a listed transaction, an emptied marker, or a record whose
+outcome contradicts the replica's own end marker.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ Opens = Mapping[int, Open]
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """Offsets in which all replicas have shown the same rows, at both isolation levels.
+    """A range of offsets in which all replicas of a partition have shown the same rows, at both isolation levels.
 
     Attributes:
-        start: its first offset.
-        end: the offset behind its last one.
-        brokers: whose replicas.
-        opens: by view, the transactions that go on at the end.
-        rows: how many rows need not be read, of all readers together.
+        start: first offset of the range.
+        end: one past the last offset of the range.
+        brokers: ids of the brokers whose replicas agree.
+        opens: by view, the transactions that are still open at ``end``.
+        rows: how many rows of the range need not be read, of all readers together.
     """
 
     start: int
@@ -46,10 +45,10 @@ class Agreed:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What was recorded of one reader of a partition, added up.
+    """What was recorded of one reader of a partition: which offsets it has read, and the sums of its rows.
 
     Attributes:
-        ranges: rows of `parallax.views.blocks.RANGE`: the offsets that were read in one go, in order.
+        ranges: rows of `parallax.views.blocks.RANGE`, one for each range of offsets that was read in one go, in order.
         topic_ids: for each of ``ranges``, Kafka's id of its topic.
         digests: the sums of the rows; the column ``range`` of ``digests.parts`` is an index into ``ranges``.
     """
@@ -60,27 +59,30 @@ class Recorded:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the recorded offsets have no gap, and the sums of all of their rows are known."""
+        """Whether the recorded ranges have no gap and the sums of all their rows are known.
+
+        All ranges are then of one topic, too.
+        """
         starts, ends = self.ranges["start"], self.ranges["end"]
         goes_on = bool((starts[1:] == ends[:-1]).all()) and len(set(self.topic_ids)) == 1
         return goes_on and bool(self.ranges["whole"].all())
 
     def ends(self, grain: Grain) -> Array:
-        """For each entry of ``digests.parts``, the offset below which this entry and those before it cover all rows."""
+        """For each part of the sums (``digests.parts``), the offset below which it and earlier parts count all rows."""
         parts = self.digests.parts
         ends: Array = np.minimum((parts["block"] + 1) << grain.block, self.ranges["end"][parts["range"]])
         return ends
 
     def opens(self, before: Opens, start: int, end: int, grain: Grain) -> Opens | None:
-        """The transactions that are open at an offset.
+        """The transactions that are open on this reader at the offset ``end``, by producer id.
 
         None if the reader showed one of them as committed in one block and as aborted in the next.
 
         Args:
             before: the transactions that are open at ``start``.
-            start: an offset; the sums of the rows below it are known, or none were recorded there.
-            end: the offset; the sums of the rows below it are known.
-            grain: the size of the blocks of offsets by which the rows were added up.
+            start: an offset up to which the sums are known, or where the recorded rows begin.
+            end: an offset up to which the sums are known.
+            grain: the size of the blocks of offsets whose rows are added up together.
         """
         moves, ends = self.digests.moves, self.ends(grain)
         first, last = (np.count_nonzero(ends <= cut) for cut in (start, end))
@@ -96,16 +98,18 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """Offsets in which all readers of a partition have shown the same rows, by the sums of these.
+    """A range of offsets whose sums are equal on all readers of a partition.
 
-    Which transactions are open behind them, only what comes before them can say (`agreed`).
+    Which transactions are open at its end is not known yet. It depends on the transactions that are open where the
+    range begins, and `agreed` is given these.
 
     Attributes:
-        start: the first offset: where all readers begin, or the first end of a block that all of them have come to.
-        end: the offset behind the last one.
-        rows: how many rows need not be read, of all readers together.
+        start: first offset of the range: where all readers begin. If they begin at different offsets, it is the first
+            end of a block at or above the highest of these.
+        end: one past the last offset of the range.
+        rows: how many rows of the range need not be read, of all readers together.
         readers: by broker and view, what was recorded of one reader.
-        grain: the size of the blocks of offsets by which the rows were added up.
+        grain: the size of the blocks of offsets whose rows are added up together.
     """
 
     start: int
@@ -115,12 +119,13 @@ class Alike:
     grain: Grain
 
     def agreed(self, before: Mapping[int, Opens]) -> Agreed | None:
-        """The same offsets, with the transactions that are open behind them.
+        """The same range, with the transactions that are open at its end.
 
         None if a reader showed a transaction as committed in one block and as aborted in the next.
 
         Args:
-            before: by view, the transactions that are open at ``start``; none are in a view that is left out.
+            before: by view, the transactions that are open at ``start``; a view that is left out has no open
+                transaction.
         """
         opens = dict[int, Opens]()
         for (_, view), one in self.readers.items():
@@ -133,14 +138,14 @@ class Alike:
 
 
 def alike(readers: Mapping[Reader, Recorded], grain: Grain | None = None) -> Alike | None:
-    """Find the offsets in which all readers of a partition have shown the same rows, by their sums.
+    """Find the range of offsets whose sums are equal on all readers of a partition.
 
     Args:
         readers: by broker and view, what was recorded of one reader; both views of each replica are needed.
-        grain: the size of the blocks of offsets by which the rows were added up; None: the usual size.
+        grain: the size of the blocks of offsets whose rows are added up together; None for the usual size.
 
     Returns:
-        None if there are no such offsets, or if sums are missing, so that nobody can tell.
+        None if no offset has equal sums, or if the sums of some rows are not known.
     """
     grain = grain or Grain()
     both = {(broker, view) for broker, _ in readers for view in VIEWS}
@@ -161,17 +166,17 @@ def alike(readers: Mapping[Reader, Recorded], grain: Grain | None = None) -> Ali
 def agreed(
     readers: Mapping[Reader, Recorded], before: Mapping[int, Opens] | None = None, grain: Grain | None = None
 ) -> Agreed | None:
-    """Find the highest offset below which all readers of a partition have shown the same rows, by their sums.
+    """Find the range of offsets whose sums are equal on all readers, and the transactions that are open behind it.
 
     Args:
         readers: by broker and view, what was recorded of one reader; both views of each replica are needed.
-        before: by view, the transactions that are open where the recorded offsets begin; None: no transaction is open
+        before: by view, the transactions that are open where the recorded offsets begin; None if no transaction is open
             there.
-        grain: the size of the blocks of offsets by which the rows were added up; None: the usual size.
+        grain: the size of the blocks of offsets whose rows are added up together; None for the usual size.
 
     Returns:
-        The offsets that agreed, and the transactions that are open behind them. None if no offset agreed, if not all
-        readers begin at the same offset, or if sums are missing, so that nobody can tell.
+        The range, from where the readers begin. None if no offset has equal sums, if the readers begin at different
+        offsets, or if the sums of some rows are not known.
     """
     found = alike(readers, grain)
     if found is None or any(one.ranges["start"][0] != found.start for one in readers.values()):

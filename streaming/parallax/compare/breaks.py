@@ -1,4 +1,8 @@
-"""Breaks in the offsets of a reader: truncated logs, topics created again or deleted, offsets passed over."""
+"""Handles breaks in what a reader shows: a truncated log, a deleted or re-created topic, skipped offsets.
+
+Rows from before a break are not compared with rows from after it. Offsets whose rows may belong to either side become
+unknown.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +45,17 @@ _ADDED = EVENT_CODE[ReadEvent.PARTITION_ADDED]
 
 
 def of_the_topic(state: PartitionState, observations: Observations) -> Observations:
-    """The observations without those of a deleted topic of that name; a state of the deleted topic begins again.
+    """Leave out the observations of a deleted topic of the same name; if the topic was re-created, empty the state.
 
-    Rows that could belong to either topic are left out, and their offsets become unknown. A row of progress has no
-    topic id. So what a replica reports of itself counts only after its readers have come to this topic.
+    A position row names its topic id. Rows that may belong to either topic are left out, and their offsets become
+    unknown. A progress row has no topic id. So it counts only once the replica's readers have come to the new topic.
+
+    Args:
+        state: the partition's state; it is changed.
+        observations: what the micro-batch showed of the partition.
+
+    Returns:
+        The observations of the topic that now has the name.
     """
     rows = observations.rows
     at = np.flatnonzero((rows.kind == POSITION) & ((rows.event != 0) | (rows.topic_id != 0)))
@@ -75,17 +86,18 @@ def _is_of_the_topic(state: PartitionState, progress: ProgressRows) -> Array:
 
 
 def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[Accusation]]:
-    """Update the state where a log was truncated or its log start has jumped: the order of offsets breaks there.
+    """Update the state where a log was truncated or its start has jumped, or a batch was skipped.
 
-    Nothing is compared across a break. Rows that could belong to either side of it are left out, and their offsets
-    become unknown.
+    Rows from before and after such a break are not compared with each other. Those that may belong to either side are
+    left out, and their offsets become unknown. A partition that was added later is handled here as well.
 
     Args:
-        state: written to.
+        state: the partition's state; it is changed.
         rows: what the micro-batch's readers showed, without rows of an earlier topic of that name.
 
     Returns:
-        The rows that can still be compared, and an accusation for each log that lost what it had shown.
+        The rows that can still be compared, and a ``log_truncated`` accusation for each replica whose log was truncated
+        below what it had shown.
     """
     at = np.flatnonzero((rows.kind == POSITION) & np.isin(rows.event, (_TRUNCATED, _LOG_START, _SKIPPED, _ADDED)))
     if not len(at):

@@ -1,6 +1,7 @@
-"""The cap on what waits in the state to be matched. What does not fit is not compared: an audit has to compare it.
+"""Keeps a partition's state under ``compare.state_cap_bytes``, by leaving out the rows with the highest offsets.
 
-Such offsets are a *deferred range*, and the coverage counts them.
+The offsets that are left out are a *deferred range*. They are not compared until an audit compares them, and the
+coverage counts them as unknown.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ CONTENT_SHARE, COMMITTED_SHARE, _TRANSACTIONS_SHARE = 0.25, 0.5, 0.25
 
 
 def stored(state: PartitionState, view: int, offsets: Array) -> Array:
-    """Mask of the offsets whose rows the state takes in.
+    """For each offset, whether the state takes in its row.
 
-    Offsets below the floor or in a deferred range are left out.
+    It does not where the offset is below the floor or in a deferred range.
     """
     kept: Array = offsets >= state.partition["floor"][0, view]
     for deferred in state.deferred[state.deferred["view"] == view]:
@@ -29,15 +30,16 @@ def stored(state: PartitionState, view: int, offsets: Array) -> Array:
 
 
 def is_deferring(state: PartitionState, view: int) -> bool:
-    """Whether rows of a view are being left out of the state now, for lack of room."""
+    """Whether the state leaves out rows of a view now, because it has reached its cap."""
     return bool((state.deferred["view"] == view).any())
 
 
 def close_ranges(state: PartitionState) -> None:
-    """End a deferred range once the slowest replica has reached its start; drop ranges that all replicas have passed.
+    """End or drop deferred ranges, by how far the replicas have been read now.
 
-    A range ends at the position of the furthest replica, and rows are compared again from there on. So a slow replica
-    costs one range, and not all offsets that follow. The offsets of a dropped range become unknown.
+    A growing range ends once the slowest replica has reached its start. Its end is the position of the furthest
+    replica, and from there on rows are compared again. So a slow replica costs one range, and not all offsets that
+    follow. A range that all replicas have passed is dropped, and its offsets become unknown until an audit.
     """
     if not len(state.deferred):
         return
@@ -54,35 +56,32 @@ def close_ranges(state: PartitionState) -> None:
 
 
 def lose_markers(state: PartitionState, offsets: Array) -> None:
-    """Record in the state that it lacks some end markers between the lowest and the highest of these offsets.
+    """Record that the state has left out end markers between the lowest and highest of these offsets.
 
-    Then the first marker that it holds after a record may not have ended the record's transaction.
+    After this, the first marker behind a record may be of a later transaction.
     """
     if len(offsets):
         unmark(state, int(offsets.min()), int(offsets.max()) + 1)
 
 
 def may_lack_marker(state: PartitionState, offsets: Array) -> Array:
-    """Mask of the offsets where the state may lack an end marker that a replica showed."""
+    """For each offset, whether the state may have left out an end marker that a replica showed there."""
     first, end = state.partition["unmarked"][0]
     mask: Array = (offsets >= first) & (offsets < end) & ~np.isin(offsets, state.markers["offset"])
     return mask
 
 
 def may_lack_marker_between(state: PartitionState, starts: Array, ends: Array) -> Array:
-    """For each pair of offsets, whether the state may lack an end marker between them.
-
-    A replica may have shown the marker all the same.
-    """
+    """For each pair of offsets, whether the state may have left out an end marker between them."""
     first, end = state.partition["unmarked"][0]
     mask: Array = (starts < end) & (first < ends)
     return mask
 
 
 def enforce(state: PartitionState, cap_bytes: int) -> None:
-    """Bring the state under its cap.
+    """Shrink a state to its cap.
 
-    Rows with the highest offsets are dropped, and their range becomes a deferred one.
+    Rows with the highest offsets are dropped. Their offsets become a deferred range, which an audit has to compare.
     """
     _cap_content(state, int(cap_bytes * CONTENT_SHARE) // state.content.itemsize)
     _cap_committed(state, int(cap_bytes * COMMITTED_SHARE) // state.candidates.itemsize)
@@ -115,10 +114,10 @@ def _cap_committed(state: PartitionState, limit: int) -> None:
 
 
 def without_superseded(pending: Array, strict_from: int = NEVER) -> Array:
-    """Drop the records that have a later record of their key, because only a key's latest value is compared.
+    """Drop the records that a later record of the same key supersedes, because only a key's latest value is compared.
 
-    Transactional records stay, because the outcome of each is compared. From the offset ``strict_from`` on all records
-    stay, because nothing is compacted there.
+    Records of transactions are kept all the same, because their outcome is compared. So are records from the offset
+    ``strict_from`` on. There the topic is not compacted, and every record is compared.
     """
     plain = (pending["producer_id"] == UNKNOWN) & (pending["aborted"] == 0) & (pending["offset"] < strict_from)
     visible = (pending["visible"] != 0) & (pending["aborted"] == 0) & (pending["flags"] & NULL_KEY == 0)

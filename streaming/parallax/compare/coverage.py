@@ -1,4 +1,4 @@
-"""How far a partition has been compared, and which offsets have no verdict for which reason. Pure, from its state."""
+"""Computes how far a partition has been compared, and why the other offsets are unknown, from its state. Pure."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _SPAN = ["view", "start", "end", "reason", "since"]
 
 
 def coverage(state: PartitionState, observations: Observations, now_ms: int, grace_ms: int) -> Coverage:
-    """The coverage of a partition (`Coverage`), from its state.
+    """How far a partition has been compared, and how many of its offsets are unknown for which reason.
 
     Args:
         state: the partition's state after a step.
-        observations: what that step has taken in; it names the partition.
+        observations: what that step has taken in; only its topic and partition number are used.
         now_ms: milliseconds since 1970 UTC.
-        grace_ms: for how long a log may begin above another before its replica is accused. Until then the coverage
-            says that the partition awaits a report (`Coverage.awaits_report`).
+        grace_ms: for how long a log may begin above another before its replica is accused. Until that time has passed,
+            `Coverage.awaits_report` is true.
     """
     common, reached = [_compared(state, view) for view in VIEWS], replicas.read_to(state)
     retained, floor = replicas.retained_from(state), state.partition["floor"][0].tolist()

@@ -1,12 +1,12 @@
 """Judges tombstones while a replica is away or frozen, by comparing only the replicas that are still read.
 
-An absence counts once every replica has passed the record. So an absent replica would keep all others from being
-compared. A surely committed tombstone need not wait. A replica is wrong if it still shows an older value, and has
-passed the tombstone and everything that may have superseded the tombstone. That holds whatever the absent replica may
-show.
+Usually an absence is judged once every replica has passed the record. So an absent replica would keep all others from
+being compared. A surely committed tombstone need not wait: a replica is wrong if it has passed the tombstone, and
+everything that may have superseded the tombstone, and still shows an older value. What the absent replica holds does
+not matter.
 
-What may have superseded the tombstone lies below the last stable offset of the log that was copied. So nothing is
-judged this way unless the leader is among the replicas that report their last stable offset.
+What may have superseded the tombstone lies below the leader's last stable offset, because replicas copy from the
+leader. So no tombstone is judged early unless the leader reports its last stable offset.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from parallax.model import UNKNOWN
 def at_hand(state: PartitionState) -> int:
     """Bit mask of the replicas that are still being read.
 
-    These are the replicas of the set that answer, and whose last stable offset moves.
+    They are members of the replica set that answer, and their last stable offset moves.
     """
     able = state.brokers["reachable"] & (state.brokers["stalled_since"] == UNKNOWN)
     return replicas.members(state) & sum(1 << slot for slot, is_able in enumerate(able.tolist()) if is_able)
 
 
 def follow_leader(state: PartitionState, leader: int | None, common: int) -> Array:
-    """Find tombstones to judge without the absent replicas; returns them as absences (new `CANDIDATE` rows).
+    """Find tombstones to judge without the absent replicas; returns them as absences (`CANDIDATE` rows).
 
     It also marks them in ``state.pending``. If no broker leads, or the leader does not answer, it finds none and
-    removes earlier marks, so that those tombstones wait for all replicas again.
+    removes earlier marks. Then those tombstones wait for all replicas again.
 
     Args:
-        state: written to.
-        leader: broker id, -1 where there is none; None where no progress has named one since the last step, and then
-            nothing changes.
+        state: the partition's state; it is changed.
+        leader: broker id of the leader; -1 if there is none. None if no progress row has named one since the last step:
+            then nothing changes.
         common: the read_committed offset below which every replica was read.
     """
     none = state.candidates[:0]
@@ -72,30 +72,34 @@ def _give_up(state: PartitionState) -> None:
 
 
 def is_early(rows: Array) -> Array:
-    """Mask of the tombstones that are judged early: without the replicas that are away.
+    """For each row, whether it is a tombstone that is judged without the absent replicas.
 
     Args:
-        rows: of `PENDING` or `CANDIDATE`.
+        rows: `PENDING` or `CANDIDATE` rows.
     """
     mask: Array = rows["flags"] & EARLY != 0
     return mask
 
 
 def waiting(state: PartitionState, common: int) -> Array:
-    """The state's waiting absences (`CANDIDATE`), without early ones that every replica has passed by now.
+    """The absences in the state that still wait (`CANDIDATE` rows).
 
-    Those are still in ``state.pending``. The comparison of all replicas finds them there and judges them like any other
-    absence.
+    A tombstone that was found early is left out once every replica has passed it. It is still in ``state.pending``, and
+    is now judged like any other record.
 
     Args:
-        state: only read.
+        state: the partition's state.
         common: the read_committed offset below which every replica was read.
     """
     return kept(state.candidates, ~is_early(state.candidates) | (state.candidates["offset"] >= common))
 
 
 def concerned(state: PartitionState, candidates: Array) -> Array:
-    """For each absence (`CANDIDATE` row), a bit mask of the replicas that are compared to judge it."""
+    """For each absence (`CANDIDATE` row), a bit mask of the replicas that its verdict needs.
+
+    These are the replicas whose logs reach down to the offset. If the absence is judged early, only replicas that are
+    still read and have passed the offset count.
+    """
     held = replicas.holding(state, candidates["offset"])
     early = is_early(candidates)
     if not early.any():

@@ -1,11 +1,11 @@
-"""``format("parallax-comparison")``: a Spark source that compares the rows appended to the tables, within its tasks.
+"""The Spark source ``parallax-comparison``: it reads the rows appended to the tables and compares them in its tasks.
 
 No row enters the JVM, and there is no shuffle. Partitions are divided into *buckets*, by a hash of topic and number. A
 task takes some buckets and reads their rows from the micro-batch's files with pyarrow. It compares them and writes the
 buckets' states into new files (*segments*) (`parallax.compare.segments`). Spark sees one row for each bucket.
 
-A micro-batch takes whole commits of all three tables, in the order in which they were made. So no replica runs ahead
-of the others. It takes no more rows than asked for, so a backlog costs time and not memory.
+A micro-batch takes whole commits of all three tables, in the order in which they were made. So no replica runs ahead of
+the others. It takes no more rows than asked for, so a backlog costs time and not memory.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ RESULT_DDL = (
 
 @dataclass(frozen=True)
 class Options:
-    """The data source's options, as ``option("settings", ...)`` carries them.
+    """The settings of the comparison's Spark source, as its ``option("settings", ...)`` carries them.
 
     Attributes:
-        storage: ``storage.path``.
-        parallelism: tasks of a micro-batch, at most.
+        storage: folder or URI of the tables (``storage.path``).
+        parallelism: the highest number of Spark tasks of a micro-batch.
         compare: settings of the comparison.
         from_log_start: see `parallax.compare.step.step`.
         checkpoint: folder or URI of the query's checkpoint; the comparison's state lies in it.
-        brokers: the brokers that are read (``topics.brokers``); only their replicas are compared. None for all.
+        brokers: ids of the brokers that are read (``topics.brokers``); only their replicas are compared. None for all.
     """
 
     storage: str
@@ -84,13 +84,13 @@ class ComparisonSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name by which Spark's ``format()`` finds this source."""
+        """The name of this source in Spark's ``format()``."""
         return "parallax-comparison"
 
     def schema(self) -> str:
-        """The schema of the rows, one for each bucket in which something was observed.
+        """The columns of the source's rows, as Spark DDL.
 
-        A bucket is a share of the partitions.
+        There is one row for each bucket (share of the partitions) in which something was observed.
         """
         return RESULT_DDL
 
@@ -102,13 +102,13 @@ class ComparisonSource(DataSource):
 
 @dataclass(frozen=True)
 class Work:
-    """What all Spark tasks of a micro-batch need to know.
+    """One micro-batch, as all of its Spark tasks need to know it.
 
     Attributes:
         files: the files to read, each with the name of its table, in the order of their commits.
         since: the mark of Spark's offset where the micro-batch begins (`parallax.compare.segments.offset_mark`).
-        until: the mark of Spark's offset where it ends.
-        manifest: names the files (segments) that hold the comparison's state at its start.
+        until: the mark of Spark's offset where the micro-batch ends.
+        manifest: names the files (segments) that hold the comparison's state where the micro-batch begins.
         until_ms: the time of the last commit in the micro-batch (`parallax.views.order`).
         now_ms: when the micro-batch was planned, milliseconds since 1970 UTC.
     """
@@ -122,7 +122,7 @@ class Work:
 
 
 class Share(InputPartition):
-    """What one Spark task compares of a micro-batch.
+    """The share of a micro-batch that one Spark task compares.
 
     Attributes:
         work: the micro-batch.
@@ -144,20 +144,20 @@ class ComparisonReader(DataSourceStreamReader):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The Spark offset where the comparison begins: before the first commit of each table.
 
-        If old commits were removed from a table's log, it lies before all files that the table holds.
+        If old commits were removed from a table's log, it begins before the oldest file that the table still holds.
         """
         return {name: follower.beginning().to_json() for name, follower in self._follow().items()}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """The limit of a micro-batch: at most ``maxRows`` rows."""
+        """The most rows that one micro-batch takes: ``compare.max_rows_per_trigger``."""
         return ReadMaxRows(self._options.compare.max_rows_per_trigger)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The Spark offset where the next micro-batch ends; ``start`` itself if nothing was appended.
+        """The Spark offset where the next micro-batch ends; ``start`` itself if nothing was appended to the tables.
 
         Raises:
             LogGoneError: commits that the comparison has not read yet were removed from a table's log.
-            OtherTableError: the table is another one than the one compared so far: its commits are not the same.
+            OtherTableError: a table was replaced by another one with other commits since the last micro-batch.
         """
         places = _places(start)
         for name, follower in self._follow().items():
@@ -168,7 +168,9 @@ class ComparisonReader(DataSourceStreamReader):
         return {name: taken.get(name, place).to_json() for name, place in places.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The Spark tasks of a micro-batch.
+        """Divide a micro-batch into Spark tasks (`Share`).
+
+        Each gets the list of files, and the buckets that it compares.
 
         Raises:
             LogGoneError: see `latestOffset`.
@@ -224,7 +226,10 @@ def _state_at(store: Store, offset: Mapping[str, Any]) -> Manifest:
 
 
 def compared(options: Options, share: Share) -> Any:
-    """Read, compare and write what one Spark task is given; returns a record batch with the results (`RESULT_DDL`).
+    """Read and compare one Spark task's share of a micro-batch, and write the new states.
+
+    Returns:
+        An Arrow record batch with one row for each bucket (`RESULT_DDL`).
 
     Raises:
         OSError: a file or a state cannot be read, or a segment cannot be written.

@@ -1,6 +1,6 @@
-"""Finds in the tables' transaction logs what the comparison has read already, and what it reads next.
+"""Finds which commits and files of the tables the comparison has read already, and which it reads next.
 
-It works on commits and files, and knows neither Spark nor rows.
+It reads the tables' transaction logs, and knows neither Spark nor rows.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ SHARE = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A point in a table's history: which of its commits and files the comparison has read.
+    """A point in one table's history: the commits and files up to it have been read by the comparison.
 
     Attributes:
-        version: all commits up to this one have been read; -1 for none.
-        files: how many files have been read of those that the table had at ``version``, oldest first. None if the table
-            is followed commit by commit, from its first one on. A file that upkeep has joined from several counts as
-            those several.
-        mark: id of the commit of that version (`parallax.views.commits.Appended`); empty where it is not known.
+        version: all commits up to this version have been read; -1 for none.
+        files: None if the table is followed commit by commit from its first one on. Otherwise how many of the files
+            that the table had at ``version`` have been read, oldest first. A file that upkeep has joined from several
+            counts as those several.
+        mark: id of the commit of that version (`parallax.views.commits.Appended`); empty if it is not known.
     """
 
     version: int
@@ -44,7 +44,7 @@ class Place:
 
     @property
     def followed(self) -> Followed:
-        """This point for the tables' upkeep, which keeps all files that were appended after it."""
+        """This point as the tables' upkeep needs it: upkeep keeps all files that were appended after it."""
         return Followed(self.version, is_standing=self.files is not None)
 
     @property
@@ -60,7 +60,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Files of a table that one micro-batch reads together: all of them or none.
+    """The files that one commit added to a table; a micro-batch reads all of them or none.
 
     Attributes:
         table: name of the table.
@@ -90,10 +90,10 @@ class Log(Protocol):
         """The files that the commit of a version added; None if there is no such commit yet."""
 
     def standing(self, version: int | None = None) -> tuple[int, Sequence[Appended]]:
-        """A version of the table, and the files that the table consists of there.
+        """A version of the table, and the files that the table consists of at that version.
 
         Args:
-            version: None for the newest one.
+            version: the version; None for the newest one.
         """
 
     def mark_of(self, version: int) -> str:
@@ -101,7 +101,9 @@ class Log(Protocol):
 
 
 class Follower:
-    """Finds what was appended to one table. It keeps the commits that it has read until `forget` is called.
+    """Finds which files were appended to one table; one per table.
+
+    It keeps the commits that it has read in memory until `forget` is called.
 
     Args:
         table: name of the table.
@@ -115,9 +117,9 @@ class Follower:
         self._checked: tuple[int, str] | None = None
 
     def beginning(self) -> Place:
-        """The point in the table's history where a new follower starts: before the table's first commit.
+        """The point before the table's first commit, where a comparison that has read nothing begins.
 
-        If old commits were removed from the log, it is the place before the first file that the table holds.
+        If old commits were removed from the log, it is the point before the oldest file that the table still holds.
         """
         if self._log.is_whole():
             return Place(-1)
@@ -125,9 +127,9 @@ class Follower:
         return Place(self._stood[0], 0, self._log.mark_of(self._stood[0]))
 
     def forget(self, place: Place) -> None:
-        """Free the memory of the commits before a point in the table's history.
+        """Free the memory of the commits up to a point in the table's history.
 
-        They are not asked for again.
+        The caller does not ask for them again.
         """
         if place.version in self._commits:
             self._checked = place.version, self._commits[place.version].mark
@@ -136,14 +138,14 @@ class Follower:
             self._stood = None
 
     def appended(self, place: Place) -> Iterator[Part]:
-        """Yield what was appended after a point in the table's history, in order.
+        """Yield the files that were appended after a point in the table's history.
 
-        The table's log is read as it is asked for.
+        There is one `Part` for each commit, in order. The log is read only as far as the caller iterates.
 
         Raises:
-            LogGoneError: the commits that follow the place were removed from the table's log.
-            OtherTableError: the place belongs to another table.
-            deltalake.exceptions.DeltaError: the table's version at the place can no longer be read.
+            LogGoneError: the commits that follow the point were removed from the table's log.
+            OtherTableError: the point belongs to another table.
+            deltalake.exceptions.DeltaError: the table's version at the point can no longer be read.
         """
         self._check(place)
         if place.files is not None:
@@ -154,10 +156,10 @@ class Follower:
             version += 1
 
     def between(self, start: Place, end: Place) -> Iterator[Part]:
-        """Yield what was appended to the table after the point ``start``, up to and including the point ``end``.
+        """Yield the files that were appended to the table after the point ``start``, up to the point ``end``.
 
         Raises:
-            LogGoneError: see `appended`; also where the log ends before ``end``.
+            LogGoneError: see `appended`; also if the log ends before ``end``.
         """
         if start == end:
             return
@@ -196,17 +198,18 @@ class Follower:
 
 
 def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
-    """Choose which appended files of all tables a micro-batch reads, in the order of their time.
+    """Choose which appended files of all tables the next micro-batch reads, oldest first.
 
-    Where not all are chosen, they end where equally many commits of both views are, if that leaves out no more than
-    half of the rows: only as far as both views go are replicas compared by their sums (`parallax.compare.blocks`).
+    Replicas are compared by their sums only as far as both views go (`parallax.compare.blocks`). So if not all files
+    fit, the choice ends where equally many commits of both views are taken, unless that leaves out more than half of
+    the rows.
 
     Args:
         tables: for each table its parts, in order.
-        max_rows: rows that the parts may hold together; the first part with rows is taken however large it is.
+        max_rows: the most rows that the parts may hold together; the first part with rows is taken however large it is.
 
     Returns:
-        By table name, the place right after what was chosen; empty where there are no rows to read.
+        By table name, the point right after what was chosen; empty if there are no rows to read.
     """
     taken: dict[str, Place] = {}
     rows = even_rows = 0
@@ -225,9 +228,12 @@ def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
 
 
 def runs(files: Iterable[DataFile]) -> list[DataFile]:
-    """Join files whose rows follow each other, so that they are read together.
+    """Join neighbouring parts of one data file, so that they are read in one go.
 
-    The files of each broker keep their order.
+    Files of each broker keep their order.
+
+    Args:
+        files: files, or parts of a file that upkeep has joined; in the order of their commits.
     """
     found: list[DataFile] = []
     last: dict[int | None, int] = {}
@@ -247,11 +253,11 @@ def _goes_on(before: DataFile, file: DataFile) -> bool:
 
 
 def tasks_for(rows: int, parallelism: int) -> int:
-    """How many Spark tasks to split a micro-batch into; at least one.
+    """How many Spark tasks to split a micro-batch into, at least one.
 
     Args:
-        rows: in the micro-batch; may be 0.
-        parallelism: tasks at most.
+        rows: how many rows the micro-batch has; may be 0.
+        parallelism: the most tasks that are allowed.
     """
     return max(1, min(parallelism, rows // SHARE))
 

@@ -1,7 +1,7 @@
-"""Finds what a micro-batch need not read of the views' files: offsets in which all replicas' recorded sums are equal.
+"""Finds which rows of the views' files a micro-batch need not read, because all replicas' sums of them are equal.
 
-The sums are in the footers of the files (`parallax.views.blocks`). A file without them, or a part of a joined file, is
-read as it is.
+The sums are in the footers of the Parquet files (`parallax.views.blocks`). A file without sums is read as it is. So is
+a part of a file that upkeep has joined.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ Wanted = Callable[[str, int], bool]
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What the footer of a file says of its rows, and which of them need not be read.
+    """The footer of one Parquet file, and the offsets in the file that need not be read.
 
     Attributes:
-        metadata: of the Parquet file.
-        spans: by partition, the offsets that its rows are of.
-        spared: by partition, the offsets whose rows need not be read, of all files of the micro-batch. Empty for a file
-            that does not say what its rows add up to.
+        metadata: the file's Parquet metadata.
+        spans: by partition, the range of offsets of its rows in the file.
+        spared: by partition, the range of offsets that no file of the micro-batch need be read for. Empty if this
+            file's footer has no sums.
     """
 
     metadata: Any
@@ -50,12 +50,14 @@ class Footer:
     spared: Mapping[TopicPartition, Span]
 
     def is_spared(self, low: TopicPartition, high: TopicPartition, offsets: Span) -> bool:
-        """Whether no row of a row group need be read; position rows are not meant.
+        """Whether all rows of a row group need not be read, apart from position rows.
+
+        The sums of all replicas are equal there.
 
         Args:
             low: the lowest topic and the lowest partition number in the group.
-            high: the highest ones.
-            offsets: the lowest offset in the group, and the one behind the highest.
+            high: the highest topic and the highest partition number in the group.
+            offsets: the lowest offset in the group, and one past the highest.
         """
         if not self.spared:
             return False
@@ -74,10 +76,10 @@ def _holds(span: Span, other: Span) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Sparing:
-    """What a micro-batch need not read.
+    """The rows that one micro-batch need not read, and the footers of the files that were looked at.
 
     Attributes:
-        alike: by partition, the offsets in which all its readers have shown the same.
+        alike: by partition, the range of offsets in which all readers' sums are equal.
         footers: by name of the table and path, the footer of each file that was looked at.
     """
 
@@ -86,11 +88,11 @@ class Sparing:
 
 
 def sparing(files: Iterable[tuple[str, DataFile]], opened: Mapping[str, fs.FileSystem], wanted: Wanted) -> Sparing:
-    """Read the footers of a micro-batch's files, and compare what their rows add up to.
+    """Read the footers of a micro-batch's files, and find the offsets in which all readers' sums are equal.
 
     Args:
         files: the files, each with the name of its table, in the order of their commits.
-        opened: the file system of each view.
+        opened: by name of the view, the file system of its files; files of other tables are ignored.
         wanted: says of a topic and partition number whether it is compared here.
 
     Raises:

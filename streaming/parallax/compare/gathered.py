@@ -1,4 +1,4 @@
-"""What a micro-batch showed of many partitions, as columns; one of them says which partition each row is of.
+"""What a micro-batch showed of many partitions, as columns; an index says which partition each row is of.
 
 There may be thousands of partitions with a few rows each. An object and its arrays for each would cost more than
 comparing them. So rows stay together, in the order in which they were recorded, until a caller asks for one partition.
@@ -29,13 +29,13 @@ KINDS: tuple[type[Columns], ...] = (ViewRows, ProgressRows, OpenTransactions, Re
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Observations of several partitions, in columns.
+    """What was observed of several partitions, as columns in the order in which it was recorded.
 
     Attributes:
         places: the partitions.
-        tables: column sets of the types `KINDS`, each with the rows of all partitions. Each partition's rows are in the
-            order of `Observations`.
-        of: for each table, the partition of each row, as an index into ``places``.
+        tables: four column sets of the types `KINDS`, each with the rows of all partitions. Each partition's rows are
+            in the order of `Observations`.
+        of: for each table, an array with the partition of each row, as an index into ``places``.
     """
 
     places: Sequence[TopicPartition]
@@ -44,7 +44,7 @@ class Gathered:
 
     @classmethod
     def one(cls, observations: Observations) -> Self:
-        """Make the columns from the observations of a single partition."""
+        """Turn the observations of a single partition into a `Gathered`."""
         o = observations
         tables = o.rows, o.progress, o.open_transactions, o.replica_sets
         indexes = tuple(np.zeros(len(rows), np.int64) for rows in tables)
@@ -52,7 +52,7 @@ class Gathered:
 
     @classmethod
     def concat(cls, parts: Iterable[Self], places: Sequence[TopicPartition]) -> Self:
-        """Join several of these observations into one, in their order.
+        """Join several `Gathered` into one; rows keep the order of the parts.
 
         Args:
             parts: observations of some of the partitions.
@@ -71,7 +71,7 @@ class Gathered:
 
     @property
     def counts(self) -> Array:
-        """How many rows each partition has, in all tables together."""
+        """For each partition, how many rows it has in all tables together."""
         return sum(
             (np.bincount(of, minlength=len(self.places)) for of in self.of), np.zeros(len(self.places), np.int64)
         )
@@ -108,12 +108,12 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """Observations of several partitions, one partition's rows after another's.
+    """What was observed of several partitions, sorted by partition: one partition's rows after another's.
 
     Attributes:
         places: the partitions.
-        tables: column sets of the types `KINDS`.
-        at: for each table, where each partition's rows begin, and in the end where the last partition's rows end.
+        tables: four column sets of the types `KINDS`.
+        at: for each table, the index of each partition's first row, and as last entry the number of rows.
     """
 
     places: Sequence[TopicPartition]
@@ -121,7 +121,7 @@ class Ordered:
     at: tuple[Array, ...]
 
     def observations(self, n: int) -> Observations:
-        """The observations of one partition, by its index."""
+        """The observations of one partition, by its index in ``places``."""
         made = [
             rows.take(slice(at[n], at[n + 1])) if at[n] < at[n + 1] else type(rows).none()
             for rows, at in zip(self.tables, self.at, strict=True)
@@ -129,7 +129,11 @@ class Ordered:
         return Observations(*self.places[n], *made)
 
     def owners(self, table: int) -> Array:
-        """The index of the partition of each row of a table."""
+        """For each row of a table, the index of its partition in ``places``.
+
+        Args:
+            table: which of ``tables``.
+        """
         return np.repeat(np.arange(len(self.places)), np.diff(self.at[table]))
 
 

@@ -1,10 +1,10 @@
-"""Which transactions are open at the end of each block, while rows are withheld for an absent replica. Pure.
+"""Keeps which transactions are open at the end of each block while rows are withheld. Pure.
 
-If all replicas have shown the same rows, they are not taken into the state. It must still know which transactions are
-open behind them (`parallax.compare.agreed`). Sums do not say that; the digests' ``moves`` do
+When all replicas have shown the same rows, the rows are not taken into the state. The state must still know which
+transactions are open behind them (`parallax.compare.agreed`). Sums do not say that, but the digests' ``moves`` do
 (`parallax.replica.digests`). Equal rows leave the same transactions open. So it is enough to follow one reader of
-read_committed that all others have passed. A reader whose rows go much further than the others' is not followed any
-more.
+read_committed whose rows all others have shown too. A reader whose rows go much further than the others' is not
+followed any more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ MOST = 64
 
 
 def of_state(state: PartitionState, slot: int) -> dict[int, Open]:
-    """By producer id, a replica's transactions that are open after its last row in the state, in read_committed."""
+    """The transactions that are open on a replica in read_committed, by producer id.
+
+    They are those without an end among the rows that the state has taken in.
+    """
     return _opens(state.unended[state.unended["slot"] == slot])
 
 
@@ -36,10 +39,10 @@ def starts_of_state(state: PartitionState, slot: int) -> dict[int, int]:
 
 
 def at(table: Array, end: int) -> Opens | None:
-    """The transactions that are open at an offset; None if that is not known of any reader.
+    """The transactions that are open at an offset, by producer id; None if they are known of no reader.
 
     Args:
-        table: `GOING`: open transactions by replica and offset.
+        table: `GOING` rows: which transactions are open on which replica at which offset.
         end: the offset.
     """
     here = table[table["end"] == end]
@@ -49,30 +52,32 @@ def at(table: Array, end: int) -> Opens | None:
 
 
 def last(table: Array, slot: int) -> Opens | None:
-    """The transactions that are open where a reader's withheld rows end; None if the reader is not followed.
+    """The transactions that are open where a reader's withheld rows end, by producer id.
+
+    None if this reader is not followed.
 
     Args:
-        table: `GOING`: open transactions by replica and offset.
-        slot: of the reader's replica.
+        table: `GOING` rows: which transactions are open on which replica at which offset.
+        slot: the reader's replica, as a row of ``state.brokers``.
     """
     mine = table[table["slot"] == slot]
     return _opens(mine[mine["end"] == mine["end"].max()]) if len(mine) else None
 
 
 def followed(table: Array, slot: int, before: Opens, digests: Digests, reached: int, grain: Grain) -> Array:
-    """Add a reader's open transactions by its new rows: those at the end of each block, and where the rows end.
+    """Add which transactions are open after a reader's new rows: at the end of each block, and behind the last row.
 
     Args:
-        table: `GOING`: open transactions by replica and offset, of all readers.
-        slot: of the reader's replica.
+        table: `GOING` rows of all readers: which transactions are open on which replica at which offset.
+        slot: the reader's replica, as a row of ``state.brokers``.
         before: the transactions that are open where the new rows begin.
-        digests: of the new rows.
+        digests: the sums of the new rows, with the moves of their transactions.
         reached: the offset up to which the reader was read.
         grain: the size of blocks.
 
     Returns:
-        The new table. It has no row of this replica if the rows contradict themselves, or go too far beyond the
-        others'.
+        The new table. It has no row of this replica if one of its transactions is shown with both outcomes, or if more
+        than `MOST` offsets would have to be kept.
     """
     others, mine = table[table["slot"] != slot], table[table["slot"] == slot]
     is_end = mine["end"] & ((1 << grain.block) - 1) == 0
@@ -93,12 +98,12 @@ def followed(table: Array, slot: int, before: Opens, digests: Digests, reached: 
 
 
 def behind(table: Array, cut: int, slots: set[int]) -> Array:
-    """The open transactions (rows of `GOING`) at or above the offset ``cut``, of some replicas.
+    """The `GOING` rows of some replicas at or above an offset: which transactions are open there.
 
     Args:
-        table: `GOING`: open transactions by replica and offset.
+        table: `GOING` rows: which transactions are open on which replica at which offset.
         cut: the offset.
-        slots: the replicas, as rows in the state's table of brokers.
+        slots: the replicas, as rows of ``state.brokers``.
     """
     return table[(table["end"] >= cut) & np.isin(table["slot"], sorted(slots))]
 

@@ -1,9 +1,9 @@
 """Compares all quiet partitions of a Spark task together, without unpacking their states one by one.
 
-The tables of all partitions are gathered from the packed bytes into columns. The compiled step
-(`parallax.compare.quiet`) takes in what was observed of quiet partitions, and the result is packed again. The format is
-that of `PartitionState`, so a partition may be quiet in one micro-batch and not in the next. Knows neither files nor
-Spark.
+A partition is quiet if nothing in the micro-batch could need a verdict. The packed states of all partitions are copied
+into columns. The compiled step (`parallax.compare.quiet`) takes in what was observed, and the result is packed again.
+The format is that of `PartitionState`, so a partition may be quiet in one micro-batch and not in the next. Knows
+neither files nor Spark.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ _FOREIGN = np.array([n not in _AT.values() for n in range(len(_NAMES))])
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """The new states of the partitions that were quiet.
+    """The result of `step_quiet`: the new states of the partitions that were quiet, and how far each was compared.
 
     Attributes:
-        at: the index of each partition in the arguments of `step_quiet`.
+        at: the index of each quiet partition in the arguments of `step_quiet`.
         heads: the packed head of each new state (`PartitionState.head_bytes`).
         unmatched: the packed unmatched tables of each new state (`PartitionState.unmatched_bytes`).
         covered: one `COVERED` row for each partition: how far it was compared.
-        brokers: `BROKER` rows of all partitions, one partition after another. ``broker_at`` says where each partition's
-            rows begin, and in the end where the last one's end.
-        spans: `UNREAD` rows: offsets that need an audit. ``span_at`` says where each partition's rows begin, as
-            ``broker_at`` does.
+        brokers: `BROKER` rows of all partitions, one partition after another.
+        broker_at: for each partition the index of its first row in ``brokers``, and as last entry the number of rows.
+        spans: `UNREAD` rows of all partitions: offsets that are unknown until an audit.
+        span_at: the same for ``spans`` as ``broker_at`` for ``brokers``.
     """
 
     at: Array
@@ -83,14 +83,15 @@ def step_quiet(
     *,
     compacted: bool | None = None,
 ) -> Quiet:
-    """Compare the partitions that are quiet in a micro-batch; the other partitions stay unchanged.
+    """Compare the partitions that are quiet in a micro-batch; the other partitions are left for `compare.step`.
 
     Args:
-        heads: `PartitionState.head_bytes` of each partition; empty for one without a state, which is never quiet.
-        unmatched: `PartitionState.unmatched_bytes`.
-        may: mask of the partitions that may be taken in here.
+        heads: the packed head of each partition's state (`PartitionState.head_bytes`); empty for a partition without a
+            state, which is never quiet.
+        unmatched: the packed unmatched tables of each state (`PartitionState.unmatched_bytes`).
+        may: for each partition, whether it may be compared here.
         seen: what was observed of each partition.
-        settings: grace period, and cap of the state.
+        settings: for the grace period and the cap of the state.
         compacted: see `parallax.compare.step.step`.
     """
     counts = _counted(heads, unmatched, may)

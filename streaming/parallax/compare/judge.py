@@ -1,4 +1,4 @@
-"""Runs all rules over a state: returns their accusations, and removes what is settled from the state."""
+"""Runs the rules over a partition's state, returns their accusations, and drops from the state what is settled."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from parallax.model import UnknownReason
 
 
 def judge(state: PartitionState, left_out: Array, leader: int | None = None) -> list[Accusation]:
-    """Apply the rules on content, outcome and latest value (`Rule`) to a state, and return the accusations.
+    """Run the rules on content, outcome and latest value over a state, and return their accusations.
 
     Call it once the micro-batch's rows and positions have been taken into the state.
 
     Args:
-        state: written to: what is settled is removed from it.
+        state: the partition's state; rows that are settled are removed from it.
         left_out: records (`PENDING` rows) that were shown, and that the cap kept out of the state.
-        leader: broker id, -1 where there is none; None where the micro-batch has no progress.
+        leader: broker id of the leader; -1 if there is none. None if the micro-batch has no progress row.
     """
     if state.is_settled:
         _raise_floors(state)

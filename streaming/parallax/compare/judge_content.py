@@ -1,4 +1,7 @@
-"""Invariant I1 (content): accuses where replicas hold different records at one offset, once for each run of offsets."""
+"""Invariant I1 (content): raises an accusation if replicas hold different records at one offset.
+
+Consecutive offsets at which the same replicas differ give one accusation.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ from parallax.sides import Shows, Side
 
 
 def judge_content(state: PartitionState) -> list[Accusation]:
-    """Accusations for offsets at which replicas hold different records.
+    """Accusations for offsets at which replicas hold different records; none of them names an accused replica.
 
-    Each run of such offsets gives one accusation, at its first offset.
+    A run of offsets at which the same replicas differ gives one accusation, at its first offset.
     """
     differs = content.contradictions(state.content)
     ripe = differs & (state.content["offset"] < replicas.asked_position(state, READ_UNCOMMITTED))

@@ -1,4 +1,8 @@
-"""Invariant I2 (outcome): accuses where replicas show unlike outcomes and none is known to lack an end marker."""
+"""Invariant I2 (outcome): raises an accusation if replicas show a record as committed and aborted.
+
+It handles records whose unlike outcomes are not explained by a replica that missed an end marker;
+`parallax.compare.judge_markers` handles those.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +32,10 @@ from parallax.sides import Shows, Side
 
 
 def judge_disputes(state: PartitionState) -> list[Accusation]:
-    """Accusations for records with unlike outcomes that no missed end marker explains.
+    """Accusations for records that replicas show with unlike outcomes, where no missed end marker explains it.
 
-    Each is judged once every replica that may show a deciding end marker has been read far enough.
+    A record is judged once every replica that may show a deciding end marker has been read far enough. An accusation
+    names the wrong replica only if end markers prove it.
     """
     disputed = np.flatnonzero(outcome.open_disputes(state.pending))
     if not len(disputed):

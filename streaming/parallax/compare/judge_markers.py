@@ -33,7 +33,11 @@ from parallax.model import UNKNOWN, FindingKind, Rule, UnknownReason
 
 
 def judge_markers(state: PartitionState) -> list[Accusation]:
-    """Accusations of replicas that missed an end marker, or show the opposite outcome because they missed it."""
+    """Accusations of replicas that missed an end marker.
+
+    The kind is ``marker_missing``, or a wrong outcome if the replica ended the transaction by a marker of the other
+    type.
+    """
     positions = replicas.positions(state, READ_UNCOMMITTED)
     state.intervals = markers.close_ended(state.intervals, positions)
     state.intervals = markers.end_at_own(state.intervals, state.markers, positions)
@@ -251,8 +255,9 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
 def judge_ends_ahead(state: PartitionState) -> list[Accusation]:
     """Accusations of replicas whose own end marker contradicts an outcome that they show.
 
-    They concern markers that only read_uncommitted has read: while an earlier transaction stays open, a read_committed
-    reader never gets there. Call this after `judge_markers`, which finds the markers that a replica missed.
+    They concern markers that only the read_uncommitted reader has passed: while an earlier transaction stays open, the
+    read_committed reader does not get there. Call this after `judge_markers`, which finds the markers that a replica
+    missed.
     """
     if not len(state.unended):
         return []
@@ -265,12 +270,12 @@ def judge_ends_ahead(state: PartitionState) -> list[Accusation]:
 
 
 def accuse_contradicted(state: PartitionState, rows: Array, ends: Array) -> list[Accusation]:
-    """Accuse each replica that shows a record as committed or aborted while its own end marker says the opposite.
+    """Accuse each replica that shows a transaction as committed or aborted while its own end marker says the opposite.
 
     Args:
-        state: for the brokers' ids, and the leader epochs of the end markers.
-        rows: rows of `UNENDED`: the first record of each transaction that is shown so.
-        ends: for each row the offset of that end marker.
+        state: the partition's state, which knows the broker ids and the leader epochs of end markers.
+        rows: `UNENDED` rows, each the first record of a transaction on one replica, with the outcome that it shows.
+        ends: for each row, the offset of the replica's end marker that contradicts the outcome.
     """
     return [
         Accusation(

@@ -1,4 +1,7 @@
-"""Invariant I3 (latest value): accuses where some replicas have passed and lack a record, and nothing explains that."""
+"""Invariant I3 (latest value): raises an accusation if a replica lacks what others show.
+
+Something may explain the absence, such as a later record of the key. Then no accusation is raised.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,15 @@ MAX_KEY_VERDICTS = 256
 
 
 def judge_latest(state: PartitionState, left_out: Array, leader: int | None) -> list[Accusation]:
-    """Accusations for absences that nothing explains, such as a later record of the key.
+    """Accusations for records that some replicas show and others lack, where nothing explains it.
+
+    An explanation is, for example, a later record of the same key on any replica. Absences that cannot be judged yet
+    stay in the state.
 
     Args:
-        state: written to.
+        state: the partition's state; it is changed.
         left_out: records (`PENDING` rows) that were shown, and that the cap kept out of the state.
-        leader: broker id, -1 where there is none; None where the micro-batch has no progress.
+        leader: broker id of the leader; -1 if there is none. None if the micro-batch has no progress row.
     """
     strict_from = int(state.partition["strict_from"][0])
     common = replicas.common_position(state, READ_COMMITTED)

@@ -1,4 +1,4 @@
-"""How far partitions have been compared, by the state that the comparison keeps; for commands outside the job."""
+"""Reads how far partitions have been compared from the comparison's stored state, for commands outside the job."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How far partitions were compared when the comparison last kept its state.
+    """How far partitions had been compared when the comparison last stored its state.
 
     Attributes:
-        at: when that was, seconds since 1970 UTC; None where nothing was compared yet.
-        coverage: by partition; a partition of which nothing was observed yet is left out.
+        at: when it was stored, seconds since 1970 UTC; None if nothing was compared yet.
+        coverage: by partition; partitions without any observation yet are left out.
     """
 
     at: float | None = None
@@ -31,12 +31,12 @@ class Kept:
 
 
 def kept(storage: str, places: Collection[TopicPartition], grace_ms: int) -> Kept:
-    """Read how far partitions have been compared, from the state that the comparison kept last.
+    """Read how far partitions have been compared, from the state that the comparison stored last.
 
     Offsets that the comparison left unknown are unknown here even if an audit has compared them since.
 
     Args:
-        storage: ``storage.path``.
+        storage: folder or URI of the tables (``storage.path``).
         places: the partitions.
         grace_ms: see `parallax.compare.coverage.coverage`.
 

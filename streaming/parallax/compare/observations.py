@@ -32,7 +32,10 @@ EVENT_CODE: dict[str, int] = {str(event): code for code, event in enumerate(EVEN
 
 
 def topic_id_code(topic_id: str | None) -> int:
-    """A topic id (its text) as a signed 64-bit number; 0 where it is not known."""
+    """A topic id as a number: a signed 64-bit hash of its text.
+
+    It is 0 if the id is not known.
+    """
     if not topic_id:
         return 0
     digest = hashlib.blake2b(topic_id.encode(), digest_size=8).digest()
@@ -45,9 +48,9 @@ def _column(dtype: str, default: int = 0) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The base of the column sets below.
+    """A table as one numpy array per column, all of the same length.
 
-    A set has one array for each column, all of the same length.
+    It is the base class of the tables in this module.
     """
 
     def __len__(self) -> int:
@@ -62,12 +65,17 @@ class Columns:
     @classmethod
     @cache
     def none(cls) -> Self:
-        """A column set without rows."""
+        """A table without rows."""
         return cls()
 
     @classmethod
     def of(cls, columns: Mapping[str, Any], length: int | None = None) -> Self:
-        """Make a column set from arrays by column name. A column that is not given is filled with its default."""
+        """Make a table from arrays by column name; a column that is not given is filled with its default.
+
+        Args:
+            columns: the arrays, all of the same length.
+            length: the number of rows; None for that of the first array.
+        """
         if length is None:
             length = len(next(iter(columns.values()))) if columns else 0
         made = {}
@@ -79,7 +87,7 @@ class Columns:
 
     @classmethod
     def from_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Self:
-        """Make a column set from mappings, one for each row; for tests and small inputs."""
+        """Make a table from one mapping per row, column name to value; for tests and small inputs."""
         if not rows:
             return cls.none()
         defaults = {f.name: f.metadata["default"] for f in fields(cls)}
@@ -87,7 +95,7 @@ class Columns:
 
     @classmethod
     def concat(cls, parts: Iterable[Self]) -> Self:
-        """Join several column sets of one type, one after another."""
+        """Join several tables of one type, one after another."""
         kept = [part for part in parts if len(part)]
         if not kept:
             return cls.none()
@@ -96,7 +104,7 @@ class Columns:
         return cls(**{name: np.concatenate([getattr(part, name) for part in kept]) for name in cls.dtypes()})
 
     def take(self, index: Array | slice) -> Self:
-        """The column set with only the rows that a mask, an index array or a slice selects."""
+        """The table with only the rows that a mask, an index array or a slice selects."""
         return type(self)(**{name: getattr(self, name)[index] for name in self.dtypes()})
 
     def to_bytes(self) -> bytes:
@@ -105,7 +113,7 @@ class Columns:
 
     @classmethod
     def from_bytes(cls, data: bytes, length: int) -> Self:
-        """Read what ``to_bytes`` wrote.
+        """The table from the bytes that ``to_bytes`` wrote.
 
         Raises:
             ValueError: the bytes do not hold ``length`` rows.
@@ -121,11 +129,12 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class ViewRows(Columns):
-    """Rows of the two views; those of one view and broker are in the order in which they were recorded.
+    """Rows of the two views, as columns.
 
-    ``view`` is an `IsolationLevel`, ``kind`` a `RowKind`, ``outcome`` an `Outcome`, ``event`` a code of `EVENTS`.
-    ``timestamp`` is in milliseconds. The last six columns are filled only in position rows. There ``leader_epoch`` is
-    that of the last batch that was read.
+    Rows of one view and broker are in the order in which they were recorded. ``view`` is an `IsolationLevel`, ``kind``
+    a `RowKind`, ``outcome`` an `Outcome`, ``event`` a code of `EVENTS`. The columns from ``high_watermark`` to
+    ``topic_id`` are filled only in position rows. In these rows ``timestamp`` is when the reader read, and
+    ``leader_epoch`` that of the last batch below. Times are in milliseconds.
     """
 
     view: Array = _column("i1")
@@ -152,12 +161,12 @@ class ViewRows(Columns):
 
 @dataclass(frozen=True, slots=True)
 class ProgressRows(Columns):
-    """Rows of ``replica_progress``: what each replica said of its log at one tick.
+    """Rows of the table ``replica_progress``, as columns: what each replica reported of its log at one tick.
 
-    ``observed_at`` is in milliseconds. Where ``reachable`` is false the numbers are `UNKNOWN`.
-    ``described``: the replica listed its open transactions (there may be none). ``compacted``: whether the topic's
-    cleanup policy held ``compact`` at ``policy_at`` (milliseconds); `UNKNOWN` where nobody said. ``deletes``: whether
-    it held ``delete``. ``retention_ms``: the topic's ``delete.retention.ms``.
+    ``observed_at`` is in milliseconds. Numbers are `UNKNOWN` where ``reachable`` is false. ``described``: the replica
+    listed its open transactions (the list may be empty). ``compacted``: whether the topic's cleanup policy contained
+    ``compact`` at ``policy_at`` (milliseconds); `UNKNOWN` if no broker said. ``deletes``: whether the policy contained
+    ``delete``. ``retention_ms``: the topic's ``delete.retention.ms``.
     """
 
     broker: Array = _column("i4", UNKNOWN)
@@ -190,7 +199,7 @@ class OpenTransactions(Columns):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSets(Columns):
-    """The assigned replicas of the partition at each time of observation: one row for each time and broker."""
+    """Which brokers had a replica of the partition, one row for each time of observation and broker."""
 
     observed_at: Array = _column("i8")
     broker: Array = _column("i4", UNKNOWN)
@@ -269,13 +278,13 @@ class Observations:
         )
 
     def cut(self, moments: Sequence[int], read_at: Array) -> Iterator[Observations]:
-        """Divide the observations at some times, in the order of time.
+        """Divide the observations at some points in time, and yield the parts in the order of time.
 
-        The first part holds what was observed before the first moment, the second what was observed from it on, and so
-        forth.
+        The first part holds what was observed before the first moment, the second what was observed from then until the
+        second moment, and so on.
 
         Args:
-            moments: the times at which to divide them, milliseconds since 1970 UTC, ascending.
+            moments: milliseconds since 1970 UTC, ascending.
             read_at: for each of ``rows``, when it was read, milliseconds since 1970 UTC.
         """
 

@@ -1,4 +1,4 @@
-"""The comparison as a Spark streaming query: it reads three tables, and reports suspects and coverage."""
+"""The comparison as a Spark streaming query: rows of three tables in, suspects and coverage out."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OnBatch = Callable[[Sequence[Suspect], Sequence[Coverage]], None]
 
 
 def comparison_query(settings: Settings, on_batch: OnBatch | None = None) -> QuerySpec:
-    """Define the query that compares the views.
+    """The definition of the streaming query that compares the views; the job's supervisor starts it.
 
     Args:
         settings: the job's settings.
@@ -70,12 +70,12 @@ def _lacks_state(checkpoint: Path) -> str | None:
 
 
 def followed(storage: str) -> dict[str, Followed]:
-    """By table name, up to where the comparison has read the table, so that upkeep keeps what follows.
+    """By table name, up to where the comparison has read the table; upkeep must keep the files after that.
 
-    That is the end of the last micro-batch that Spark knows to be done. Later ones that were planned may be run again.
+    It is the end of the last micro-batch that Spark has recorded as done. A later micro-batch may run again.
 
     Args:
-        storage: ``storage.path``.
+        storage: folder or URI of the tables (``storage.path``).
 
     Returns:
         The points in the tables' histories; empty if no micro-batch is done yet.
@@ -96,7 +96,7 @@ def followed(storage: str) -> dict[str, Followed]:
 
 
 def compared(session: Any, settings: Settings, checkpoint: str) -> Any:
-    """The streaming DataFrame that runs the comparison; it yields one row for each bucket (share of the partitions).
+    """The streaming DataFrame that runs the comparison, with one row for each bucket (share of the partitions).
 
     The rows have the columns of `RESULT_DDL`.
 
@@ -118,11 +118,11 @@ def compared(session: Any, settings: Settings, checkpoint: str) -> Any:
 
 
 class ComparisonSink:
-    """A ``foreachBatch`` function: appends suspects to their table, calls back, then commits the state.
+    """A ``foreachBatch`` function: appends suspects to their table, calls ``on_batch``, then commits the state.
 
     Args:
-        storage: ``storage.path``.
-        on_batch: called with each micro-batch's suspects and coverage (`comparison_query`); None for nothing.
+        storage: folder or URI of the tables (``storage.path``).
+        on_batch: called with each micro-batch's suspects and coverage (`comparison_query`); None for no call.
     """
 
     def __init__(self, storage: str, on_batch: OnBatch | None) -> None:

@@ -1,12 +1,12 @@
 """Compares, in one compiled call, the partitions of a Spark task in which nothing needs a verdict.
 
 A partition is *quiet* in a micro-batch if its readers go on as before, and its replicas show plain records that agree,
-or only how far they have come. Then a step moves numbers and forgets records that all have shown. It raises no suspect
-and leaves nothing unread. The kernel takes such a partition in exactly as `parallax.compare.step.step` would.
+or only new positions. Then a step does no more than update numbers and drop records that all replicas have shown. It
+raises no suspect and makes no offset unknown. The result is the same as that of `parallax.compare.step.step`.
 
-When it meets anything else, or anything that it does not know, it leaves the partition to that step. So it decides
-nothing: whatever could lead to a verdict goes to the step. So does what happens once: a first reading, or a change of
-the replica set or the cleanup policy. A property test holds the two against each other.
+If the compiled code meets anything else in a partition, it leaves this partition to that step. So it decides nothing:
+whatever could lead to a verdict goes to the step. So does what happens once: a first reading, or a change of the
+replica set or the cleanup policy. A property test checks that both give the same result.
 
 Each function below names the function of the step that it replaces. A function with a boolean result says whether the
 partition is quiet so far. If it is not, ignore what the function wrote to the partition's arrays.
@@ -89,14 +89,17 @@ _part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The row type as numba can read it, over the same bytes: booleans become numbers."""
+    """A numpy row type that numba can read, over the same bytes: booleans become one-byte numbers."""
     names = dtype.names or ()
     bases = {name: "u1" if dtype[name].base == np.bool_ else dtype[name].base.str for name in names}
     return np.dtype([(name, bases[name], dtype[name].shape) for name in names])
 
 
 class Rows(NamedTuple):
-    """Rows of the views, sorted by partition; the columns of `ViewRows`, with ``level`` for its ``view``."""
+    """Rows of the views, sorted by partition, one array per column.
+
+    The columns are some of those of `ViewRows`, with ``level`` for its ``view``, and the fingerprint.
+    """
 
     level: Array
     broker: Array
@@ -118,7 +121,10 @@ class Rows(NamedTuple):
 
 
 class Ticks(NamedTuple):
-    """Rows of progress, sorted by partition; the columns are those of `ProgressRows`."""
+    """Rows of progress, sorted by partition, one array per column.
+
+    The columns are some of those of `ProgressRows`.
+    """
 
     broker: Array
     observed_at: Array
@@ -135,18 +141,18 @@ class Ticks(NamedTuple):
 
 
 class Sets(NamedTuple):
-    """The assigned replicas, sorted by partition; the columns are those of `ReplicaSets`."""
+    """The brokers that had a replica assigned, sorted by partition; the columns are those of `ReplicaSets`."""
 
     observed_at: Array
     broker: Array
 
 
 class Tables(NamedTuple):
-    """The states of many partitions: each table holds the rows of all of them, one partition after another.
+    """The states of many partitions, as tables in which one partition's rows follow another's.
 
-    ``*_at``: where each partition's rows begin, and in the end where the last one's end. In ``content`` and ``pending``
-    each partition has room for new rows behind its own; ``*_rows`` is how many rows it has in them. All tables except
-    ``unread`` are written to.
+    ``*_at`` holds for each partition the index of its first row, and as last entry the number of rows. In ``content``
+    and ``pending`` each partition has free rows behind its own; ``*_rows`` is how many of its rows are in use. The call
+    changes all tables except ``unread``.
     """
 
     partition: Array
@@ -164,13 +170,13 @@ class Tables(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What is the same for all partitions of one call: how many rows a state may hold, and the grace period.
+    """Settings of one call, the same for all partitions: how many rows a state may hold, and the grace period.
 
     Attributes:
         grace_ms: see `CompareSettings`.
-        content: how many records the table of records that not every replica has passed (`CONTENT`) may hold.
-        pending: how many records that wait to be compared (`PENDING`) the state may hold.
-        compacted: 1 or 0 if the caller says whether topics are compacted, -1 if progress says it.
+        content: how many records that not every replica has passed (`CONTENT`) one state may hold.
+        pending: how many records that wait to be compared (`PENDING`) one state may hold.
+        compacted: 1 or 0 if the caller says whether topics are compacted, -1 if progress rows say it.
     """
 
     grace_ms: int

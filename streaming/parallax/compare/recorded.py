@@ -1,7 +1,4 @@
-"""Reads observations from the tables' Parquet files, which never become rows of Spark.
-
-Knows Arrow, no Spark.
-"""
+"""Reads the rows of the tables' Parquet files into the columns that the comparison works on. Knows Arrow, no Spark."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ def observed(
     span: Span | None = None,
     footer: Footer | None = None,
 ) -> Iterator[Gathered]:
-    """Read the observations in one data file of a table.
+    """Read one data file of a table, and yield its rows as observations, some at a time.
 
     Args:
         files: the file system of the table (`parallax.views.commits.TableLog.files`).
@@ -57,13 +54,13 @@ def observed(
         wanted: says of a topic and partition number whether to read it; row groups without any such partition are
             skipped.
         read: ids of the brokers that are read (``topics.brokers``); None for all.
-        span: for a file of a view, the first offset wanted and the one behind the last; row groups without any of these
-            are skipped. None for all offsets.
-        footer: says which rows of a view need not be read; None for none.
+        span: for a file of a view, the first offset wanted and one past the last; row groups without any of these are
+            skipped. None for all offsets.
+        footer: says which rows of a view's file need not be read; None to read all.
 
     Yields:
-        Observations of partitions that are wanted, for some of the file's rows at a time. Within a partition each
-        reader's rows are in the order in which they were recorded.
+        Observations of partitions that are wanted. Within a partition each reader's rows are in the order in which they
+        were recorded.
 
     Raises:
         FileNotFoundError: the file was removed in the meantime, by the upkeep of the table.

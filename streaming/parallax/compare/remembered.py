@@ -1,10 +1,10 @@
-"""Keeps how each replica showed a record, after its value is judged, until its outcome can be judged too.
+"""Remembers how each replica showed a record whose value is already judged, until its outcome can be judged too.
 
-What a replica shows in read_committed may be compared before what it shows in read_uncommitted. Only read_uncommitted
-shows which end markers the replica missed, and so whether it showed a record rightly. By then the other replicas may
-have cleaned the record, and its key may have a newer value. So nothing but this memory would hold what was shown. A
-record is remembered until all readers of read_uncommitted have passed the end of its transaction. The replicas that
-showed the record say where that end lies.
+The read_committed reader may be ahead of the read_uncommitted reader. But only the latter shows which end markers a
+replica missed, and so whether the replica showed a record with the right outcome. By then other replicas may have
+cleaned the record, and its key may have a newer value. So the state keeps the record as a `CANDIDATE` row with a flag.
+It does so until all read_uncommitted readers have passed the end of the record's transaction. The replicas that showed
+the record say where that end lies.
 """
 
 from __future__ import annotations
@@ -20,42 +20,44 @@ from parallax.model import UNKNOWN
 
 
 def is_judged(candidates: Array) -> Array:
-    """Mask of the rows whose value is judged, and that are kept only until their outcome is judged too.
+    """For each row, whether its value is judged already, and it is kept only until its outcome can be judged.
 
     Args:
-        candidates: absences to be judged, rows of `CANDIDATE`.
+        candidates: `CANDIDATE` rows.
     """
     mask: Array = candidates["flags"] & FOR_OUTCOME != 0
     return mask
 
 
 def waiting(candidates: Array) -> int:
-    """How many absences wait for a verdict: records that some replica lacks, with no newer record of their key.
+    """How many absences still wait for a verdict on their value.
 
     Args:
-        candidates: rows of `CANDIDATE`; those whose value is judged do not count.
+        candidates: `CANDIDATE` rows; those that are kept only for their outcome do not count.
     """
     return int(np.count_nonzero(~is_judged(candidates)))
 
 
 def still(state: PartitionState) -> Array:
-    """The remembered records to go on keeping: some read_uncommitted reader has not passed their transaction's end.
+    """The remembered records that must be kept.
 
-    An end marker that such a reader shows later may prove a replica wrong.
+    Some read_uncommitted reader has not passed the end of their transaction. An end marker that this reader shows later
+    may prove a replica wrong.
     """
     rows = state.candidates[is_judged(state.candidates)]
     return rows[_within(rows, _unended(state))]
 
 
 def passed(state: PartitionState, rows: Array, members: Array) -> Array:
-    """The records to keep as `CANDIDATE` rows, of those that all read_committed readers have just passed.
+    """Of the records that all read_committed readers have just passed, those to remember, as `CANDIDATE` rows.
 
-    A record that some replicas lack is kept if the end of its transaction may still prove one of them wrong. A record
-    that all replicas show is kept only if one of them is known to have missed an end marker within its transaction.
+    A record that some replicas lack is remembered if the end of its transaction may still prove one of them wrong. A
+    record that all replicas show is remembered only if one of them is known to have missed an end marker within its
+    transaction.
 
     Args:
-        state: read for its transactions.
-        rows: records (`PENDING`) that all have passed, without the absences that wait for a verdict.
+        state: the partition's state, which holds the transactions.
+        rows: `PENDING` rows that all readers have passed, without the absences that wait for a verdict.
         members: for each row, a bit mask of the replica set.
     """
     mine = rows["producer_id"] != UNKNOWN
@@ -70,15 +72,15 @@ def passed(state: PartitionState, rows: Array, members: Array) -> Array:
 
 
 def judged(state: PartitionState, before: Array, after: Array) -> Array:
-    """The records to keep as `CANDIDATE` rows, of the absences that have just been judged or explained.
+    """Of the absences that have just been judged or explained, those to remember, as `CANDIDATE` rows.
 
-    A record is kept if its outcome can still be judged: some read_uncommitted reader has not passed the end of its
-    transaction.
+    An absent record is remembered if its outcome can still be judged: some read_uncommitted reader has not passed the
+    end of its transaction.
 
     Args:
-        state: read for its transactions.
+        state: the partition's state, which holds the transactions.
         before: `CANDIDATE` rows before the step.
-        after: the rows of these that still wait for a verdict.
+        after: the rows of ``before`` that still wait for a verdict.
     """
     # What is judged early is pending as well.
     gone = (before["flags"] & EARLY == 0) & (before["producer_id"] != UNKNOWN)

@@ -1,4 +1,8 @@
-"""A partition's replicas: how far each was read, where its log begins, and what can be compared."""
+"""What a partition's state says of its replicas.
+
+It answers how far each replica was read, where its log begins, and which brokers are in the replica set. It also moves
+the *floor* of each view: the offset below which nothing is judged any more.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +32,10 @@ _LAST = np.iinfo(np.int64).max
 
 
 def register(state: PartitionState, observations: Observations) -> None:
-    """Give every broker named in the observations a *slot*, a row in the state's tables; take over the replica set.
+    """Give every broker that the observations name a *slot*, and take over the newest replica set.
 
-    A state has `MAX_BROKERS` slots. When all are taken, a new broker gets the slot of one that has left the replica
-    set.
+    A slot is a row of ``state.brokers``, and a bit in masks of replicas. A state has `MAX_BROKERS` slots. When all are
+    taken, a new broker gets the slot of a broker that has left the replica set.
     """
     known = set(state.brokers["broker"].tolist())
     # Rows may be many; progress has a few, for which a set costs less than numpy.
@@ -47,10 +51,10 @@ def register(state: PartitionState, observations: Observations) -> None:
 
 
 def by_replica_set(state: PartitionState, seen: Observations) -> Iterable[Observations]:
-    """Divide a micro-batch by time, where a replica has left the partition and come back within it.
+    """Divide a micro-batch by time if, within it, a replica left the replica set and came back.
 
-    Otherwise the step would not notice: the newest replica set is the old one, although the replica has a new log. Any
-    other change of the set shows in the newest one, so then the micro-batch stays whole.
+    Without this the comparison would not notice: the newest set equals the old one, although the replica has a new log.
+    Any other change of the set shows in the newest set, so the micro-batch stays whole.
     """
     cuts = _comings_and_goings(state, seen.replica_sets)
     return seen.cut(cuts, _rows_read_at(seen.rows)) if cuts else [seen]
@@ -147,15 +151,14 @@ def _join(state: PartitionState, slot: int, at: int) -> None:
 
 
 def left_behind(state: PartitionState, view: int, position: int, at: int) -> None:
-    """Make offsets unknown that were judged without a replica, because it was read less far than the floor.
+    """Make offsets unknown that were judged without a replica: those from its position up to the floor.
 
-    Nothing is judged below the floor any more. So the offsets from the replica's position up to the floor become
-    unknown, although it will still be read over them.
+    Nothing below the floor is judged any more, although this replica will still be read there.
 
     Args:
-        state: written to.
+        state: the partition's state; it is changed.
         view: an `IsolationLevel`.
-        position: next offset to read of the replica.
+        position: the next offset to read of the replica.
         at: milliseconds since 1970 UTC.
     """
     begun, end = max(position, retained_from(state)), int(state.partition["floor"][0, view])
@@ -163,13 +166,13 @@ def left_behind(state: PartitionState, view: int, position: int, at: int) -> Non
 
 
 def note_replaced(state: PartitionState, offset: int, at: int) -> None:
-    """Make all offsets below ``offset`` unknown, because from there on another log has replaced a replica's log.
+    """Make all offsets below ``offset`` unknown, because a replica's log was replaced from there on.
 
     While the replica still held the replaced records, its cleaner may have removed older records of their keys. Readers
     never read those lower offsets again.
 
     Args:
-        state: written to.
+        state: the partition's state; it is changed.
         offset: the first offset that was replaced.
         at: milliseconds since 1970 UTC.
     """
@@ -191,14 +194,14 @@ def slots(state: PartitionState, brokers: Array) -> Array:
 
 
 def members(state: PartitionState) -> int:
-    """Bit mask of the replica set; 0 while it is not known."""
+    """Bit mask of the brokers in the replica set; 0 while the set is not known."""
     if not state.partition["members_known"][0]:
         return 0
     return sum(1 << slot for slot, member in enumerate(state.brokers["member"].tolist()) if member)
 
 
 def positions(state: PartitionState, view: int) -> Array:
-    """The next offset to read of each replica, in the order of the rows of ``state.brokers`` (the slots).
+    """For each slot (row of ``state.brokers``), the next offset to read of this replica in a view.
 
     It has `MAX_BROKERS` entries, and -1 where nothing was read.
     """
@@ -208,9 +211,9 @@ def positions(state: PartitionState, view: int) -> Array:
 
 
 def common_position(state: PartitionState, view: int) -> int:
-    """The offset below which every replica of the set was read.
+    """The offset below which every replica of the set was read in a view.
 
-    -1 if the set is unknown, or the position of one of its replicas.
+    -1 if the replica set is not known, or if one of its replicas was not read yet.
     """
     if not members(state):
         return UNKNOWN
@@ -218,14 +221,14 @@ def common_position(state: PartitionState, view: int) -> int:
 
 
 def furthest_position(state: PartitionState, view: int) -> int:
-    """The highest position among the replicas; -1 if none was read."""
+    """The position of the replica that was read furthest in a view; -1 if none was read."""
     return int(state.brokers["position"][:, view].max(initial=UNKNOWN))
 
 
 def read_to(state: PartitionState) -> Array:
-    """The offset up to which each replica was read, withheld rows included.
+    """For each replica and view, the offset up to which it was read, withheld rows included.
 
-    It is int64, by slot (row of ``state.brokers``) and view.
+    The array is int64, with a row for each row of ``state.brokers`` and a column for each view.
     """
     reached: Array = state.brokers["position"].copy()
     for table in (state.sums, state.recent_sums):
@@ -234,10 +237,10 @@ def read_to(state: PartitionState) -> Array:
 
 
 def asked_position(state: PartitionState, view: int) -> int:
-    """The offset below which every replica that answers was read.
+    """The offset below which every replica that answers was read in a view.
 
-    Unlike `common_position` it ignores replicas that do not answer or were never read. If a replica was read in the
-    other view only, the result is -1. Its rows of this view are on their way.
+    Unlike `common_position` it ignores replicas that do not answer or were never read. It is -1 if a replica was read
+    only in the other view, because its rows of this view will come soon.
     """
     asked = state.brokers["reachable"] & (state.brokers["position"].max(axis=1) != UNKNOWN)
     if state.partition["members_known"][0]:
@@ -251,14 +254,16 @@ def read_at(state: PartitionState) -> int:
 
 
 def skip(state: PartitionState, view: int, start: int, end: int, at: int) -> None:
-    """Make offsets unknown, except those with a verdict; the floor (below it nothing is judged) rises to their end.
+    """Make the offsets of a range that have no verdict yet unknown, and raise the floor to its end.
+
+    Nothing below the floor is judged any more.
 
     Args:
-        state: written to.
+        state: the partition's state; it is changed.
         view: an `IsolationLevel`.
         start: first offset of the range.
-        end: the offset behind its last one.
-        at: when it was read, milliseconds since 1970 UTC.
+        end: one past the last offset of the range.
+        at: when the range was read, milliseconds since 1970 UTC.
     """
     unread.add(state, view, max(start, int(state.partition["floor"][0, view])), end, UnknownReason.SKIPPED, at)
     if end > start:
@@ -266,14 +271,16 @@ def skip(state: PartitionState, view: int, start: int, end: int, at: int) -> Non
 
 
 def give_up(state: PartitionState, view: int, start: int, end: int, at: int) -> None:
-    """Make offsets, and all below them that have no verdict, unknown; the floor rises to the end of the offsets.
+    """Make every offset below the end of a range unknown that has no verdict yet, and raise the floor to that end.
+
+    Nothing below the floor is judged any more. Unlike in `skip`, offsets below the range become unknown too.
 
     Args:
-        state: written to.
+        state: the partition's state; it is changed.
         view: an `IsolationLevel`.
-        start: first offset of the range.
-        end: the offset behind its last one.
-        at: when it was read, milliseconds since 1970 UTC.
+        start: first offset of the range; nothing changes if the range is empty.
+        end: one past the last offset of the range.
+        at: when the range was read, milliseconds since 1970 UTC.
     """
     if end > start:
         skip(state, view, min(start, int(state.partition["floor"][0, view])), end, at)
@@ -287,17 +294,18 @@ def raise_floor(state: PartitionState, view: int, offset: int) -> None:
 def unmark(state: PartitionState, start: int, end: int) -> None:
     """Record that the state may lack end markers between two offsets.
 
-    Either no reader was shown them, or the cap kept them out. So the first end marker that the state holds there may
-    not be the first one in the log.
+    Either no reader was shown them, or the cap kept them out of the state. So the first end marker that the state holds
+    there may not be the first one in the log.
     """
     first, last = state.partition["unmarked"][0]
     state.partition["unmarked"] = min(first, start), max(last, end)
 
 
 def begin_readers(state: PartitionState, rows: ViewRows) -> None:
-    """For readers that begin at the log end: raise the floor to the highest offset at which one of them began.
+    """If readers begin now, raise the floor to the highest offset at which one of them begins.
 
-    Log ends differ by replica. Offsets below the floor were not read of every replica, so they are not compared.
+    Readers that begin at the log end begin at different offsets on each replica. Offsets below the floor were not read
+    on every replica, so they are not compared.
     """
     for view in VIEWS:
         for slot in np.flatnonzero(state.brokers["shown"][:, view] == UNKNOWN):
@@ -314,11 +322,11 @@ def begin_readers(state: PartitionState, rows: ViewRows) -> None:
 def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -> None:
     """Move each replica's position to the offset that its position rows report.
 
-    It never moves back. It never moves beyond the offset from which rows are withheld.
+    It never moves back, and never past the offset from which rows are withheld.
 
     Args:
-        state: written to.
-        rows: of the views, position rows included.
+        state: the partition's state; it is changed.
+        rows: rows of the views, position rows included.
         row_slots: for each row, the slot of its replica (the index of its broker in ``state.brokers``).
     """
     limit = int(state.partition["withheld"][0])
@@ -370,12 +378,12 @@ def _take_in_offsets(broker: Array, rows: ViewRows, i: int) -> None:
 
 
 def only_compacts(state: PartitionState) -> bool:
-    """Whether only compaction ever removes records of the topic, as far as is known."""
+    """Whether the topic's cleanup policy is known to be only ``compact``, so nothing else removes records."""
     return int(state.partition["deletes"][0]) == 0 and int(state.partition["strict_from"][0]) == NEVER
 
 
 def why_gone(state: PartitionState) -> UnknownReason:
-    """The reason to give for offsets that a log no longer held when they were to be read.
+    """The reason why offsets are unknown that were removed from a log before they were read.
 
     It is ``DELETED_UNREAD`` if the topic's cleanup policy deletes, and ``SKIPPED`` otherwise.
     """
@@ -390,16 +398,16 @@ def log_starts(state: PartitionState) -> list[int]:
 
 
 def held_from(state: PartitionState) -> int:
-    """The lowest log start in the replica set.
+    """The lowest log start in the replica set, of logs that are known to hold records.
 
-    Only logs that hold any record count; `NEVER` if none is known to.
+    It is `NEVER` if no log is known to hold any.
     """
     held = state.brokers["member"] & holds_any(state.brokers)
     return int(state.brokers["log_start_offset"][held].min(initial=NEVER))
 
 
 def ended_up_to(state: PartitionState) -> int:
-    """The offset of the first record in read_committed whose end marker has yet to be read; `NEVER` if there is none.
+    """The offset of the first read_committed record whose end marker is still to be read; `NEVER` if there is none.
 
     Below the last stable offset every transaction has ended. While another transaction is open, some of their end
     markers lie above that offset. Until such a marker is read, nobody knows whether the replica contradicts itself.
@@ -410,8 +418,8 @@ def ended_up_to(state: PartitionState) -> int:
 def retained_from(state: PartitionState) -> int:
     """The offset below which nothing can be judged, because logs no longer hold it; -1 if it is unknown.
 
-    It is the highest log start of the replica set. Retention deletes at different times on each. If a topic is only
-    compacted, no log should begin above another. Then replicas are compared as far down as two of their logs reach.
+    It is the highest log start of the replica set, because retention deletes at different times on each replica. If a
+    topic is only compacted, no log should begin above another. Then it is the lowest offset that two logs hold.
     """
     starts = log_starts(state)
     if not starts:
@@ -424,9 +432,9 @@ def retained_from(state: PartitionState) -> int:
 
 
 def holding(state: PartitionState, offsets: Array) -> Array:
-    """For each offset, a bit mask of the replicas to compare there.
+    """For each offset, a bit mask of the replicas that are compared there.
 
-    It is the replica set, without the replicas whose log begins above both the offset and `retained_from`.
+    A replica of the set is left out if its log begins above the offset, and above `retained_from`.
     """
     held = np.full(len(offsets), members(state), np.uint32)
     if not len(offsets):
@@ -438,10 +446,11 @@ def holding(state: PartitionState, offsets: Array) -> Array:
 
 
 def undecided(state: PartitionState) -> Array:
-    """Mask of the records at or above every replica's last stable offset that some replicas showed and others lack.
+    """For each `CONTENT` row, whether some replicas lack its record although no cleaner can have removed it.
 
-    Cleaners do not reach those offsets. So a replica has lost such a record, or has kept one that the cluster has lost.
-    Until the transactions there have ended, nobody knows which record of a key is the latest.
+    The record lies at or above the last stable offset of every replica, and cleaners do not get there. So some replica
+    has lost the record, or another kept one that the cluster has lost. Until the transactions there have ended, nobody
+    knows which record of a key is the latest.
     """
     everyone = np.uint32(members(state))
     stable = int(state.brokers["stable_told"][state.brokers["member"]].max(initial=UNKNOWN))
@@ -454,14 +463,15 @@ def undecided(state: PartitionState) -> Array:
 
 
 def follow_heads(state: PartitionState, rows: ViewRows, progress: ProgressRows, *, was_known: bool) -> None:
-    """Keep in the state the lowest start of a log with records, as long as nothing but compaction removes records.
+    """Keep in the state the lowest log start that was seen, as long as only compaction removes records.
 
-    If a log begins above that offset later, its replica has lost records (`parallax.compare.rules.log_start`).
+    Only logs that hold records count. If a log begins above that offset later, its replica has lost records
+    (`parallax.compare.rules.log_start`).
 
     Args:
-        state: written to; the log starts and the cleanup policy of the step are in it already.
-        rows: of the views; they may come before any policy is known.
-        progress: rows of progress; they may name a log start that none of ``rows`` has.
+        state: the partition's state, changed here; this step's log starts and cleanup policy are in it already.
+        rows: rows of the views; they may come before any policy is known.
+        progress: progress rows; they may name a log start that none of ``rows`` has.
         was_known: whether the policy was known before this step.
     """
     partition, starts, lowest = state.partition, log_starts(state), held_from(state)

@@ -1,6 +1,6 @@
-"""How a Spark task hands the suspects and the coverages of its partitions to the driver.
+"""How a Spark task passes the suspects and the coverage of its partitions to the driver.
 
-They are text, or, for many partitions, columns.
+They are JSON text, or columns for the many partitions in which nothing needed a verdict.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def from_json(text: str) -> tuple[list[Suspect], Coverage]:
 
 
 def told_by(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Suspect], list[Coverage]]:
-    """The suspects and the coverages, from the rows that Spark tasks yield.
+    """Collect the suspects and the coverages from the rows that Spark tasks return.
 
     Args:
         rows: mappings with the columns ``results`` (a list of texts that `to_json` wrote) and ``quiet`` (bytes that
@@ -71,11 +71,11 @@ def told_by(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Suspect], list[Cove
 
 
 def to_columns(places: Sequence[TopicPartition], quiet: Quiet, now_ms: int) -> bytes:
-    """The coverage of the partitions that were quiet, as bytes.
+    """Pack the coverage of the quiet partitions into bytes, for `from_columns`.
 
     Args:
-        places: the partitions that were quiet.
-        quiet: their new states.
+        places: the quiet partitions, in the order of ``quiet``.
+        quiet: the result of `parallax.compare.joint.step_quiet`.
         now_ms: when the micro-batch was planned, milliseconds since 1970 UTC.
     """
     sizes = np.arange(len(places) + 1) * COVERED.itemsize
@@ -94,7 +94,7 @@ def to_columns(places: Sequence[TopicPartition], quiet: Quiet, now_ms: int) -> b
 
 
 def pieces(table: Array, bounds: Array) -> Any:
-    """An Arrow array with the bytes of a table, divided into one byte string for each partition.
+    """An Arrow array with one byte string for each partition, cut from the bytes of a table.
 
     Args:
         table: the rows of all partitions, one after another.
@@ -106,7 +106,7 @@ def pieces(table: Array, bounds: Array) -> Any:
 
 
 def from_columns(packed: bytes) -> Iterator[Coverage]:
-    """The coverages from the bytes that `to_columns` wrote."""
+    """Yield the coverage of each partition from the bytes that `to_columns` wrote."""
     table: Any = pa.ipc.open_stream(packed).read_all()
     now_ms = int((table.schema.metadata or {})[_NOW])
     told: list[list[Any]] = [column.to_pylist() for column in table.columns]

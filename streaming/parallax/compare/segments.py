@@ -1,12 +1,13 @@
-"""Files with the comparison's state between two micro-batches; they lie next to its checkpoint and never change.
+"""Files that keep the comparison's state between two micro-batches, next to the query's checkpoint.
 
-A *segment* holds the states of the partitions that a task has compared, by their bucket. A large part of a state lies
-in a file of its own, which is written again only when it has changed. While a replica is away, that may be tens of
-megabytes that stay the same for days. A *manifest* names all segments that make up the state at one of Spark's offsets.
+A *segment* is a file with the states of the partitions that one Spark task has compared. Partitions are divided into
+*buckets*, by a hash; a segment holds whole buckets. A large part of a state lies in a file of its own, which is written
+again only when it has changed: while a replica is away, tens of megabytes may stay the same for days. A *manifest*
+names all segments that make up the state at one of Spark's offsets.
 
-A task writes new segments and touches no old one. The driver writes the manifest of the micro-batch's end as the very
-last thing. So a micro-batch that is run again begins with the manifest of its start, whatever died. Files are named by
-their content, which is checked when they are read. A manifest has a checksum.
+No file is ever changed. A task writes new segments. The driver writes the manifest of the micro-batch's end as the very
+last thing. So a micro-batch that is run again begins with the manifest of its start, whatever died. Segments are named
+by a hash of their content, which is checked when they are read. A manifest has a checksum.
 
 Knows files, no Spark.
 """
@@ -54,25 +55,31 @@ _SEGMENT = pa.schema(_FIELDS)
 
 
 class StateGoneError(RuntimeError):
-    """There is no state for Spark's offset; the comparison has to be rebuilt from the tables."""
+    """No state is stored for one of Spark's offsets.
+
+    The comparison has to be rebuilt from the tables.
+    """
 
 
 class BrokenFileError(ValueError):
-    """A state file does not hold what was written; the comparison has to be rebuilt from the tables."""
+    """A file of the state does not hold what was written.
+
+    The comparison has to be rebuilt from the tables.
+    """
 
 
 def bucket_of(topic: str, partition: int, buckets: int) -> int:
-    """The bucket of a partition: the number of the share of partitions whose states are kept together.
+    """The number of the bucket to which a partition belongs; the states of a bucket are stored together.
 
-    It is the same in every process and version.
+    Every process and version computes the same number.
     """
     return zlib.crc32(f"{topic}-{partition}".encode()) % buckets
 
 
 def offset_mark(offset: Mapping[str, Any]) -> str:
-    """The name that one of Spark's offsets has in the checkpoint.
+    """A short name for one of Spark's offsets, a hash.
 
-    The list of the state's files at that offset is stored under it.
+    The manifest of that offset is stored under this name.
     """
     return hashlib.sha256(json.dumps(offset, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -91,10 +98,11 @@ def _checksum(document: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The names of the files with the states of one bucket, which is a share of the partitions.
+    """The names of the files that hold the states of one bucket (share of the partitions).
 
-    ``name`` is the segment: the file with the states of this bucket and perhaps of others. ``files`` are the bucket's
-    large states, each in a file of its own.
+    Attributes:
+        name: the segment, a file with the states of this bucket and perhaps of others.
+        files: the large parts of this bucket's states, each in a file of its own.
     """
 
     name: str
@@ -103,11 +111,11 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The names of the files (*segments*) that hold the comparison's state at one of Spark's offsets.
+    """The names of all files that hold the comparison's state at one of Spark's offsets.
 
     Attributes:
         buckets: how many buckets there are; a bucket is a share of the partitions, by a hash of topic and number.
-        segments: for each bucket the segment with its states; a bucket without one holds no partition yet.
+        segments: by bucket, the segment with its states; a bucket that is left out holds no partition yet.
         number: how many micro-batches have led to it. Of two manifests, the one with the lower number is older.
     """
 
@@ -116,11 +124,11 @@ class Manifest:
     number: int = 0
 
     def with_segments(self, new: Mapping[int, Segment]) -> Manifest:
-        """The list of the state's files after one more micro-batch.
+        """The manifest after one more micro-batch.
 
         Args:
-            new: by bucket, the new file (segment) with the states of the partitions that the micro-batch compared. A
-                bucket that is not in it keeps its segment.
+            new: by bucket, the new segment with the states of the partitions that the micro-batch compared. A bucket
+                that is left out keeps its segment.
         """
         return Manifest(self.buckets, {**self.segments, **new}, self.number + 1)
 
@@ -129,16 +137,16 @@ class Manifest:
         return {name for segment in self.segments.values() for name in (segment.name, *segment.files)}
 
     def to_json(self) -> str:
-        """The list of the state's files as JSON text, with a checksum."""
+        """The manifest as JSON text, with a checksum."""
         segments = {str(bucket): [segment.name, *segment.files] for bucket, segment in self.segments.items()}
         document = {"buckets": self.buckets, "segments": segments, "number": self.number}
         return _compact({**document, _CHECKSUM: _checksum(document)})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read the list of the state's files from the text that `to_json` wrote.
+        """The manifest from the text that `to_json` wrote; its checksum is checked.
 
-        A text of an earlier version has no checksum to check.
+        A text of an earlier version has no checksum.
 
         Raises:
             ValueError: the text is no manifest, or is damaged.
@@ -156,14 +164,14 @@ class Manifest:
 
 
 class States:
-    """The states of the partitions of one bucket (share of all partitions); each is unpacked when asked for.
+    """The states of all partitions of one bucket (share of the partitions), read from its segment.
 
-    Unchanged states stay packed.
+    A state is unpacked when `get` asks for it. Unchanged states stay packed.
 
     Args:
-        files: the file system in which large states have files of their own.
+        files: the file system in which large parts of states have files of their own.
         bucket: number of the bucket.
-        packed: the bucket's rows of its segment; None where it has no segment yet.
+        packed: the bucket's rows of its segment; None if it has no segment yet.
     """
 
     def __init__(self, files: fs.FileSystem, bucket: int, packed: pa.Table | None = None) -> None:
@@ -195,7 +203,9 @@ class States:
         return PartitionState.from_bytes(row["head"], load)
 
     def put(self, place: TopicPartition, before: PartitionState | None, after: PartitionState) -> None:
-        """Replace a partition's state; it gets a file of its own only if it is large and has changed.
+        """Replace a partition's state.
+
+        If its unmatched tables are large, they are written into a file of their own, unless they are as before.
 
         Args:
             place: the partition.
@@ -221,11 +231,11 @@ class States:
         }
 
     def packed(self, places: Sequence[TopicPartition]) -> tuple[Blobs, Blobs, Array]:
-        """The packed states of many partitions, to compare those that are quiet together.
+        """The packed states of many partitions, so that the quiet ones can be compared together.
 
         Returns:
-            The heads, the unmatched tables, and a mask of the partitions whose unmatched tables are here. Those of the
-            others lie in files of their own, and come out empty.
+            The heads, the unmatched tables, and a mask of the partitions whose unmatched tables are given. For the
+            others these lie in files of their own, and an empty byte string stands in.
         """
         at = np.array([self._at.get(place, UNKNOWN) for place in places], np.int64)
         known = at >= 0
@@ -234,12 +244,12 @@ class States:
         return _blobs(self._columns["head"], at), _blobs(self._columns["unmatched"], at), whole
 
     def put_packed(self, places: Sequence[TopicPartition], heads: Any, unmatched: Any) -> None:
-        """Replace the states of many partitions by packed ones that need no file of their own.
+        """Replace the states of many partitions by packed ones that are small enough to need no file of their own.
 
         Args:
             places: the partitions; none of them was put before.
-            heads: Arrow array with the packed head of each.
-            unmatched: Arrow array with the packed unmatched tables of each.
+            heads: Arrow array with the packed head of each state.
+            unmatched: Arrow array with the packed unmatched tables of each state.
         """
         self._stays[[self._at[place] for place in places if place in self._at]] = False
         n = len(places)
@@ -254,7 +264,7 @@ class States:
         self._together.append(pa.Table.from_arrays(columns, schema=_SEGMENT))
 
     def rows(self) -> pa.Table:
-        """All states of the bucket (share of the partitions) as a table, to be written into a file."""
+        """All states of the bucket as an Arrow table, to be written into a segment."""
         stays = self._stays.copy()
         stays[[self._at[place] for place in self._changed if place in self._at]] = False
         changed = pa.Table.from_pylist([dict(row) for row in self._changed.values()], _SEGMENT)
@@ -289,11 +299,10 @@ def _blobs(column: Any, at: Array) -> Blobs:
 
 
 class Store:
-    """Reads and writes the files of a comparison's state, in its checkpoint: segments and manifests.
+    """Reads and writes the files of the comparison's state, in the query's checkpoint.
 
-    *Segments* hold the states of partitions. A *manifest* names the segments of one of Spark's offsets.
-
-    Several processes may use it, but only one may write manifests.
+    *Segments* hold the states of partitions. A *manifest* names all segments of the state at one of Spark's offsets.
+    Several processes may use one store, but only one may write manifests.
 
     Args:
         checkpoint: folder or URI of the query's checkpoint.
@@ -305,7 +314,7 @@ class Store:
         self._order: list[str] = []
 
     def prepare(self) -> None:
-        """Make the folder, and remove files that belong to no state. Call it only while no task runs.
+        """Make the folder, and remove files that no manifest names. Call it only while no task runs.
 
         Raises:
             OSError: the folder cannot be made, or a file cannot be removed.
@@ -331,7 +340,10 @@ class Store:
                 self._files.delete_file(file.base_name)
 
     def manifest(self, mark: str) -> Manifest:
-        """Read which files hold the state at one of Spark's offsets.
+        """Read the manifest of one of Spark's offsets.
+
+        Args:
+            mark: the offset's name (`offset_mark`).
 
         Raises:
             StateGoneError: there is no such manifest.
@@ -343,14 +355,14 @@ class Store:
             raise StateGoneError("the comparison's state is not there; it is rebuilt from the tables") from error
 
     def newest(self) -> tuple[Manifest, float] | None:
-        """Read which files hold the newest state, even while a comparison runs.
+        """Read the newest manifest, and when it was written, even while a comparison runs.
 
         Returns:
-            The manifest, and when it was written, seconds since 1970 UTC; None where there is none.
+            The manifest, and the time in seconds since 1970 UTC; None if there is no manifest.
 
         Raises:
             OSError: the folder or a file cannot be read.
-            StateGoneError: it was removed meanwhile; ask again.
+            StateGoneError: the manifest was removed meanwhile; ask again.
             ValueError: a file is no manifest.
         """
         found = self._files.get_file_info(fs.FileSelector("", allow_not_found=True))
@@ -359,9 +371,13 @@ class Store:
         return max(known, key=lambda one: (one[0].number, one[1]), default=None)
 
     def commit(self, mark: str, manifest: Manifest) -> None:
-        """Record which files hold the state at one of Spark's offsets.
+        """Write the manifest of one of Spark's offsets, and remove old ones.
 
-        Then remove old manifests, and the files that no manifest names any more. The newest manifests stay.
+        The newest few manifests stay. Files that no manifest names any more are removed.
+
+        Args:
+            mark: the offset's name (`offset_mark`).
+            manifest: the files that hold the state there.
 
         Raises:
             OSError: the manifest cannot be written.
@@ -390,9 +406,12 @@ class Store:
                     self._files.delete_file(name)
 
     def load(self, segments: Mapping[int, Segment | None]) -> dict[int, States]:
-        """Read the states of some buckets (shares of the partitions), by bucket.
+        """Read the states of some buckets (shares of the partitions), by bucket number.
 
-        A file that several buckets share is read once.
+        A segment that several buckets share is read once.
+
+        Args:
+            segments: by bucket number, its segment; None for a bucket without states.
 
         Raises:
             OSError: a segment cannot be read.
@@ -410,7 +429,10 @@ class Store:
         return found
 
     def save(self, buckets: Sequence[States]) -> dict[int, Segment]:
-        """Write the states of some buckets (shares of the partitions) into one new file; returns it for each bucket.
+        """Write the states of some buckets (shares of the partitions) into one new segment.
+
+        Returns:
+            By bucket number, the files with its states.
 
         Raises:
             OSError: the segment cannot be written.

@@ -1,8 +1,8 @@
-"""Compares a micro-batch of one partition without the rows of those offsets in which all replicas' sums are equal.
+"""Compares a micro-batch of one partition without reading the rows of offsets where all replicas' sums are equal.
 
-The sums were recorded with the rows (`parallax.views.blocks`). So they are known before any row is read. Rows below and
-behind these offsets are compared one by one. Where the state does not allow that (`parallax.compare.agreed.fits`), or
-anything but rows was read, the rows are read after all.
+The sums were recorded with the rows (`parallax.views.blocks`), so they are known before any row is read. Rows below and
+behind these offsets are compared one by one. In two cases all rows are read after all: the state does not allow to pass
+the offsets by their sums (`parallax.compare.agreed.fits`), or a reader reported a break, such as a truncation.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from parallax.model import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Spared:
-    """Rows of one partition that a micro-batch has not read.
+    """Rows of one partition that a micro-batch has not read, because all readers' sums of them are equal.
 
     Attributes:
-        alike: their offsets, in which all readers have shown the same.
-        rows: reads all rows of the partition in this micro-batch, those of each reader in the order in which they were
-            recorded.
+        alike: the range of their offsets.
+        rows: a function that reads all rows of the partition in this micro-batch after all. It returns those of each
+            reader in the order in which they were recorded.
     """
 
     alike: Alike
@@ -60,13 +60,15 @@ def compare(
     limits: Limits | None = None,
     **options: Any,
 ) -> StepResult:
-    """Compare a micro-batch of one partition; the result is that of `parallax.compare.withheld.compare`.
+    """Compare a micro-batch of one partition, if possible without the rows that were not read.
+
+    The result is that of `parallax.compare.withheld.compare`.
 
     Args:
-        state: the state after the micro-batch before; not written to.
-        seen: what this micro-batch showed, without the rows that were spared.
-        spared: the rows that were not read; None if all were.
-        settings: grace period, and cap of the state.
+        state: the state after the micro-batch before; not changed.
+        seen: what this micro-batch showed, without the rows that were not read.
+        spared: the rows that were not read; None if all were read.
+        settings: for the grace period and the cap of the state.
         now_ms: milliseconds since 1970 UTC.
         views: reads withheld rows again, when they are needed.
         limits: how many rows must wait before any are withheld; None for the defaults.

@@ -1,6 +1,6 @@
-"""What the comparison of one partition keeps between two micro-batches: packed arrays, in two byte strings.
+"""What the comparison of one partition keeps between two micro-batches: tables, packed into two byte strings.
 
-It holds nothing that every replica has shown, or has passed with a good reason not to show.
+It holds what is not settled yet: for example, records that not every replica has shown or passed.
 """
 
 # ruff: noqa: RUF009 - the calls make dataclass fields
@@ -292,7 +292,7 @@ NOWHERE = (NEVER, UNKNOWN)
 
 
 class VersionError(ValueError):
-    """The state was written by another version of Parallax."""
+    """A stored state was written by another version of Parallax, and cannot be read."""
 
 
 def empty(dtype: np.dtype[Any]) -> Array:
@@ -329,11 +329,11 @@ def _table(dtype: np.dtype[Any]) -> Any:
 class PartitionState:
     """The state of one topic partition: tables (numpy arrays of rows) of what still waits to be compared.
 
-    A step replaces the tables, and never writes into those of its input.
+    A step replaces tables, and never writes into those of its input.
 
     The tables up to ``going`` are the *head*: small, and different after each step. The others are the *unmatched*
-    tables (`UNMATCHED`), which may be large. They stay the same as long as nothing is matched and the cap lets nothing
-    in. So head and unmatched tables are packed separately.
+    tables (`UNMATCHED`), which may be large. While a replica is away and the state has reached its cap, they stay the
+    same for long. So head and unmatched tables are packed separately.
     """
 
     partition: Array = field(default_factory=_fresh_partition, metadata={"dtype": PARTITION})
@@ -363,13 +363,13 @@ class PartitionState:
         return not (len(self.disputes) or any(len(getattr(self, name)) for name in UNMATCHED))
 
     def has_unmatched_of(self, other: PartitionState) -> bool:
-        """Whether the unmatched tables are the same objects as another state's; then they need not be written again."""
+        """Whether the unmatched tables equal those of another state; then they need not be written again."""
         return all(_same(getattr(self, name), getattr(other, name)) for name in UNMATCHED)
 
     def copy(self) -> PartitionState:
-        """A copy that may be changed, in a limited way.
+        """A copy whose tables ``partition`` and ``brokers`` may be written to.
 
-        Its tables ``partition`` and ``brokers`` may be written to. All others are shared, and may only be replaced.
+        All other tables are shared with the original, and may only be replaced.
         """
         return replace(self, partition=self.partition.copy(), brokers=self.brokers.copy())
 
@@ -378,16 +378,13 @@ class PartitionState:
         return self.head_bytes() + self.unmatched_bytes()
 
     def head_bytes(self) -> bytes:
-        """Pack the head: a version, the number of rows of every table, then the head's tables.
-
-        The tables are packed as they lie in memory.
-        """
+        """Pack the head: a version, the number of rows of every table, then the head's tables."""
         names = [f.name for f in fields(self)]
         counts = struct.pack(f"<B{len(names)}Q", _VERSION, *(len(getattr(self, name)) for name in names))
         return b"".join([_MAGIC, counts, *(_raw(getattr(self, name)) for name in names if name not in UNMATCHED)])
 
     def unmatched_bytes(self) -> bytes:
-        """Pack the unmatched tables as they lie in memory; empty if nothing is unmatched."""
+        """Pack the unmatched tables; the result is empty if they have no rows."""
         return b"".join(_raw(getattr(self, name)) for name in UNMATCHED)
 
     @classmethod
@@ -396,7 +393,8 @@ class PartitionState:
 
         Args:
             data: the bytes of ``to_bytes``; if ``unmatched`` is given, those of ``head_bytes``.
-            unmatched: returns the bytes of ``unmatched_bytes``; called only if the head announces rows there.
+            unmatched: returns the bytes of ``unmatched_bytes``; called only if the head says that these tables have
+                rows.
 
         Raises:
             VersionError: another version of Parallax has written the state.
@@ -479,7 +477,7 @@ def _same(left: Array, right: Array) -> bool:
 
 
 def new_broker(broker: int) -> Array:
-    """The `BROKER` row of a replica of which nothing is known yet."""
+    """A `BROKER` row for a replica about which nothing is known yet."""
     row = np.zeros(1, BROKER)
     for name in BROKER.names or ():
         if name not in ("broker", "member", "reachable", "topic_id", "begun"):

@@ -1,6 +1,6 @@
-"""Compares one micro-batch of a partition. In: its state and the rows. Out: new state, suspects and coverage.
+"""Compares one micro-batch of a partition: its state and the new rows in; new state, suspects and coverage out.
 
-A pure function: no clock, no Spark, no input or output. docs/contribute/theory.md says why its verdicts are right.
+A pure function: no clock, no Spark, no IO. docs/contribute/theory.md says why its verdicts are right.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from parallax.model import UNKNOWN, UnknownReason
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What the comparison of one partition and one micro-batch gives: the new state, suspects and coverage.
+    """The result of comparing one partition in one micro-batch: the new state, suspects and coverage.
 
     Attributes:
         state: the partition's state, for the next step.
-        suspects: those that were not raised before.
+        suspects: the suspects that were not raised before.
         coverage: how far the partition has been compared.
-        unlike: offsets that all replicas have now passed in read_uncommitted, and where some of them hold a record and
+        unlike: offsets that all read_uncommitted readers have now passed, and where some replicas showed a record and
             others none. Only offsets that were written while the topic may have been compacted count. Empty while the
             topic is compacted.
     """
@@ -81,12 +81,12 @@ def step(
     Only the time at which a suspect is raised does (docs/contribute/theory.md, "Order and clocks").
 
     Args:
-        state: the state after the step before; not written to.
-        observations: rows of the views, and of progress.
-        settings: grace period, and cap of the state.
-        now_ms: milliseconds since 1970 UTC; only a date for what is raised or left behind, no verdict depends on it.
-        agreed: offsets whose rows were compared by their sums alone (`parallax.compare.agreed`); the observations lack
-            these rows. None if there are no such offsets.
+        state: the state after the step before; not changed.
+        observations: rows of the views, and progress rows.
+        settings: for the grace period and the cap of the state.
+        now_ms: milliseconds since 1970 UTC; it dates suspects and coverage, and no verdict depends on it.
+        agreed: a range of offsets whose sums are equal on all replicas; the observations lack its rows. None if there
+            is no such range.
         compacted: whether the topic is compacted, so that a record may be absent because a later one has its key. None
             takes that from the cleanup policy in the progress rows.
         from_log_start: whether readers begin at the log start (``startingOffsets=earliest``); otherwise they begin at

@@ -1,9 +1,9 @@
-"""Sums of each reader's withheld rows, to find out without the rows whether readers showed the same. Pure.
+"""Sums of each reader's withheld rows, which show without the rows whether readers have shown the same. Pure.
 
-A *mark* (a row of `SUM`) holds the sums of all withheld rows of a reader below one offset. A reader has several marks,
-in offset order. Below the offset that all readers have passed there is one for each block of ``2**BLOCK_BITS`` offsets.
-Above it there is one every ``2**RECENT_BITS`` offsets. So two readers can be compared nearly up to where they end, and
-a day of rows costs little.
+A *mark* (a `SUM` row) holds the sums of all withheld rows of one reader below one offset: how many rows, and the sum of
+their fingerprints. A reader has several marks, in offset order. Where all readers have passed there is one for each
+block of ``2**BLOCK_BITS`` offsets. Above that there is one every ``2**RECENT_BITS`` offsets. So two readers can be
+compared nearly up to where they end, and a day of rows costs little memory.
 """
 
 from __future__ import annotations
@@ -33,30 +33,28 @@ _COUNTS = ("rows", "transactional", "odd", "low", "high", "shape")
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """At which offsets the sums of a reader's rows are kept (*marks*), as powers of two.
+    """At which offsets marks are kept (a mark holds the sums of a reader's rows below one offset).
 
     Only tests of short histories change the defaults.
 
     Attributes:
-        block: where all readers have passed, there is a mark every ``2**block`` offsets.
-        recent: beyond, there is a mark every ``2**recent`` offsets.
+        block: below the offset that all readers have passed, there is a mark every ``2**block`` offsets.
+        recent: above it, there is a mark every ``2**recent`` offsets.
     """
 
     block: int = BLOCK_BITS
     recent: int = RECENT_BITS
 
     def up(self, offset: int) -> int:
-        """The lowest end of a block that is not below an offset."""
+        """The lowest end of a block that is at or above an offset."""
         return -(-offset >> self.block) << self.block
 
 
 def marks_of(state: PartitionState) -> dict[Reader, Array]:
-    """The marks of each reader, in offset order.
+    """The marks that a state holds, by reader, in offset order.
 
-    A mark holds the sums of a reader's rows below an offset.
-
-    A reader has marks if rows of it are withheld. It has some too if it was read up to offsets where rows of other
-    readers are withheld.
+    A mark holds the sums of a reader's rows below one offset. A reader has marks if some of its rows are withheld, or
+    if it was read up to offsets where rows of other readers are withheld.
     """
     table = np.concatenate([state.sums, state.recent_sums])
     table = table[np.lexsort((table["end"], table["view"], table["slot"]))]
@@ -74,10 +72,8 @@ def marks_of(state: PartitionState) -> dict[Reader, Array]:
 def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) -> None:
     """Put the marks of all readers back into the state.
 
-    A mark holds the sums of a reader's rows below an offset.
-
-    Marks at the end of a block go into a table of their own (``state.sums``), because they no longer change. All others
-    go into ``state.recent_sums``.
+    A mark holds the sums of a reader's rows below one offset. Marks at the end of a block go into the table
+    ``state.sums``, because they no longer change. All others go into ``state.recent_sums``.
     """
     table = np.concatenate([empty(SUM), *marks.values()])
     is_block = table["end"] & ((1 << grain.block) - 1) == 0
@@ -88,7 +84,7 @@ def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) ->
 
 
 def digested(rows: ViewRows, grain: Grain) -> Digests:
-    """Sums of one reader's rows by block of offsets, in the form of `parallax.replica.digests`.
+    """The sums of one reader's rows, one for each block of offsets (`parallax.replica.digests`).
 
     Args:
         rows: in offset order, without position rows.
@@ -99,7 +95,9 @@ def digested(rows: ViewRows, grain: Grain) -> Digests:
 
 
 def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reached: int, grain: Grain) -> Array:
-    """The marks of a reader (the sums of its rows below some offsets), after it has shown more rows.
+    """The marks of a reader after it has shown more rows.
+
+    A mark holds the sums of the reader's rows below one offset.
 
     Args:
         marks: the reader's marks so far.
@@ -107,7 +105,7 @@ def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reache
         rows: its rows behind the last mark, in offset order, without position rows.
         digests: the sums of these rows (`digested`).
         reached: the offset up to which the reader was read.
-        grain: at which offsets marks (sums of the rows below an offset) are kept.
+        grain: at which offsets marks are kept.
     """
     last = marks[-1:] if len(marks) else np.zeros(1, SUM)
     found = _summed(_parts(rows, digests), last)
@@ -122,18 +120,19 @@ def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reache
 
 
 def recorded(parts: Array, ends: Array, ranges: Array) -> Array:
-    """The marks of a reader (the sums of its rows below some offsets), from sums that were recorded with the rows.
+    """The marks of a reader, from the sums that were recorded with its rows.
+
+    A mark holds the sums of the reader's rows below one offset.
 
     Args:
         parts: rows of `parallax.replica.digests.PART`, each with the sums of the rows in one block of offsets; in the
             order of offsets.
-        ends: for each of ``parts``, where its offsets end: the reader's rows below are those of this part and of all
-            parts before it.
-        ranges: rows of `parallax.views.blocks.RANGE`, each for the offsets that the reader read in one micro-batch.
+        ends: for each of ``parts``, the offset where it ends: the rows below are those of this part and all before it.
+        ranges: rows of `parallax.views.blocks.RANGE`, each a range of offsets that the reader read in one micro-batch.
 
     Returns:
-        Rows of `SUM`, one for the end of each part and of each range, in offset order. The columns ``slot`` and
-        ``view`` are not set.
+        `SUM` rows, one for the end of each part and of each range, in offset order. The columns ``slot`` and ``view``
+        are not set.
     """
     made = np.concatenate([_of_parts(parts), np.zeros(len(ranges), SUM)])
     made["end"] = np.concatenate([ends, ranges["end"]])
@@ -141,7 +140,11 @@ def recorded(parts: Array, ends: Array, ranges: Array) -> Array:
 
 
 def totals(rows: ViewRows) -> Array:
-    """The sums of one reader's rows, all together (one row of `SUM`); the rows are in offset order."""
+    """The sums of all given rows of one reader, as one `SUM` row.
+
+    Args:
+        rows: in offset order, without position rows.
+    """
     return _summed(np.concatenate([np.zeros(1, SUM), _parts(rows, digested(rows, Grain()))]), np.zeros(1, SUM))[-1:]
 
 
@@ -188,9 +191,9 @@ def _digester(bits: int) -> Digester:
 
 
 def thinned(marks: Mapping[Reader, Array], grain: Grain) -> dict[Reader, Array]:
-    """Fewer marks of each reader: one for each block that all readers have passed.
+    """Reduce the marks of each reader to one per block, where all readers have passed.
 
-    A mark holds the sums of a reader's rows below an offset.
+    A mark holds the sums of a reader's rows below one offset.
     """
     if not marks:
         return {}
@@ -214,12 +217,11 @@ def at(marks: Array, cuts: Array) -> Array:
     """The sums of a reader's rows below each of some offsets.
 
     Args:
-        marks: the reader's marks, rows of `SUM` in offset order.
+        marks: the reader's marks, `SUM` rows in offset order.
         cuts: the offsets.
 
     Returns:
-        A row of `SUM` for each of ``cuts``. For an offset beyond the reader's last mark it has the sums of all its
-        rows.
+        A `SUM` row for each of ``cuts``. For an offset beyond the reader's last mark it has the sums of all its rows.
     """
     number = np.searchsorted(marks["end"], cuts, side="right") - 1
     found = marks[np.maximum(number, 0)]
@@ -234,9 +236,9 @@ def common_cuts(marks: Iterable[Array], start: int, grain: Grain) -> Array:
     At these offsets the readers can be compared.
 
     Args:
-        marks: the marks of each reader: the sums of its rows below some offsets.
+        marks: the marks of each reader (a mark holds the sums of its rows below one offset).
         start: only higher offsets are returned.
-        grain: at which offsets marks (sums of the rows below an offset) are kept.
+        grain: at which offsets marks are kept.
     """
     several = list(marks)
     lowest = min(int(its["end"][-1]) for its in several)
@@ -249,10 +251,10 @@ def common_cuts(marks: Iterable[Array], start: int, grain: Grain) -> Array:
 
 
 def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
-    """For each offset, whether all readers of a view have shown the same rows below it, in both views.
+    """For each offset, whether all readers of each view have shown the same rows below it.
 
     Args:
-        marks: the marks of each reader: the sums of its rows below some offsets.
+        marks: the marks of each reader (a mark holds the sums of its rows below one offset).
         cuts: offsets at which the sums of all readers are known (`common_cuts`).
     """
     mask = np.ones(len(cuts), np.bool_)
@@ -265,9 +267,15 @@ def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
 
 
 def agreeing(marks: Mapping[Reader, Array], start: int, grain: Grain) -> Array:
-    """The offsets below which all readers have shown the same rows, of those where all sums are known.
+    """The offsets above ``start`` below which all readers of each view have shown the same rows.
 
-    Offsets above a row that is judged by itself, such as a listed transaction, are left out.
+    Only offsets where the sums of all readers are known are returned, and none above a row that has to be judged by
+    itself, such as a listed transaction.
+
+    Args:
+        marks: the marks of each reader (a mark holds the sums of its rows below one offset).
+        start: only higher offsets are returned.
+        grain: at which offsets marks are kept.
     """
     cuts = common_cuts(marks.values(), start, grain)
     return cuts[same(marks, cuts) & (counted(marks, "odd", cuts) == 0)]
@@ -277,7 +285,7 @@ def is_one_shape(marks: Mapping[Reader, Array], cuts: Array) -> Array:
     """For each offset, whether the two readers of every replica have shown the same transactions below it.
 
     Args:
-        marks: the marks of each reader: the sums of its rows below some offsets.
+        marks: the marks of each reader (a mark holds the sums of its rows below one offset).
         cuts: offsets at which the sums of all readers are known (`common_cuts`).
     """
     mask = np.ones(len(cuts), np.bool_)
@@ -288,9 +296,9 @@ def is_one_shape(marks: Mapping[Reader, Array], cuts: Array) -> Array:
 
 
 def agreed_to(state: PartitionState, view: int) -> int:
-    """The offset up to which the withheld rows of all replicas agree in a view.
+    """The highest offset below which the withheld rows of all replicas have equal sums in a view.
 
-    -1 if none are known to agree.
+    -1 if there is none.
     """
     marks = {reader: its for reader, its in marks_of(state).items() if reader[1] == view}
     if {slot for slot, _ in marks} < set(np.flatnonzero(state.brokers["member"]).tolist()) or not marks:
@@ -301,10 +309,10 @@ def agreed_to(state: PartitionState, view: int) -> int:
 
 
 def counted(marks: Mapping[Reader, Array], name: str, cuts: Array) -> Array:
-    """For each offset, one sum over the withheld rows of all readers together, such as how many rows lie below it.
+    """For each offset, one column of the sums, added up over all readers: for example how many rows lie below.
 
     Args:
-        marks: the marks of each reader: the sums of its rows below some offsets.
+        marks: the marks of each reader (a mark holds the sums of its rows below one offset).
         name: the column of `SUM` to add up.
         cuts: the offsets.
     """
@@ -315,9 +323,10 @@ def counted(marks: Mapping[Reader, Array], name: str, cuts: Array) -> Array:
 
 
 def behind(marks: Mapping[Reader, Array], cut: int) -> dict[Reader, Array]:
-    """The sums of each reader's rows at or above the offset ``cut``, without the rows below it.
+    """The marks of each reader above the offset ``cut``, with only the rows from ``cut`` on added up.
 
-    Readers that were read no further than ``cut`` are left out.
+    A mark holds the sums of a reader's rows below one offset. Readers that were read no further than ``cut`` are left
+    out.
     """
     found = {}
     for reader, its in marks.items():

@@ -1,4 +1,4 @@
-"""What the comparison reports: suspects for the probe to confirm, and the coverage."""
+"""What the comparison reports: suspects for the probe to confirm, and how far it has compared (coverage)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from parallax.model import UNKNOWN, FindingKind, Rule, TopicPartition, UnknownRe
 
 @dataclass(frozen=True, slots=True)
 class Accusation:
-    """A rule's claim that a replica is wrong, or that replicas differ, before it has a lasting id.
+    """A rule's claim that a replica is wrong, or that replicas differ; `Suspect` adds topic, partition and time.
 
     Attributes:
-        broker: id of the broker with the accused replica.
-        offset: the record concerned; for a transaction, its first offset on the accused.
+        rule: the invariant that is broken.
+        kind: what would be wrong, if a probe confirms it.
+        broker: id of the broker with the accused replica; `NOBODY` if the rule accuses none.
+        offset: the offset of the record; for a transaction, its first offset on the accused.
         observations: evidence as JSON values: what each broker was recorded to show.
     """
 
@@ -34,7 +36,10 @@ class Accusation:
 
     @property
     def cause(self) -> str:
-        """A text that identifies the divergence, such as its transaction, key or offset; the same in every run."""
+        """A text that identifies the divergence in every run.
+
+        E.g. ``txn:9:0`` is the transaction of producer 9 that begins at offset 0.
+        """
         if self.kind in TRANSACTION_KINDS:
             return f"txn:{self.producer_id}:{self.transaction_start_offset}"
         if self.kind in KEY_KINDS and (self.key_hash_hi or self.key_hash_lo):
@@ -52,13 +57,13 @@ class Accusation:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A suspect: what one replica shows, or lacks, against a rule; a row of the table ``suspects``.
+    """A suspect: a question to the brokers whether a replica is wrong, as a row of the table ``suspects``.
 
     It accuses a replica, or says that replicas differ without direction. It is no alarm: a probe has to confirm it.
 
     Attributes:
         accusation: what the rule says is wrong, and its evidence.
-        positions: as JSON values, by broker id and view, the next offset to read when the suspect was raised.
+        positions: by broker id, how far the replica was read when the suspect was raised, as JSON values.
         raised_at: milliseconds since 1970 UTC.
     """
 
@@ -85,16 +90,19 @@ class Suspect:
 
     @property
     def cause(self) -> str:
-        """A text that identifies the divergence, such as its transaction, key or offset; the same in every run."""
+        """A text that identifies the divergence in every run, such as its transaction, key or offset."""
         return self.accusation.cause
 
     @property
     def suspect_id(self) -> str:
-        """The id of the suspect, 32 hexadecimal digits; the same accusation has the same id in every run."""
+        """The id of the suspect: 32 hexadecimal digits, a hash of what it is about.
+
+        It is the same in every run.
+        """
         return suspect_id(self.topic, self.partition, self.accusation)
 
     def as_row(self) -> dict[str, Any]:
-        """The suspect as a row of the table ``suspects``, by column name.
+        """The suspect as a row of the table ``suspects``: a dict from column name to value.
 
         ``batch_id`` is left out; ``raised_at`` is in milliseconds.
         """
@@ -130,7 +138,7 @@ def suspect_id(topic: str, partition: int, accusation: Accusation) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DeferredRange:
-    """Offsets that were not compared: the state had reached its cap, or was lost by an error.
+    """A range of offsets that was not compared because the state had reached its cap, or was lost by an error.
 
     Attributes:
         view: an `IsolationLevel`.
@@ -146,15 +154,15 @@ class DeferredRange:
 
 @dataclass(frozen=True, slots=True)
 class UnreadRange:
-    """Offsets that replicas were read past too late, or that were left without verdict: they need an audit.
+    """A range of offsets that is unknown until an audit compares it.
 
-    Too late means: the cleaner may have removed something there before any replica was read.
+    For example, all replicas were read so late that a cleaner may have removed something there before.
 
     Attributes:
         view: an `IsolationLevel`.
         start: first offset.
         end: one past the last offset.
-        reason: why there is no verdict; one of the reasons that an audit of the partition settles.
+        reason: why there is no verdict.
         since: when the replicas were read past the range, in milliseconds since 1970 UTC.
         unjudged: how many of its offsets still wait for a verdict of the stream. They count under the reason
             `UnknownReason.UNJUDGED` instead.
@@ -169,7 +177,7 @@ class UnreadRange:
 
     @property
     def count(self) -> int:
-        """How many of these offsets count as unknown for the reason; offsets counted as ``unjudged`` do not."""
+        """How many offsets of the range count as unknown for its reason: all except the ``unjudged`` ones."""
         return self.end - self.start - self.unjudged
 
 
@@ -179,14 +187,13 @@ UnknownOffsets = Mapping[UnknownReason, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class BrokerCoverage:
-    """How far one replica has been read; a number is -1 if unknown.
+    """How far one replica has been read, and what it last reported of its log; -1 for a number that is unknown.
 
     Attributes:
         read_uncommitted: next offset to read at that isolation level.
         read_committed: next offset to read at that isolation level.
-        frozen_for_s: for how many seconds its last stable offset has not moved, although the replica holds what should
-            move it. It is lower than another replica's last stable offset, or than one that some replica had before.
-            0 if the replica is not frozen.
+        frozen_for_s: for how many seconds its last stable offset has stayed behind that of another replica, or behind
+            one that some replica had before, although its high watermark has come far enough. 0 if it is not frozen.
     """
 
     broker: int
@@ -202,22 +209,24 @@ class BrokerCoverage:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How far one topic partition has been compared, and what of it is unknown.
+    """How far one topic partition has been compared, and how many of its offsets are unknown.
 
     Attributes:
         compared_up_to: by view (`IsolationLevel`), an offset below which every replica of the set has been read, and
             everything is judged except ``unknown``. -1 if the set is not known or one replica was never read.
         unknown: by reason and view, how many offsets below the furthest position have no verdict.
-        deferred: ranges that the stream does not compare, for lack of room or after an error.
+        deferred: ranges that the stream does not compare, because the state is full or after an error.
         candidates: how many absences wait for an explanation; those below ``compared_up_to`` count in ``unknown``.
         state_bytes: size of the state when packed.
+        brokers: one entry for each replica.
+        compared_at: when the micro-batch was compared, milliseconds since 1970 UTC.
         unread: ranges that need an audit, in order; they count in ``unknown``.
         awaits_report: whether a verdict waits for the replicas' next offsets and open transactions (progress). Those
             are then recorded even if they repeat the last ones.
         waits_from: by view, the lowest offset that is unknown for a reason that ends once more has been read
-            (`parallax.model.PASSING`). Where rows have yet to be read, it is at most the offset up to which all
-            replicas were read. -1 if nothing waits. It grows as long as the comparison gets on.
-        error: why the partition could not be compared and has begun again, in one line; empty where it was compared.
+            (`parallax.model.PASSING`). If rows are still to be read, it is at most the offset up to which all replicas
+            were read. -1 if nothing waits. It grows as long as the comparison makes progress.
+        error: why the partition could not be compared and has begun again, in one line; empty if it was compared.
     """
 
     topic: str
@@ -236,23 +245,23 @@ class Coverage:
 
     @property
     def place(self) -> TopicPartition:
-        """The topic and partition of which this is the coverage."""
+        """The topic and partition that this coverage is about."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def begins_apart(self) -> bool:
-        """Whether the logs begin at different offsets now; an empty log begins nowhere."""
+        """Whether the replicas' logs begin at different offsets now; empty logs are ignored."""
         return len({b.log_start_offset for b in self.brokers if 0 <= b.log_start_offset < b.log_end_offset}) > 1
 
     def unknown_for(self, reason: UnknownReason) -> tuple[int, int]:
-        """By view, how many offsets have no verdict for the given reason."""
+        """By view (`IsolationLevel`), how many offsets are unknown for the given reason."""
         return self.unknown.get(reason, (0, 0))
 
     def settled(self, ended: Callable[[UnreadRange], bool]) -> Coverage:
-        """The coverage without the ranges of ``unread`` that an audit has settled since.
+        """The coverage without those ranges of ``unread`` that an audit has compared since.
 
         Args:
-            ended: returns whether an audit has settled a range.
+            ended: says of a range whether an audit has compared it.
         """
         left = tuple(span for span in self.unread if not ended(span))
         if len(left) == len(self.unread):

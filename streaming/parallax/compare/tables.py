@@ -1,4 +1,4 @@
-"""The Delta table ``suspects``: append only, written by the comparison's micro-batches."""
+"""The Delta table ``suspects``, to which the comparison's micro-batches append; rows are never changed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def create_suspects(storage: str) -> None:
 def append_suspects(storage: str, suspects: Sequence[Suspect], query_id: str, batch_id: int) -> None:
     """Append the suspects of one micro-batch to their table, unless they are in it already.
 
-    delta-rs writes them, not Spark. A few rows that may alarm somebody should not wait for a Spark job.
+    delta-rs writes them and not Spark. A few rows that may lead to an alarm should not wait for a Spark job.
     """
 
     def is_there(table: DeltaTable) -> bool:

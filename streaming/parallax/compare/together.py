@@ -1,6 +1,7 @@
-"""Compares the partitions of a Spark task: all quiet ones together, the others one after the other.
+"""Compares the partitions of one Spark task: all quiet ones together in compiled code, the others one by one.
 
-Knows the buckets' states and what was observed, neither Spark nor the tables.
+It works on the states of buckets (shares of the partitions) and on what was observed. It knows neither Spark nor the
+tables.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from parallax.model import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a micro-batch showed of the partitions of a Spark task.
+    """What a micro-batch showed of the partitions that one Spark task compares.
 
     Attributes:
-        few: the partitions with few rows, in one set of columns, in the order of their buckets.
-        buckets: for each partition of ``few`` its bucket.
-        many: by bucket and partition, the observations of partitions with many rows, or of which rows were spared.
-        spared: by partition, the rows that were not read.
+        few: the observations of partitions with few rows, as columns, in the order of their buckets.
+        buckets: for each partition of ``few``, the number of its bucket.
+        many: by bucket and partition, the observations of the other partitions: they have many rows, or are in
+            ``spared``.
+        spared: by partition, rows that were not read because the sums of all replicas are equal.
     """
 
     few: Ordered
@@ -62,7 +64,7 @@ class Gathering:
         self._parts: list[Gathered] = []
 
     def wants(self, topic: str, partition: int) -> bool:
-        """Whether the Spark task compares a partition, so that the partition's rows are to be read."""
+        """Whether the Spark task compares this partition, so that its rows must be read."""
         return self._bucket(topic, partition) in self._wanted
 
     def take(self, part: Gathered) -> None:
@@ -70,10 +72,10 @@ class Gathering:
         self._parts.append(part)
 
     def seen(self, spared: Mapping[TopicPartition, Spared] | None = None) -> Seen:
-        """Everything that was gathered; call it once.
+        """Everything that was collected; call it once, at the end.
 
         Args:
-            spared: by partition, the rows that were not read.
+            spared: by partition, rows that were not read because the sums of all replicas are equal.
         """
         spared = spared or {}
         rows: dict[TopicPartition, int] = {}
@@ -103,13 +105,14 @@ class Gathering:
 
 @dataclass(slots=True)
 class Told:
-    """What a Spark task hands to the driver: suspects and coverages.
+    """What a Spark task returns to the driver: the suspects and the coverage of its partitions.
 
     Attributes:
-        results: by bucket, a text for each partition that was compared by itself (`parallax.compare.results.to_json`).
+        results: by bucket, one text for each partition that was compared by itself
+            (`parallax.compare.results.to_json`).
         quiet: the coverage of all partitions that were quiet (`parallax.compare.results.to_columns`); None if none was.
-        problem: the error, in one line, for which the quiet partitions could not be compared together and were compared
-            one by one; None if there was none.
+        problem: if comparing the quiet partitions together failed, the error in one line; they were then compared one
+            by one. None if it did not fail.
     """
 
     results: dict[int, list[str]] = field(default_factory=dict)
@@ -126,12 +129,12 @@ def step_buckets(
     *,
     from_log_start: bool,
 ) -> Told:
-    """Compare what a micro-batch showed of a Spark task's partitions; the new states are put into ``before``.
+    """Compare what a micro-batch showed of one Spark task's partitions; the new states are put into ``before``.
 
     Args:
-        before: by bucket (a share of the partitions), the states where something was observed; written to.
+        before: by bucket (share of the partitions), the states of its partitions; it is changed.
         seen: what was observed.
-        settings: grace period, and cap of the state.
+        settings: for the grace period and the cap of the state.
         now_ms: milliseconds since 1970 UTC.
         views: returns the reader of a partition's withheld rows (`parallax.compare.again.Again.views`).
         from_log_start: see `parallax.compare.step.step`.

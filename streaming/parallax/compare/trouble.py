@@ -1,6 +1,6 @@
 """Logs errors of the comparison: each one once, and again after ten minutes if it goes on.
 
-If the error of a partition changes, it is logged immediately.
+If a partition's error changes, the new error is logged immediately.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Trouble:
         self._said: dict[TopicPartition | None, tuple[str, float]] = {}
 
     def observe(self, coverages: Iterable[Coverage], problems: Sequence[str]) -> None:
-        """Log the errors that a micro-batch reported, if they are new.
+        """Log the errors that a micro-batch reported, unless they were logged in the last ten minutes.
 
         Args:
-            coverages: of the micro-batch's partitions; one that could not be compared has an ``error``.
-            problems: errors for which Spark tasks could not compare quiet partitions together
+            coverages: the coverage of each partition; one that could not be compared has an ``error``.
+            problems: errors because of which Spark tasks could not compare quiet partitions together
                 (`parallax.compare.together.Told`).
         """
         now = self._clock()

@@ -1,14 +1,14 @@
-"""Finds offsets that every replica was read past too late, so that nobody knows what its cleaner removed there.
+"""Finds offsets that were read so late that a cleaner may have removed something there unseen.
 
-It also keeps which offsets were left without verdict. An audit that reads them settles both.
+It also keeps all ranges of offsets in the state that are unknown until an audit compares them.
 
-The cleaner keeps a tombstone and an end marker for ``delete.retention.ms`` at least. It touches nothing at or above a
-replica's last stable offset. So a reader that passes an offset within that time after the writing has been shown what
-was written there, or what explains its absence. A *bound* (time, offset) says that at that time no replica showed this
+The cleaner keeps a tombstone and an end marker for at least ``delete.retention.ms``. It touches nothing at or above a
+replica's last stable offset. So a reader that passes an offset within that time after it was written is shown what was
+written there, or what explains its absence. A *bound* (time, offset) says that at that time no replica showed this
 offset or a later one. So everything from this offset on was written after that time.
 
-The first reading of a replica may come late. It still leaves nothing unknown if the replica shows every offset, for no
-cleaner was there. See docs/contribute/theory.md, "What is unknown".
+The first reading of a replica may come late. It still leaves nothing unknown if the replica shows every offset, because
+then no cleaner was there. See docs/contribute/theory.md, "What is unknown".
 """
 
 from __future__ import annotations
@@ -141,16 +141,16 @@ class _Tick:
 def take_in(
     state: PartitionState, rows: ViewRows, row_slots: Array, progress: ProgressRows, *, from_log_start: bool
 ) -> None:
-    """Make unknown the offsets that were read so late that something there may have been cleaned unread.
+    """Make offsets unknown that were read so late that something there may have been cleaned before anybody read it.
 
-    It compares when each replica was read with when its offsets were written. The state keeps the unknown offsets, and
-    its coverage reports them. Call it before `parallax.compare.replicas.take_in_positions`.
+    It compares when each replica was read with when its offsets were written. Call it before
+    `parallax.compare.replicas.take_in_positions`.
 
     Args:
-        state: written to.
-        rows: of the views.
+        state: the partition's state; its unknown ranges are changed.
+        rows: rows of the views.
         row_slots: for each row, the slot of its replica (the index of its broker in ``state.brokers``); -1 for none.
-        progress: rows of progress.
+        progress: progress rows.
         from_log_start: whether readers begin at the log start. If not, offsets below where they begin do not become
             unknown.
     """
@@ -170,7 +170,7 @@ def take_in(
 def may_lack_end(state: PartitionState, start: int, end: int) -> bool:
     """Whether an end marker between two offsets may have been cleaned before anybody read it.
 
-    Then the marker at ``end`` is only an upper bound of where a transaction with a record at ``start`` ended.
+    Then a transaction with a record at ``start`` may have ended anywhere up to the marker at ``end``.
     """
     # Where nothing was ever compacted, every end marker is there still.
     cleaned_to = min(int(state.partition[name][0]) for name in ("hidden_to", "strict_from"))
@@ -374,17 +374,17 @@ def _shows_all(rows: ViewRows, at: int, start: int, end: int) -> bool:
 
 
 def add(state: PartitionState, view: int, start: int, end: int, reason: UnknownReason, since: int) -> None:
-    """Make offsets unknown for a reason; the state's coverage reports them as one range of offsets.
+    """Make a range of offsets unknown for a reason.
 
-    Ranges of the same reason that overlap become one.
+    The state keeps the range, and the coverage reports it. Ranges of the same reason that overlap become one.
 
     Args:
-        state: written to.
+        state: the partition's state; it is changed.
         view: an `IsolationLevel`.
         start: first offset of the range.
-        end: the offset behind its last one.
+        end: one past the last offset of the range.
         reason: why there is no verdict.
-        since: when it was read, milliseconds since 1970 UTC.
+        since: when the range was read, milliseconds since 1970 UTC.
     """
     if start >= end:
         return
@@ -402,7 +402,7 @@ def add(state: PartitionState, view: int, start: int, end: int, reason: UnknownR
 
 
 def add_offsets(state: PartitionState, view: int, offsets: Array, reason: UnknownReason, since: int) -> None:
-    """Make all offsets from the lowest to the highest of the given ones unknown for a reason (`add`)."""
+    """Make all offsets unknown, from the lowest to the highest of the given ones (`add`)."""
     if len(offsets):
         add(state, view, int(offsets.min()), int(offsets.max()) + 1, reason, since)
 

@@ -1,17 +1,17 @@
 """Withholds rows while a replica is absent: they stay in the views, and the state keeps only their sums.
 
-While a replica of the set stays where it is, rows of the others would pile up in the state. So once they are many, rows
-from some offset on are *withheld*: the step does not get them, as if they had not been read yet. The state keeps sums
-by blocks of each reader's rows (`parallax.compare.sums`). Withheld rows are taken up again, oldest first, in these
-cases:
+While a replica of the set is not read any further, rows of the others would pile up in the state. So once they are
+many, rows from some offset on are *withheld*: the step does not get them, as if they had not been read yet. The state
+keeps sums of each reader's rows, by blocks of offsets (`parallax.compare.sums`). Withheld rows are compared later,
+oldest first, in these cases:
 
-- The replicas that are there show unlike rows. So what is wrong among them is found while one is away.
-- All replicas have passed them. If the sums of all are equal, no row is looked at (`parallax.compare.agreed`).
-  Otherwise the rows are read from the views and compared as if they had been read now.
-- The order of offsets is about to break, as by a truncation, or the set of replicas is about to change (`is_broken`).
+- The replicas that are there show different rows. So a divergence among them is found while another one is away.
+- All replicas have passed the rows. If the sums of all are equal, no row is read (`parallax.compare.agreed`). Otherwise
+  the rows are read from the views and compared as if they had been read now.
+- A truncation or another break is reported, or a replica joins the set (`is_broken`).
 
-Rows that are read from the views must add up to what was withheld. If they do not, retention has dropped some of them,
-and nobody knows what these were. Then the comparison of the partition begins again (`parallax.compare.anew`).
+Rows that are read from the views must add up to the sums in the state. If they do not, retention has dropped some of
+them. Then the comparison of the partition begins again (`parallax.compare.anew`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from parallax.replica.digests import Digests
 
 
 class RowsGoneError(LookupError):
-    """Rows that were withheld are no longer in the views."""
+    """Withheld rows that have to be compared now are no longer in the views."""
 
 
 Places = tuple[int, int]
@@ -58,11 +58,11 @@ Position rows are left out. Each reader's rows are in the order of their offsets
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """The views of one partition as they are at the end of a micro-batch.
+    """Reads one partition's rows from the views, as they are at the end of a micro-batch.
 
     Attributes:
         until: the time of the last commit in the micro-batch (`parallax.views.order`).
-        rows: reads rows of the partition from the views.
+        rows: a function that reads a range of the partition's rows.
     """
 
     until: int
@@ -81,15 +81,15 @@ def compare(
 ) -> StepResult:
     """Compare a micro-batch of one partition, and withhold its rows while a replica is absent.
 
-    The result is that of `parallax.compare.step.step`. The state may withhold rows before and after.
+    The result is that of `parallax.compare.step.step`. Rows may be withheld before and after the call.
 
     Args:
-        state: the state after the micro-batch before; not written to.
+        state: the state after the micro-batch before; not changed.
         seen: what this micro-batch showed.
-        settings: grace period, and cap of the state.
+        settings: for the grace period and the cap of the state.
         now_ms: milliseconds since 1970 UTC.
         views: reads withheld rows again, when they are needed.
-        limits: from how much on rows are withheld; None for the defaults.
+        limits: how many rows must wait before any are withheld; None for the defaults.
         options: further arguments of `parallax.compare.step.step`.
 
     Raises:
@@ -114,7 +114,10 @@ def compare(
 
 
 def is_withholding(state: PartitionState) -> bool:
-    """Whether rows from some offset on are withheld."""
+    """Whether rows of the partition are withheld now.
+
+    They are then left in the views from some offset on, until they are needed.
+    """
     return int(state.partition["withheld"][0]) != NEVER
 
 

@@ -1,4 +1,7 @@
-"""Decides when rows of a partition are withheld, and what ends that immediately (`parallax.compare.withheld`). Pure."""
+"""Decides when rows of a partition are withheld while a replica is absent, and what ends it immediately. Pure.
+
+`parallax.compare.withheld` does the withholding.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,8 @@ _OK = EVENT_CODE[ReadEvent.OK]
 class Limits:
     """When rows are withheld, and how many of them are compared at a time afterwards.
 
+    Rows are withheld while many of them wait for an absent replica.
+
     Attributes:
         worth: rows are withheld once this many bytes of a state wait for a replica that does not move.
         few: once all replicas have passed the first withheld row, all withheld rows are compared in one step if the
@@ -47,14 +52,15 @@ class Limits:
 def begun(
     before: PartitionState, after: PartitionState, settings: CompareSettings, until: int, limits: Limits
 ) -> PartitionState:
-    """The state after a step; it withholds rows from now on if enough of it waits for a replica that does not move.
+    """Decide after a step whether to withhold rows from now on, and return the state that says so.
 
-    Rows are withheld from the first offset on that no replica has shown.
+    Rows are withheld if enough of the state waits for a replica that does not move. They are withheld from the first
+    offset on that no replica has shown.
 
     Args:
         before: the state before the step.
         after: the state after it.
-        settings: with the cap of the state.
+        settings: for the cap of the state.
         until: the time of the last commit in the micro-batch (`parallax.views.order`).
         limits: how many bytes must wait.
     """
@@ -76,8 +82,8 @@ def begun(
 def worth(state: PartitionState, settings: CompareSettings, limits: Limits) -> int:
     """How many bytes of a state must wait before rows are withheld.
 
-    If the other replicas differ among themselves, more bytes must wait. Later rows may show which replica is wrong, so
-    rows are compared one by one as long as there is room in the state.
+    If the replicas that are there differ among themselves, more bytes must wait. Later rows may show which of them is
+    wrong, so rows are compared one by one as long as the state has room.
     """
     is_judged = bool(state.partition["differed"][0]) or len(state.disputes) > 0 or is_early(state.candidates).any()
     return max(limits.worth, settings.state_cap_bytes // 2) if is_judged else limits.worth
@@ -96,7 +102,7 @@ def _stands(before: PartitionState, after: PartitionState) -> bool:
 
 
 def waiting(state: PartitionState) -> int:
-    """How many bytes of the state wait to be judged, because some replica was not read that far."""
+    """How many bytes of the state wait to be judged because some replica was not read that far."""
     common = {view: common_position(state, view) for view in VIEWS}
     lowest = min(common.values())
     tables = ((state.content, common[READ_UNCOMMITTED]), (state.pending, common[READ_COMMITTED]))
@@ -106,10 +112,10 @@ def waiting(state: PartitionState) -> int:
 
 
 def is_broken(state: PartitionState, seen: Observations) -> bool:
-    """Whether withholding has to end.
+    """Whether withholding has to end now.
 
-    It ends if a replica joins the set. It ends if a reader reports anything but that it has read on, as that a log was
-    truncated, or that the topic was created again. It also ends if rows come without a position row behind them.
+    It ends if a replica joins the set, or if a reader reports a break, such as a truncated log or a re-created topic.
+    It also ends if rows come without a position row behind them.
     """
     if not _are_vouched_for(seen.rows):
         return True

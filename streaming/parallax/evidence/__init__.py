@@ -1,4 +1,4 @@
-"""What replicas were seen to show, which of it is of the current log, and where nobody has read in time.
+"""Evidence about one partition: what its replicas were seen to show, and what of that still counts.
 
 | word | what it is |
 |---|---|

@@ -1,4 +1,7 @@
-"""The atoms, of which evidence consists: what was seen, on which broker, and in which leader epoch."""
+"""The single pieces of evidence (atoms): a record or end marker that was seen, a reading, a reported offset.
+
+Example: broker 1 showed a COMMIT of producer 9 at offset 5, in leader epoch 2.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ NEVER = 1 << 62
 
 
 class End(StrEnum):
-    """How a transaction ended: COMMIT or ABORT. OPEN: it has not ended."""
+    """How a transaction ended: by COMMIT or ABORT.
+
+    OPEN means that it has not ended.
+    """
 
     COMMIT = "commit"
     ABORT = "abort"
@@ -24,8 +30,8 @@ class End(StrEnum):
 class Place(NamedTuple):
     """Where a record or an end marker lies: its offset, and the leader epoch in which it was written.
 
-    Two logs that hold the same place hold the same there. Below it they hold the same as well, except for what cleaners
-    have removed (KIP-101).
+    One leader writes an offset of its epoch once. So two logs that hold a batch at one place are alike up to there.
+    Only what cleaners have removed may differ (KIP-101).
     """
 
     offset: int
@@ -34,16 +40,16 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """An atom: a record or an end marker that was seen at a place.
+    """A record or an end marker that was seen at a place.
 
     Attributes:
         place: where it lies.
         producer: id of the producer; `UNKNOWN` for a record without one.
         transactional: whether a record is part of a transaction; False for an end marker.
         end: COMMIT or ABORT for an end marker; None for a record.
-        key: the record's key, in any form in which equal keys are equal.
-        value: the record's value, in any such form (a hash); None for a tombstone.
-        producer_epoch: epoch of the producer; `UNKNOWN` for a record without a producer, or where it was not seen.
+        key: the record's key, in any form in which equal keys are equal, such as a hash.
+        value: the record's value in such a form; None for a tombstone.
+        producer_epoch: epoch of the producer; `UNKNOWN` for a record without a producer, or if it was not seen.
     """
 
     place: Place
@@ -56,14 +62,14 @@ class Fact:
 
     @property
     def offset(self) -> int:
-        """The offset of the fact's place."""
+        """The offset at which the record or end marker lies."""
         return self.place.offset
 
     def joined(self, other: Fact) -> Fact | None:
-        """What two facts that were seen at one place say together; None where they contradict each other.
+        """One fact from two that were seen at the same place; None if they contradict each other.
 
-        A fact without the producer's epoch does not say whether its record is part of a transaction. Then the other one
-        says it.
+        A fact without the producer's epoch does not know whether its record is part of a transaction. Then the other
+        fact says it.
         """
         full, part = (self, other) if self.producer_epoch != UNKNOWN else (other, self)
         if part.producer_epoch == UNKNOWN:
@@ -72,10 +78,10 @@ class Fact:
 
 
 class EpochEnd(NamedTuple):
-    """A broker's answer to the question where an epoch ends in its log (``LeaderEpochFileCache.endOffsetFor``).
+    """A broker's answer to the question where a leader epoch ends in its log (``LeaderEpochFileCache.endOffsetFor``).
 
     Attributes:
-        epoch: the largest epoch of its log that is not newer than the one asked about.
+        epoch: the largest epoch of the log that is not newer than the one asked about.
         end: the offset at which the next epoch begins.
     """
 
@@ -83,7 +89,9 @@ class EpochEnd(NamedTuple):
     end: int
 
     def reaches(self, upto: int, epoch: int) -> bool:
-        """Whether a log that gives this answer is still the one that was read before.
+        """Whether this answer shows that the log is still the one that was read before.
+
+        It is if the epoch of the last batch that was read does not end below the offset that was reached.
 
         Args:
             upto: the offset up to which the log was read.
@@ -94,12 +102,12 @@ class EpochEnd(NamedTuple):
 
 
 def has_entry(ends: Mapping[int, EpochEnd | None], epoch: int) -> bool:
-    """Whether a log has an entry for a leader epoch itself, by its answers to where epochs end.
+    """Whether a log surely has an entry for a leader epoch, by its answers to where epochs end.
 
     One answer does not show it. A log that begins with a newer epoch also answers about each older one, as if that
     epoch ended where the log begins (`LeaderEpochFileCache`). It may be a copy of a log whose first epochs had been
-    cleaned. A log that does have the entry names a lower end for the epoch before. If nobody asked about the epoch
-    before, the answer about the epoch itself counts.
+    cleaned. If the log does have the entry, it names a lower end for the epoch before than for the epoch itself. If
+    nobody asked about the epoch before, the answer about the epoch itself counts.
 
     Args:
         ends: the log's answers, by the epoch asked about; None: the log has not reached that epoch.
@@ -110,13 +118,13 @@ def has_entry(ends: Mapping[int, EpochEnd | None], epoch: int) -> bool:
 
 
 class Reading(NamedTuple):
-    """An atom: a replica was read from one offset to another, without leaving out any.
+    """One reading: a replica was read from one offset to another, without leaving out any.
 
     Attributes:
         start: the first offset that was read.
-        end: the offset behind the last one.
+        end: one past the last offset that was read.
         at: when it was read, in ms.
-        epoch: the leader epoch of the last batch below ``end``; `UNKNOWN` where no batch was there.
+        epoch: the leader epoch of the last batch below ``end``; `UNKNOWN` if there was no batch.
     """
 
     start: int
@@ -126,11 +134,11 @@ class Reading(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """An atom: the outcome that one replica showed of a transactional record.
+    """The outcome (committed or aborted) that one replica showed of a transactional record.
 
     Attributes:
         end: the outcome.
-        upto: the offset up to which the replica had been read then.
+        upto: the offset up to which the replica had been read when it showed the outcome.
         epoch: the leader epoch of the last batch below that offset.
     """
 
@@ -140,7 +148,7 @@ class Ended(NamedTuple):
 
 
 class Stable(NamedTuple):
-    """A report of a replica's last stable offset (LSO), with its log start and its high watermark.
+    """A replica's last stable offset (LSO) as it reported it, with its log start and its high watermark.
 
     All transactions that began between the log start and the LSO had ended below the high watermark. ``epoch`` is the
     leader epoch of the last batch below the high watermark.
@@ -154,10 +162,10 @@ class Stable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A look: what one replica shows, at one moment, to a client that asks for everything or for a part.
+    """All that one replica answered at one moment, about its whole log or about some offsets and keys.
 
-    A look at a part says nothing about what was not asked for. If a fact is missing, the replica may hold it all the
-    same; `lacks` says where it does not.
+    A look at a part says nothing about other offsets and keys: the replica may hold a fact that is not in the look.
+    `lacks` says what the replica surely does not hold.
 
     Attributes:
         broker: the broker whose replica it is.
@@ -166,9 +174,9 @@ class Look:
         high_watermark: its own high watermark; consumers are shown nothing above it.
         last_stable: its own last stable offset (LSO).
         log_end: its log end offset.
-        open: by producer, the first offset of the transaction that it holds open; None: nobody asked, and it may hold
-            some.
-        facts: what it holds from the log start to the high watermark.
+        open: by producer, the first offset of the transaction that the replica has open. None if nobody asked: then it
+            may have some open.
+        facts: records and end markers that it holds from the log start to the high watermark.
         outcomes: for transactional records below the LSO, the outcome that it gives read_committed consumers.
         listed: producer and first offset of each of its aborted transactions.
         tops: last offset and epoch of each batch below the high watermark, ascending. Batches without records are
@@ -203,11 +211,11 @@ class Look:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the look covers everything that the replica shows."""
+        """Whether the replica was asked for its whole log, and not only for some offsets."""
         return self.asked is None
 
     def lacks(self, place: Place) -> bool:
-        """Whether the replica was asked for what lies at a place, and does not hold it."""
+        """Whether the replica was asked for the offset of a place, and holds nothing of that place."""
         return (self.asked is None or place.offset in self.asked) and place not in self.facts
 
     def has_ended(self, producer: int, offset: int) -> bool | None:
@@ -225,15 +233,15 @@ class Look:
         return self.open.get(producer, offset + 1) > offset
 
     def tells_of(self, key: Hashable) -> bool:
-        """Whether this look says what read_committed consumers of the replica get of a key."""
+        """Whether this look says which value of a key read_committed consumers of the replica get."""
         return self.keys is None or key in self.keys
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch of the replica's first batch at or above an offset; `UNKNOWN` where there is none."""
+        """The leader epoch of the replica's first batch at or above an offset; `UNKNOWN` if there is none."""
         return next((top.epoch for top in self.tops if top.offset >= offset), UNKNOWN)
 
     def knows(self, epoch: int) -> bool:
-        """Whether the replica's log surely has an entry for a leader epoch itself (see `has_entry`).
+        """Whether the replica's log surely has an entry for a leader epoch (see `has_entry`).
 
         A batch of the epoch shows it, or else the answer about the epoch before. If the epoch is the log's first one,
         only a batch shows it.

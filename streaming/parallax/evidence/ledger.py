@@ -1,4 +1,4 @@
-"""Collects all evidence about one partition in one place, so that whatever judges it uses the same evidence.
+"""Collects all evidence about one partition in one object, the `Ledger`, so that all who judge use the same evidence.
 
 Rows from readers and answers from probes are recorded by the same methods.
 """
@@ -17,9 +17,12 @@ from parallax.model import UNKNOWN
 
 
 class Timely(NamedTuple):
-    """Offsets that were read before a cleaner can have removed a tombstone or an end marker there.
+    """A range of offsets that was read before a cleaner can have removed a tombstone or an end marker there.
 
-    They go from ``start`` up to ``end``, which is left out. ``epoch`` is the leader epoch of the log at their end.
+    Attributes:
+        start: first offset of the range.
+        end: one past the last offset of the range.
+        epoch: leader epoch of the last batch that was read.
     """
 
     start: int
@@ -29,17 +32,17 @@ class Timely(NamedTuple):
 
 @dataclass
 class Ledger:
-    """All evidence about one partition: who showed what, who was read where and when.
+    """All evidence about one partition: which replica showed what, and which offsets were read when.
 
-    It only grows, with one exception: when a replica's log is replaced, `replaced` drops what that log said of itself.
-    Facts and readings of any replica stay, and `Lineage` says which of them are of the current log.
+    Evidence is only added, with one exception: when a replica's log is replaced, `replaced` drops what that log said of
+    itself. Facts and readings of any replica stay, and `Lineage` says which of them are of the current log.
 
     Attributes:
         retention: the lowest value that the topic's ``delete.retention.ms`` had, in ms.
-        facts: by place, the fact that was shown there.
+        facts: by place, the record or end marker that was shown there.
         at: by offset, the leader epochs in which something was shown there.
         holders: by place, the brokers whose present log has shown the fact there.
-        unlike: places where two contents were shown.
+        unlike: places where two different records or end markers were shown.
         outcomes: by broker and place of a record, how its transaction ended by what the broker showed.
         begun: by broker, the places of the transactional records that it has shown, each with the time of reading.
         readings: readings of any replica that `timely` still has to judge.
@@ -47,12 +50,12 @@ class Ledger:
         written: pairs (time in ms, the leader's high watermark), ascending. By that time, nothing above that high
             watermark had been cleaned.
         stable: the reports of last stable offsets.
-        epoch_ends: by epoch, pairs (where it ends in a leader's log, the last place of that log).
+        epoch_ends: by epoch, pairs (the offset where it ends in a leader's log, the last place of that log).
         held_open: by broker and (producer, first offset) of a transaction that it listed as open, the place up to which
             its log had been replicated then.
-        elsewhere: by producer and its epoch, the type of an end marker that was read in another partition.
+        elsewhere: by producer id and producer epoch, the type of an end marker that was read in another partition.
         log_starts: by broker, the log start offset that it reported last.
-        head: the lowest log start of any log that held anything.
+        head: the lowest log start of any log that held records.
     """
 
     retention: int
@@ -98,7 +101,7 @@ class Ledger:
             self.own[broker].append(reading)
 
     def ended(self, broker: int, place: Place, ended: Ended) -> None:
-        """Record the outcome that a broker has shown its read_committed consumers of a record.
+        """Record which outcome of a record a broker has shown its read_committed consumers.
 
         Args:
             broker: the broker.
@@ -117,22 +120,22 @@ class Ledger:
             self.stable.add(stable)
 
     def started(self, broker: int, log_start: int, log_end: int) -> None:
-        """Record where a broker said that its log begins and ends."""
+        """Record the log start and log end offsets that a broker reported."""
         self.log_starts[broker] = log_start
         if log_end > log_start:
             self.begun_below(log_start + 1)
 
     def begun_below(self, offset: int) -> None:
-        """Record that some log began below an offset and was not empty."""
+        """Record that some replica's log began below an offset and held records."""
         self.head = offset - 1 if self.head is None else min(self.head, offset - 1)
 
     def look(self, look: Look, *, leads: bool) -> None:
-        """Add all evidence that a look at one replica gives.
+        """Record all evidence that one replica's answer gives.
 
-        If the look asked for only a part of the log, only its facts and its log start are added.
+        If the replica was asked for a part of its log, only the facts and its log start are recorded.
 
         Args:
-            look: the look.
+            look: the answer.
             leads: whether the replica is the leader.
         """
         for fact in look.facts.values():
@@ -164,10 +167,11 @@ class Ledger:
                     self.epoch_ends[epoch].add((found.end, look.tops[-1]))
 
     def part(self, keys: Collection[Hashable], producers: Collection[int], offsets: Collection[int]) -> Ledger:
-        """A smaller ledger: only the evidence about some keys, producers and offsets.
+        """A copy of the ledger with only the evidence about some keys, producers and offsets.
 
-        Facts elsewhere are left out, so there is room in their place unless somebody read there in time (`timely`). The
-        lowest and the highest fact of each epoch stay as well: they show whether anything of the epoch was truncated.
+        At the offsets of facts that are left out, the copy does not know what was there, unless somebody read there in
+        time (`timely`). The lowest and the highest fact of each epoch are always kept: they show whether anything of
+        the epoch was truncated.
 
         Args:
             keys: keys whose records are kept, with everything that the writers of these records wrote in transactions.
@@ -206,7 +210,9 @@ class Ledger:
         return found
 
     def seen_whole(self, span: Timely) -> None:
-        """Record that nothing came and went unseen in a span of offsets, because all that was written there was seen.
+        """Record that everything that was written in a range of offsets was seen.
+
+        So no record or end marker came and went unseen there.
 
         Args:
             span: the offsets, and the leader epoch of the log that was read.
@@ -229,7 +235,7 @@ class Ledger:
         return [*kept, *self._in_time(self.readings)]
 
     def timely_of(self, broker: int) -> list[Timely]:
-        """The offsets that were read in time, as `timely` explains it, in one broker's present log."""
+        """The offsets of one broker's present log that were read in time (as in `timely`)."""
         return list(self._in_time(self.own.get(broker, ())))
 
     def _in_time(self, readings: Iterable[Reading]) -> Iterator[Timely]:
@@ -241,19 +247,19 @@ class Ledger:
     def cleaned_to(self, at: int) -> int | None:
         """The offset up to which cleaners can have removed tombstones and end markers by a given time, in ms.
 
-        None if no high watermark of the leader is known from which that follows.
+        None if the leader reported no high watermark within ``retention`` before that time.
         """
         first = bisect_left(self.written, at - self.retention, key=itemgetter(0))
         return self.written[first][1] if first < len(self.written) and self.written[first][0] <= at else None
 
     def replaced(self, broker: int, start: int = 0, epoch: int = NEVER) -> None:
-        """Drop what a broker's log showed from an offset on, because another log has taken its place.
+        """Drop what a broker's log showed from an offset on, because the broker has another log there now.
 
         Args:
             broker: the broker whose log was replaced.
             start: the offset from which on the log is another one; 0: all of it.
-            epoch: the newest leader epoch that was read of the old log. What was seen in a newer one is of the present
-                log, and stays.
+            epoch: the newest leader epoch that was read of the old log. What was seen in a newer epoch is of the
+                present log, and stays.
         """
         self.outcomes[broker] = {
             place: kept
@@ -283,9 +289,9 @@ class Ledger:
         return Ended(ended.end, min(below).offset + 1, min(below).epoch) if below else None
 
     def ends_behind(self, broker: int, producer: int, offset: int) -> list[Place]:
-        """The places of the end markers of one producer that lie above an offset.
+        """The places above an offset at which a broker has shown end markers of one producer.
 
-        Only end markers that the broker has shown in its present log are returned.
+        Only end markers of the broker's present log count.
         """
         return [
             place

@@ -1,6 +1,6 @@
-"""Decides which places are of the current log, by all evidence about a partition.
+"""Decides which places (offset, leader epoch) are of the partition's current log, by all evidence.
 
-The judge asks `Lineage` and nothing else about that. `parallax.evidence.log` decides by the answers to one probe alone.
+The judge asks only `Lineage` about that. `parallax.evidence.log` decides the same by the answers to one probe alone.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from parallax.evidence.log import Belongs
 
 
 class Lineage:
-    """Whether a place is of the current log, by all evidence and one look at the replicas.
+    """Answers whether a place (offset, leader epoch) is of the current log: yes, no or perhaps.
 
-    The current log is that of the leader, and of the replicas in sync with it up to their high watermark.
+    The current log is that of the leader, and of the replicas in sync with it up to their high watermark. A record that
+    was seen at a place of another log proves nothing any more.
 
     The first of these rules that applies decides about a place:
 
@@ -32,9 +33,10 @@ class Lineage:
        beginning of an epoch, which is too high. A replica that copied earlier knows better.
     7. Nothing from that epoch on is known to have been truncated: *yes*; otherwise *perhaps*.
 
-    These rules may be mistaken in one case. A copy as in 6 names too high a beginning of an epoch, and a log is
-    truncated to it. Below that, the log keeps what an unclean election has removed (KIP-279 presumes logs without
-    holes). If no replica was read in between, 5 and 7 take that for a part of the current log.
+    These rules may be mistaken in one case. A copy as in 6 names too high an offset as the beginning of an epoch, and
+    another log is truncated to that offset. Below it, this log keeps records that an unclean election has removed
+    elsewhere (KIP-279 presumes logs without holes). If no replica was read in between, rules 5 and 7 take these records
+    for a part of the current log.
 
     Example: broker 1 showed a record at (7, 3). Broker 2 leads, and says that epoch 3 ends at 6: the record proves
     nothing any more. Counter-example: broker 2 says that epoch 3 ends at 9, and its last batch of epoch 3 is at 5. The
@@ -73,7 +75,7 @@ class Lineage:
         self._trusted: dict[int, int] = {}
 
     def of(self, place: Place) -> Belongs:
-        """Whether a place is of the current log."""
+        """Whether a place (offset, leader epoch) is of the current log: yes, no or perhaps."""
         if place not in self._known:
             self._known[place] = self._of(place)
         return self._known[place]
@@ -82,7 +84,7 @@ class Lineage:
         """The offset below which a log that was read is surely the same as the current log.
 
         Args:
-            epoch: the leader epoch of the last batch that was read.
+            epoch: the leader epoch of the last batch that was read of it.
         """
         if epoch not in self._trusted:
             steps = {0, *(top + 1 for top in self.tops.values()), *self._ledger.at}

@@ -1,8 +1,8 @@
-"""Whether a log is still the one that was read, by its answers about leader epochs.
+"""Decides whether a replica's log is still the one that was read, by its answers about leader epochs.
 
 Leader epochs only grow along a log, and one leader writes all of an epoch. Cleaning or copying a log leaves epochs as
-they are (KIP-101). So a log holds a place if it holds the place's epoch there or beyond. It is another log than the one
-that was read if a newer epoch begins there or below.
+they are (KIP-101). So a log holds a place (offset, epoch) if it holds the epoch at that offset or beyond. If a newer
+epoch begins at that offset or below, it is not the log in which the place was seen.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from parallax.evidence.atoms import Place
 
 
 class Belongs(StrEnum):
-    """Whether a place is of a log: yes, no, or perhaps."""
+    """The answer to whether a place (offset, leader epoch) is of a log: yes, no, or perhaps."""
 
     YES = "yes"
     NO = "no"
@@ -24,7 +24,7 @@ class Belongs(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One replica's log, by its answers about leader epochs.
+    """One replica's log, as far as its answers about leader epochs describe it.
 
     Example: epoch 4 ends at 20 in a log that ends at 100. The place (20, 4) is not of this log: another leader wrote
     there. Counter-example: the log ends at 20 as well. It may only be behind.
@@ -33,7 +33,7 @@ class Log:
         end: the log end offset.
         ends: by leader epoch that was asked about, the offset where the next epoch begins in the log; None: the log has
             not reached that epoch.
-        entries: those of these epochs that the log has an entry for itself (`parallax.evidence.atoms.has_entry`).
+        entries: the epochs in ``ends`` for which the log has an entry itself (`parallax.evidence.atoms.has_entry`).
         held: places where the log was seen to hold a batch of the place's epoch, there or beyond.
     """
 
@@ -43,7 +43,7 @@ class Log:
     held: Collection[Place] = frozenset()
 
     def of(self, place: Place, *, at_its_word: bool = False) -> Belongs:
-        """Whether a place is of this log, even if the cleaner may have taken what lay there.
+        """Whether a place is of this log: yes, no or perhaps. The record there may be cleaned by now.
 
         Args:
             place: where something was seen, in this log or another.
@@ -63,7 +63,7 @@ class Log:
         return Belongs.YES if is_sure and place.epoch in self.entries else Belongs.PERHAPS
 
     def has_lost(self, place: Place) -> bool:
-        """Whether the log was truncated below a place that it has shown; False where it was not asked.
+        """Whether the log was truncated below a place that it has shown; False if it was not asked about the epoch.
 
         A log that has shown the place had an entry for its epoch. It still has that entry, unless all of the epoch was
         truncated.
@@ -75,19 +75,19 @@ class Log:
     def has_come_to(self, epoch: int) -> bool:
         """Whether the log is known to have records of a leader epoch or of a newer one.
 
-        False as well if the replica was not asked about the epoch.
+        It is False if the replica was not asked about the epoch.
         """
         return self.ends.get(epoch) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """The logs of all replicas of a partition, by their answers about leader epochs.
+    """The logs of all replicas of a partition, as far as their answers about leader epochs describe them.
 
     Attributes:
         logs: by broker; brokers that did not answer are left out.
-        leader: the broker that leads; `UNKNOWN` where nobody does.
-        in_sync: the brokers in sync; empty where that is not known.
+        leader: the broker that leads; `UNKNOWN` if none does.
+        in_sync: the brokers in sync; empty if that is not known.
         is_whole: whether all replicas answered.
     """
 
@@ -97,7 +97,7 @@ class Logs:
     is_whole: bool
 
     def of(self, place: Place, against: int, *, before: bool = False) -> Belongs:
-        """Whether a place is of the current log, so that what was shown there may accuse a replica.
+        """Whether a place is of the current log, so that a record shown there may accuse a replica.
 
         *No*: the accused replica's log is another one at that place, or any log that has reached the place's epoch is.
         One such log is enough, since the others may not know it: they may be copies of a log whose first records of a
@@ -105,11 +105,13 @@ class Logs:
 
         *Yes*: the log of the accused replica, of the leader or of a replica in sync holds the place.
 
+        *Perhaps*: the answers show neither.
+
         Args:
-            place: where something was shown.
-            against: the broker that is accused, because it lacks that or shows something else.
-            before: whether that was shown before any of these logs was asked. The leader's log held it then. So if the
-                leader's log now ends there or below, it is another one.
+            place: where a record or an end marker was shown.
+            against: the broker that is accused, because it lacks the record or shows something else.
+            before: whether the record was shown before any of these logs was asked. The leader's log held it then. So
+                if the leader's log now ends there or below, it is another one.
         """
         known = [log for log in self.logs.values() if log.has_come_to(place.epoch)]
         if any(log.of(place) is Belongs.NO for log in (self.logs[against], *known)):
@@ -121,7 +123,7 @@ class Logs:
         return Belongs.YES if is_held else Belongs.PERHAPS
 
     def counts(self, place: Place, against: int, *, before: bool = False) -> bool:
-        """Whether what was shown at a place may accuse a replica; arguments as for `of`.
+        """Whether a record shown at a place may accuse a replica; arguments as for `of`.
 
         It may if the place is of the current log. It may too if no log was asked about the epoch, or no broker is new
         enough to answer.
@@ -133,15 +135,21 @@ class Logs:
                 return belongs is Belongs.YES
 
     def all_hold(self, place: Place) -> bool:
-        """Whether every replica answered and holds a place, so that their logs are the same up to there."""
+        """Whether every replica answered and surely holds a place.
+
+        Then their logs are the same up to there.
+        """
         return self.is_whole and all(log.of(place) is Belongs.YES for log in self.logs.values())
 
     def none_holds(self, place: Place) -> bool:
-        """Whether no replica that answered holds a place any more: each log is another one there."""
+        """Whether no replica that answered holds a place any more: each has another log there."""
         return all(log.of(place) is Belongs.NO for log in self.logs.values())
 
     def leader_lacks(self, place: Place) -> bool:
-        """Whether the leader no longer holds a place that was shown before the leader was asked."""
+        """Whether the leader no longer holds a place that was shown before the leader was asked.
+
+        Then the leader's log is another one there.
+        """
         leading = self.logs.get(self.leader)
         return leading is not None and (leading.of(place) is Belongs.NO or self._leader_ends_below(place))
 

@@ -1,4 +1,7 @@
-"""The room of a partition: the offsets where something may have come and gone unseen."""
+"""Finds the room of a partition: the offsets where a record or an end marker may have come and gone unseen.
+
+Example: offset 6 was never shown, and nobody read there before a cleaner can have passed. There is room at 6.
+"""
 
 from __future__ import annotations
 
@@ -45,13 +48,13 @@ class Room:
         return place not in ledger.unlike and lineage.of(place) is Belongs.YES  # type: ignore[arg-type]
 
     def between(self, low: int, high: int) -> bool:
-        """Whether there is room between two offsets; the two offsets themselves do not count."""
+        """Whether a record or an end marker may have come and gone unseen between two offsets, both excluded."""
         if high - low <= 1:
             return False
         return high > self.end or bool(self.spans(low, high))
 
     def spans(self, low: int, high: int) -> list[Span]:
-        """The spans of room between two offsets, ascending; the two offsets themselves do not count."""
+        """The ranges between two offsets, both excluded, where something may have come and gone unseen; ascending."""
         at = max(0, bisect_right(self._firsts, low + 1) - 1)
         found = []
         for start, end in self.gaps[at:]:
@@ -63,11 +66,11 @@ class Room:
 
 
 def in_time(lineage: Lineage, timely: Iterable[Timely]) -> list[Span]:
-    """The spans of the current log that were read in time, as `Room` explains it.
+    """The ranges of the current log that were read before a cleaner can have removed anything there (see `Room`).
 
     Args:
-        lineage: says how far a log that was read is the current one.
-        timely: the offsets that were read in time, of any log.
+        lineage: says how far a log that was read is the same as the current one.
+        timely: the ranges that were read in time, of any log.
     """
     found = []
     for start, end, epoch in timely:

@@ -1,6 +1,6 @@
-"""What all parts of the judge share: the looks at a partition's replicas, with the evidence about it.
+"""The input of the judge: one answer (look) of each replica, and all evidence about the partition.
 
-From these follows what the current log is, how transactions ended, and how far cleaners may have come.
+It derives from these what the current log is, how transactions ended, and how far cleaners may have come.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from parallax.judge.transactions import Transactions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """What the cluster said of the partition while its replicas were looked at.
+    """What the cluster reported of a partition while its replicas were asked.
 
     Attributes:
         leader: the broker that leads.
@@ -40,10 +40,10 @@ class Partition:
 
 @dataclass
 class Case:
-    """The looks at all replicas of a partition, with all evidence about it, to be judged together.
+    """One partition to judge: one answer (look) of each replica, and all evidence.
 
-    The replicas are asked one after another, while one broker leads. If the leader changes meanwhile, the looks are of
-    no use.
+    The replicas are asked one after another, while one broker leads. If the leader changes meanwhile, the answers
+    cannot be used.
 
     Attributes:
         ledger: all evidence about the partition, that of the looks included.
@@ -51,7 +51,7 @@ class Case:
         looks: by broker, what its replica shows; brokers that did not answer are left out.
         latest_stable: the highest LSO that was known after the last look.
         lineage: which places are of the current log.
-        room: where something may have come and gone unseen.
+        room: the offsets where something may have come and gone unseen.
         transactions: how transactions ended.
     """
 
@@ -120,7 +120,7 @@ class Case:
         return end
 
     def shown(self, broker: int) -> dict[Hashable, list[Fact]]:
-        """The records that a broker's replica shows, by key, the newest first."""
+        """By key, the records that a broker's replica shows, newest first."""
         if broker not in self._shown:
             found: dict[Hashable, list[Fact]] = defaultdict(list)
             for fact in self.looks[broker].facts.values():
@@ -132,7 +132,10 @@ class Case:
         return self._shown[broker]
 
     def own_end(self, broker: int, producer: int, offset: int) -> Place | None:
-        """The place of a producer's next end marker above an offset in one log; None: none was read."""
+        """The place of a producer's next end marker above an offset in a broker's log.
+
+        None if no such marker was read.
+        """
         if self._ends is None:
             self._ends = defaultdict(list)
             for place, holders in self.ledger.holders.items():
@@ -142,10 +145,10 @@ class Case:
         return min((end for end in self._ends.get((broker, producer), ()) if end.offset > offset), default=None)
 
     def is_of_the_log_that_stands(self, look: Look, offset: int) -> bool:
-        """Whether what a replica shows consumers up to an offset is the current log.
+        """Whether what a replica shows consumers up to an offset is the same as in the current log.
 
-        From its high watermark on it is not: consumers are shown nothing there, and the replica may still hold the tail
-        of a log that the other replicas have truncated.
+        At and above its high watermark it is not: consumers are shown nothing there, and the replica may still hold the
+        end of a log that the other replicas have truncated.
 
         Args:
             look: what the replica shows.
@@ -161,9 +164,9 @@ class Case:
         return not look.tops or self.lineage.of(look.tops[-1]) is Belongs.YES
 
     def unread(self, broker: int) -> list[Span]:
-        """The spans of offsets that one replica's readers have passed too late to see everything, or not at all.
+        """The ranges of offsets that a broker's readers have not passed in time, or not at all.
 
-        A cleaner may have removed tombstones or end markers there before.
+        A cleaner may have removed tombstones or end markers there before they were read.
         """
         ledger = self.ledger
         covered = in_time(self.lineage, ledger.timely_of(broker))

@@ -17,7 +17,7 @@ from parallax.model import UNKNOWN
 
 
 def freezes(case: Case, outcomes: Outcomes) -> Iterator[Verdict | Undecided]:
-    """Judge each transaction that a replica holds open; yields a verdict, or what evidence is missing for one.
+    """Judge each transaction that a replica holds open: yields a verdict, or which evidence is missing for one.
 
     A replica is wrong if it holds a transaction open that has ended, and its log reaches beyond the end. The
     transaction has ended if an end marker of its producer lies behind its first record. If no marker is known, it has
@@ -32,8 +32,8 @@ def freezes(case: Case, outcomes: Outcomes) -> Iterator[Verdict | Undecided]:
     broker 2 is wrong. Counter-example: its high watermark is 6. It will copy the COMMIT with what comes next.
 
     Args:
-        case: the looks, with the evidence.
-        outcomes: the verdicts about outcomes, which say who is right.
+        case: the partition to judge.
+        outcomes: the verdicts about outcomes, which say which brokers are right.
     """
     told = [
         stable

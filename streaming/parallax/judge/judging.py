@@ -1,4 +1,4 @@
-"""Judges the replicas of a partition by one look at each: the entry point of the package."""
+"""Judges all replicas of a partition by one answer (look) of each: the entry point of the package."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from parallax.model import IsolationLevel
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the judge says of a partition, by one look at each replica.
+    """All that the judge says of a partition, by one answer (look) of each replica.
 
     Attributes:
-        verdicts: what is true of replicas in every world.
+        verdicts: what is true of replicas in every world (possible truth).
         unsettled: keys that replicas differed about and agree on now, without proof that they are right.
         undecided: what is true in some worlds only, with the offsets whose reading would decide it.
-        differed: to be handed to the next judgement: by key, the offset of its newest record when replicas last
-            differed about it.
+        differed: to be given to the next judgement: by key, the offset of its newest record when replicas last differed
+            about it.
         worlds: for each key that was judged, how many choices the evidence left open.
         too_many: keys that were not judged, because the evidence leaves too many choices open.
         right: by key, the brokers that are right about it in every world, for consumers of both isolation levels. If
-            the looks show only what read_committed consumers get, it holds for these.
+            the looks show only what read_committed consumers get, it is true for these consumers.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -42,11 +42,11 @@ class Judgement:
 
 
 def judge(case: Case, differed: Mapping[Hashable, int]) -> Judgement:
-    """Judge the replicas of a partition by one look at each.
+    """Judge the replicas of a partition by one answer (look) of each.
 
     Args:
-        case: the looks, with the evidence.
-        differed: `Judgement.differed` of the judgement before; empty where there was none.
+        case: the partition to judge.
+        differed: `Judgement.differed` of the judgement before; empty if there was none.
 
     Returns:
         The judgement. If no replica answered it is empty, with ``differed`` unchanged.

@@ -42,11 +42,11 @@ class _Shown:
 
 @dataclass(frozen=True)
 class Judged:
-    """What all worlds of a key say of the replicas, at one isolation level.
+    """The result of judging one key at one isolation level.
 
     Attributes:
-        proof: all worlds, and who is wrong in them.
-        explained: whether a wrong outcome of a transaction is all that makes replicas differ
+        proof: all worlds (possible truths) of the key, and who is wrong in them.
+        explained: whether replicas differ only because one of them shows a wrong outcome of a transaction
             (`parallax.judge.worlds.Worlds`).
         newest: offset of the key's newest record that is, or perhaps is, of the current log; -1: there is none.
     """
@@ -59,21 +59,21 @@ class Judged:
 def judge(
     case: Case, key: Hashable, facts: Sequence[Fact], doubted: Sequence[Fact], level: IsolationLevel
 ) -> Judged | None:
-    """Judge what each replica shows of a key by all worlds of that key.
+    """Judge what each replica shows of one key, by all worlds (possible truths) of that key.
 
     A consumer that has read a replica to its end should hold the value of the newest visible record below that end. A
     replica that is still behind is not wrong if the key is written again further up. It may lack an older record
     because a cleaner had removed that record, for the newer one, from the log that it copies.
 
     Args:
-        case: the looks, with the evidence.
+        case: the partition to judge.
         key: the key.
         facts: the key's records of the current log, by ascending offset.
         doubted: the key's records that perhaps are of the current log.
         level: isolation level of the consumers.
 
     Returns:
-        What the worlds say. None: there are too many worlds.
+        The result; None if there are too many worlds.
     """
     return _Key(case, key, facts, doubted, level).judged()
 
@@ -285,10 +285,10 @@ def _ranks(numbers: Iterable[int]) -> dict[int, int]:
 
 
 def right_at(every: Iterable[Judged]) -> frozenset[int]:
-    """The brokers that are right about a key at each isolation level.
+    """The brokers that are right about a key at each of some isolation levels.
 
     Args:
-        every: what was judged of the key, once for each level.
+        every: the results for the key, one for each level.
     """
     rights = [judged.proof.right for judged in every]
     return frozenset.intersection(*rights) if rights else NOBODY_ELSE

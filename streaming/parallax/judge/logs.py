@@ -11,7 +11,7 @@ from parallax.judge.verdicts import About, Proof, Undecided, Verdict, World
 
 
 def records(case: Case) -> Iterator[Verdict | Undecided]:
-    """Judge what replicas hold at single offsets; yields verdicts, or what evidence is missing for one.
+    """Judge what replicas hold at single offsets: yields verdicts, or which evidence is missing for one.
 
     - A replica that shows a record which is not of the current log is wrong, unless the current log's record there is
       the same to consumers. If nobody was shown the current log's record, it may have been the same. Then it is unknown
@@ -19,7 +19,7 @@ def records(case: Case) -> Iterator[Verdict | Undecided]:
     - Replicas that show two contents at one place differ: a disk changed bytes. Replicas that show records of two
       leader epochs at one offset differ too, if nobody can say which of the two is of the current log.
     - In a topic that is not compacted, a replica is wrong if it lacks a record of the current log above its log start.
-      An aborted record may be lacking.
+      It may lack an aborted record.
 
     A verdict is about the offset alone, and names no key. What replicas show of the record's key is judged by `keys`.
 
@@ -120,7 +120,7 @@ def _lost(case: Case) -> Iterator[Verdict | Undecided]:
 
 
 def heads(case: Case) -> Iterator[Verdict]:
-    """Judge where logs begin; yields the verdicts about replicas whose log begins too high.
+    """Judge where logs begin: yields a verdict about each replica whose log begins too high.
 
     A log begins too high if another log has begun lower, in a topic whose policy only compacts. A replica whose log
     begins as low as any log has is right. An empty log is neither right nor wrong: it begins at 0 until its replica has

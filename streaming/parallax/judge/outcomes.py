@@ -1,4 +1,4 @@
-"""Judges how replicas ended transactions: which show consumers an outcome that is wrong in every possible truth."""
+"""Judges how replicas ended transactions: which show an outcome that is wrong in every possible truth (world)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Statement(NamedTuple):
 
 @dataclass
 class Outcomes:
-    """All verdicts about how transactions ended, by one look at each replica.
+    """All verdicts about how transactions ended, by one answer (look) of each replica.
 
     A replica states how a record's transaction ended in one of three ways:
 
@@ -37,11 +37,12 @@ class Outcomes:
     - by its list of aborted transactions;
     - by the next end marker of the producer that it holds, if it never got the one that ended the record.
 
-    A statement counts as long as no other log has replaced the one of the replica that made it.
+    A statement counts as long as no other log has replaced that of the replica that made it.
 
     Example: all read the COMMIT at 7 directly behind the record at 6, and broker 2 lists the transaction as aborted.
-    There is one world, and 2 is wrong. Counter-example: there is room between 5 and 7, so an ABORT may have been there.
-    In one world 2 is wrong; in the other, the replicas that show the record as committed are wrong.
+    There is one world (possible truth), and 2 is wrong. Counter-example: nobody read offset 6 in time, so between the
+    record at 5 and the COMMIT at 7 an ABORT may have been. In one world 2 is wrong; in the other, the replicas that
+    show the record as committed are wrong.
     """
 
     case: Case
@@ -99,8 +100,8 @@ class Outcomes:
     def shows_its_end(self, group: Group, offset: int) -> frozenset[int]:
         """The brokers that are surely right about how a group of records ended; empty if that is not known.
 
-        They show the end marker of the group itself, and no record of the group with another outcome. Any other replica
-        may show the true outcome by chance.
+        They show the end marker of the group, and no record of the group with another outcome. Any other replica may
+        show the true outcome by chance.
 
         Args:
             group: the records.

@@ -1,4 +1,4 @@
-"""How records of transactions ended: what is known of each, or the possibilities that the evidence leaves open."""
+"""Says how records of transactions ended, or in which ways they may have ended by the evidence."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from parallax.model import UNKNOWN
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """Records of one producer with no room for an end marker between them: all or a part of one transaction.
+    """Records of one producer that surely belong to one transaction.
+
+    Every offset between them holds a known fact or was read in time, so no end marker can lie there.
 
     Attributes:
         producer: the producer's id.
         offsets: offsets of the records, ascending.
         options: how the records may have ended; one of these is true.
         end_marker: offset of the producer's first known end marker behind the records; `UNKNOWN`: none is known.
-        missing: spans where an end marker may lie that no reader was shown; empty where the end is known.
+        missing: ranges where an end marker may lie that no reader was shown; empty if the end is known.
     """
 
     producer: int
@@ -32,21 +34,22 @@ class Group:
 
     @property
     def end(self) -> End | None:
-        """How the transactions of these records ended; None if the evidence leaves that open."""
+        """How the transaction of these records ended; None if several ends are possible."""
         return self.options[0] if len(self.options) == 1 else None
 
 
 class Transactions:
     """The records of a partition's transactions in groups, and how each group may have ended.
 
-    An end marker ends a group if it is the producer's first one behind the group, and there is no room for a lower one.
+    An end marker ends a group if it is the producer's first one behind the group, and no lower one can have been there
+    unseen.
 
     Example: a record is at 4, its COMMIT at 7, and 5 and 6 were read in time: it is committed. Counter-example: nobody
     read 5 and 6 in time. An ABORT may have been there, and the COMMIT may end a later transaction: both ends are
     possible.
 
-    Without an end marker behind them, the records are open if the leader says so and there is no room for one. If the
-    leader holds nothing open there, they have ended, and nobody knows how.
+    Without an end marker behind them, the records are open if the leader says so and no end marker can have been there
+    unseen. If the leader holds no transaction open there, they have ended, and nobody knows how.
 
     *By producer epoch.* With transactions of version 2 (KIP-890), the coordinator raises the producer's epoch with each
     end, and the end marker has the new epoch. So a producer's records of one epoch are of one transaction. The end
@@ -58,7 +61,7 @@ class Transactions:
 
     An end marker of another partition only rules out the other outcome: this partition may not have its marker yet. If
     an unclean election may have removed an end marker, producer epochs are not used. Then the next marker that this log
-    holds ends what was open, whatever its epoch.
+    holds ends the open transaction, whatever its epoch.
 
     Example: the producer is of version 2, a record of its epoch 6 is at 4, a COMMIT of epoch 7 at 9, and nobody read 5
     to 8. The record is committed. Counter-example: the COMMIT is of epoch 8. Nobody was shown what ended epoch 6.
@@ -102,13 +105,13 @@ class Transactions:
                 self.of.update(dict.fromkeys(group.offsets, group))
 
     def first_end(self, producer: int, offset: int) -> int:
-        """The offset of the first known end marker of a producer above an offset; `UNKNOWN`: none."""
+        """The offset of a producer's first known end marker above an offset; `UNKNOWN` if none is known."""
         marks = self.markers.get(producer, [])
         at = bisect_right(marks, offset)
         return marks[at] if at < len(marks) else UNKNOWN
 
     def room_for_an_end(self, producer: int, low: int, high: int) -> bool:
-        """Whether an unknown end marker of a producer may lie between two offsets, which do not count.
+        """Whether an unknown end marker of a producer may lie between two offsets, both excluded.
 
         It is unknown if no reader was shown it, or if it only perhaps is of the current log.
         """

@@ -1,4 +1,7 @@
-"""The judge's verdicts on replicas, and the proof that each verdict must have."""
+"""The judge's verdicts on replicas, and the proof that each of them contains.
+
+A proof is the list of all possible truths (worlds). A verdict that is not true in all of them cannot be made.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,14 @@ NOBODY_ELSE = frozenset[int]()
 
 
 class UnprovenError(ValueError):
-    """A verdict says more than its proof implies. This is a fault of the program."""
+    """A verdict says more than its proof implies; this is a bug of Parallax."""
 
 
 class About(StrEnum):
-    """What a verdict can be about: a key, an outcome, an open transaction, a record, a log's head."""
+    """What a verdict is about.
+
+    It is a key, an outcome, an open transaction, a record, or the beginning (head) of a log.
+    """
 
     KEY = "key"
     OUTCOME = "outcome"
@@ -29,11 +35,13 @@ class About(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """One possible truth: which replicas are wrong if it is true.
+    """One possible truth about a partition: which replicas are wrong if it is true.
+
+    Example: in the world where key K was deleted, broker 2, which shows a value of K, is wrong.
 
     Attributes:
         wrong: the brokers that show something else than this truth.
-        unsaid: the brokers of which this truth does not say whether they are right.
+        unsaid: the brokers that may be right or wrong if this is true.
     """
 
     wrong: frozenset[int]
@@ -42,14 +50,14 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The proof of a verdict: all worlds that the evidence leaves open.
+    """The proof of a verdict: all possible truths (worlds) that the evidence leaves open.
 
     Attributes:
         worlds: the possible truths, without repetition; at least one.
         count: how many choices led to these worlds; several may lead to the same one.
         judged: the brokers whose replicas were compared with the worlds.
-        atoms: places of the facts by which replicas differ, ascending.
-        missing: spans of offsets where one more atom would rule out worlds, ascending.
+        atoms: places of the records and end markers that the worlds depend on, ascending.
+        missing: ranges of offsets where one more record, marker or reading would rule out worlds, ascending.
     """
 
     worlds: tuple[World, ...]
@@ -72,9 +80,14 @@ class Proof:
         *,
         count: int | None = None,
     ) -> Proof:
-        """Make a proof from worlds, some of which may be equal. The arguments are those of `Proof`.
+        """Make a proof from worlds, some of which may be equal.
 
-        With None, ``count`` is how many worlds are given.
+        Args:
+            worlds: the possible truths.
+            judged: see `Proof`.
+            atoms: see `Proof`.
+            missing: see `Proof`.
+            count: see `Proof`; None for the number of worlds given.
         """
         every = list(worlds)
         distinct, count = tuple(dict.fromkeys(every)), len(every) if count is None else count
@@ -82,38 +95,39 @@ class Proof:
 
     @property
     def wrong(self) -> frozenset[int]:
-        """The brokers that are wrong in every world."""
+        """The brokers that are wrong in every world (possible truth)."""
         return frozenset.intersection(*(world.wrong for world in self.worlds))
 
     @property
     def right(self) -> frozenset[int]:
-        """The brokers that are right in every world."""
+        """The brokers that are surely right in every world (possible truth)."""
         return self.judged.difference(*(world.wrong | world.unsaid for world in self.worlds))
 
     @property
     def differing(self) -> frozenset[int]:
-        """Brokers that differ: in every world at least one of them is wrong, but none of them is wrong in all worlds.
+        """A set of brokers: in every world at least one of them is wrong, but none is wrong in all worlds.
 
-        Brokers that are wrong in every world are left out. Empty if in some world no other broker is wrong.
+        Example: in one world broker 1 is wrong, in the only other one broker 2 is: the result is {1, 2}. Brokers that
+        are wrong in every world are left out. The result is empty if in some world no other broker is wrong.
         """
         rest = [world.wrong - self.wrong for world in self.worlds]
         return frozenset().union(*rest) if all(rest) else frozenset()
 
     @property
     def unknown(self) -> frozenset[int]:
-        """The brokers that are neither wrong in every world nor surely right in every world."""
+        """The brokers that are neither wrong in every world (possible truth) nor surely right in every world."""
         return self.judged - self.wrong - self.right
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One verdict of the judge: what is true of replicas in every world.
+    """One verdict of the judge, which is true in every world (possible truth): a broker is wrong, or some differ.
 
     Attributes:
         about: what the verdict is about.
         proof: the proof that implies it.
         accused: the broker that is wrong; None: replicas differ, and it is not known which is wrong.
-        sides: without an accused, the brokers of which at least one is wrong.
+        sides: without an accused, the brokers that differ: at least one of them is wrong.
         right: the brokers that are right in every world.
         everywhere: whether all replicas of the partition are wrong.
         past: whether the accused once showed something wrong, and no longer holds the record.
@@ -156,12 +170,13 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Unsettled:
-    """A key that replicas differed about and agree on now, while nothing proves that they agree on the truth.
+    """A key that replicas differed about and agree on now, without proof that they agree on the truth.
 
     Attributes:
         key: the key.
         since: offset of the key's newest record when the replicas last differed.
-        proof: the worlds now: no broker is wrong in all of them, and not all brokers are right in all of them.
+        proof: the worlds (possible truths) now: no broker is wrong in all of them, and not all brokers are right in all
+            of them.
     """
 
     key: Hashable
@@ -175,14 +190,14 @@ class Unsettled:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """A question about one replica that the evidence leaves open, and which evidence would decide it.
+    """A question about one replica that the evidence leaves open, and which offsets would decide it if they were read.
 
     Attributes:
         about: what the question is about.
         broker: the broker whose replica it is.
-        key: the key, where it is about one.
-        offset: offset of the record or transaction, where it is about one; `UNKNOWN`: it is not.
-        missing: spans of offsets where an atom would decide it; never empty.
+        missing: ranges of offsets where one more record, marker or reading would decide it; never empty.
+        key: the key that it is about; None if it is about none.
+        offset: offset of the record or transaction that it is about; `UNKNOWN` if it is about none.
     """
 
     about: About

@@ -1,8 +1,8 @@
-"""Enumerates the worlds of one key at one isolation level: every truth that the evidence leaves open.
+"""Lists the worlds of one key at one isolation level: every possible truth that the evidence leaves open.
 
-A world is one choice of what the evidence leaves open, and says which replicas are wrong in it. A `Component` contains
-only what this depends on. It replaces offsets, epochs and values by their ranks. So keys with a similar history have
-the same component, and so has a key that is judged again. The worlds of each component are enumerated once.
+A world is one choice of what the evidence leaves open, and says which replicas are wrong if it is true. A `Component`
+contains only what this depends on. It replaces offsets, epochs and values by their ranks. So keys with a similar
+history have the same component, and so has a key that is judged again. The worlds of each component are computed once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _State(IntEnum):
 
 
 class Record(NamedTuple):
-    """A record of the key that is surely in the current log.
+    """A record of the judged key that is surely in the current log.
 
     Attributes:
         place: where it lies.
@@ -51,7 +51,7 @@ class Record(NamedTuple):
 
 
 class Doubted(NamedTuple):
-    """A record of the key that perhaps is in the current log, and perhaps is not.
+    """A record of the judged key that may or may not be in the current log.
 
     Attributes:
         place: where it lies.
@@ -65,7 +65,7 @@ class Doubted(NamedTuple):
 
 
 class ShownRecord(NamedTuple):
-    """A record of the key as one replica shows it.
+    """A record of the judged key as one replica shows it.
 
     Attributes:
         place: where it lies.
@@ -82,11 +82,11 @@ class ShownRecord(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What one replica shows its consumers of the key.
+    """All records of the judged key that one replica shows its consumers.
 
     Attributes:
         broker: the broker whose replica it is.
-        bound: the offset up to which its consumers are shown anything: its LSO, or its high watermark.
+        bound: the offset up to which its consumers are shown records: its LSO, or its high watermark.
         records: the records of the key below that offset, newest first.
         lost_below: the replica has lost the head of its log below this offset; -1: it has not.
     """
@@ -98,14 +98,16 @@ class Shown(NamedTuple):
 
 
 class Component(NamedTuple):
-    """A component: all that the worlds of one key at one isolation level depend on. Offsets and epochs are ranks.
+    """All that the possible truths of one key at one isolation level depend on.
+
+    Offsets and epochs are ranks: 0 for the lowest one, 1 for the next, and so on.
 
     Attributes:
         is_committed: whether the isolation level is read_committed.
         records: the key's records of the current log, by ascending offset.
         options: for each group of records whose end is open, how it may have ended.
         doubted: the key's records that perhaps are of the current log.
-        gaps: the first offset of each span where an unseen deletion of the key would change who is wrong.
+        gaps: the first offset of each range where an unseen deletion of the key would change who is wrong.
         shown: what each replica shows.
         full: the offset up to which cleaners may have come, at most.
         start: the offset below which records may have been deleted by retention or on request; 0: none may.
@@ -122,7 +124,7 @@ class Component(NamedTuple):
 
 
 class Worlds(NamedTuple):
-    """The worlds of one key at one isolation level.
+    """The worlds (possible truths) of one key at one isolation level.
 
     Attributes:
         distinct: the worlds without repetition; empty if every choice puts two records at one offset.
@@ -138,7 +140,7 @@ class Worlds(NamedTuple):
 
 @lru_cache(maxsize=REMEMBERED)
 def worlds_of(component: Component) -> Worlds | None:
-    """Enumerate all worlds of a key; None where there are more choices than `MOST_WORLDS`."""
+    """List all worlds (possible truths) of a key; None if there are more choices than `MOST_WORLDS`."""
     c = component
     doubted = [one.choices for one in c.doubted]
     choices: list[tuple[object, ...]] = [*c.options, *doubted, *([(False, True)] * len(c.gaps))]

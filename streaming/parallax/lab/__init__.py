@@ -1,1 +1,4 @@
-"""Three real local Kafka brokers and the scenarios that make their replicas diverge."""
+"""The lab: three real Kafka brokers on this machine, and scenarios that make their replicas diverge.
+
+``parallax lab``, the demo and the end-to-end tests use it.
+"""

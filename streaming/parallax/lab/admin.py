@@ -53,7 +53,7 @@ _CHECKPOINTS = (
 def elect_leaders(
     cluster: Cluster, topic: str, partition: int = 0, *, broker: int | None = None, unclean: bool = False
 ) -> int:
-    """Have a partition's leader elected; returns its id.
+    """Make the controller elect a partition's leader; returns the id of the broker that leads then.
 
     Args:
         cluster: the cluster.
@@ -103,8 +103,8 @@ def reassign(
 ) -> None:
     """Move a partition to other brokers, the preferred leader first, and wait until all are in sync.
 
-    A broker that no longer holds the partition deletes its replica from disk. If it is given one again, that begins
-    with an empty log.
+    A broker that is not in ``replicas`` deletes its replica from disk. If a later call assigns the partition to it
+    again, it begins with an empty log.
 
     Raises:
         LabError: the brokers refuse, or the move takes longer than ``timeout`` seconds.
@@ -127,7 +127,7 @@ def reassign(
 
 
 def wipe_replica(cluster: Cluster, broker: int, topic: str, partition: int = 0) -> None:
-    """Delete a partition from the disk of a broker that is down, as when a disk is replaced.
+    """Delete a partition's folder from the disk of a broker that is down, as if the disk had been replaced.
 
     Raises:
         LabError: the broker runs, or holds no such partition.
@@ -157,7 +157,7 @@ def lose_head(cluster: Cluster, broker: int, topic: str, partition: int = 0, *, 
         The offset at which the log begins now.
 
     Raises:
-        LabError: the broker runs, or holds no more segments than that.
+        LabError: the broker runs, or no segment would be left.
     """
     if cluster.brokers[broker].running:
         raise LabError(f"broker {broker} runs; stop it before it loses anything")
@@ -215,7 +215,7 @@ def _has(topic: str, config: Mapping[str, str | None], client: ReplicaClient, br
 
 
 def topic_config(cluster: Cluster, topic: str) -> dict[str, str]:
-    """All settings of a topic, as the brokers apply them.
+    """All settings of a topic by name, as the brokers apply them, defaults included.
 
     Raises:
         LabError: the brokers refuse.
@@ -261,7 +261,7 @@ def _await_config(cluster: Cluster, broker: int, config: Mapping[str, str]) -> N
 
 
 def broker_config(cluster: Cluster, broker: int) -> dict[str, str]:
-    """All settings of a broker, as it applies them.
+    """All settings of a broker by name, as it applies them, defaults included.
 
     Raises:
         LabError: the broker refuses.
@@ -272,7 +272,7 @@ def broker_config(cluster: Cluster, broker: int) -> dict[str, str]:
 def delete_records(cluster: Cluster, topic: str, partition: int = 0, *, before: int) -> int:
     """Delete all records below an offset (DeleteRecords); returns the leader's new log start.
 
-    Followers delete them after their next fetches.
+    Followers delete these records after their next fetches from the leader.
 
     Raises:
         LabError: the brokers refuse.
@@ -292,8 +292,8 @@ def add_partitions(cluster: Cluster, topic: str, count: int, *, replicas: Sequen
         cluster: the cluster.
         topic: the topic's name.
         count: how many partitions the topic has then, the old ones included.
-        replicas: ids of the brokers that hold the new partitions, the leader first; all brokers by default. Kafka wants
-            as many as the old partitions have.
+        replicas: ids of the brokers that hold the new partitions, the leader first; all brokers by default. Kafka
+            requires as many replicas as the old partitions have.
 
     Raises:
         LabError: the brokers refuse, or do not bring them up within half a minute.
@@ -359,7 +359,7 @@ def recreate_topic(
 
 
 def commit_offsets(cluster: Cluster, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-    """Commit a consumer group's offsets in a topic, as one of its consumers would.
+    """Commit offsets in a topic for a consumer group, as one of the group's consumers would.
 
     The first commit in a cluster creates the topic ``__consumer_offsets``.
 
@@ -381,7 +381,7 @@ def commit_offsets(cluster: Cluster, group: str, topic: str, offsets: Mapping[in
 
 
 def delete_group(cluster: Cluster, group: str) -> None:
-    """Delete a consumer group, and with it its offsets.
+    """Delete a consumer group together with its committed offsets.
 
     Raises:
         LabError: the group's coordinator does not delete it within half a minute.

@@ -20,12 +20,11 @@ from parallax.lab.waiting import until
 
 
 def archive_options(java: Java, jars: Path, version: str, progress: Progress) -> list[str]:
-    """The JVM options with which a broker uses the class-data archive; empty if none can be made.
+    """The JVM options that make a broker use the class-data archive; empty if no archive can be made.
 
-    If there is no archive yet, it is made, which takes some 10 s.
-
-    The JVM ignores an archive that does not fit it and the jars. If none can be made, as by a JVM without the feature,
-    an empty file notes that, and brokers start without one.
+    The first call makes the archive, which takes some 10 s. If that fails, e.g. because the JVM lacks the feature, an
+    empty file is left in its place. Later calls see the file, and brokers start without an archive. The JVM itself
+    ignores an archive that was made by another JVM or from other jars.
     """
     file = prepared_folder(java, jars, version) / f"classes-{java.release}.jsa"
     with made_once(file) as missing:

@@ -1,6 +1,6 @@
-"""Asks the brokers for something again and again until they do it or refuse it.
+"""Repeats a request to the brokers until they carry it out or refuse it.
 
-While a leader is being elected, they do neither.
+While a leader or the controller is being elected, brokers do neither.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ _PASSING = frozenset(
 
 
 def answers(ask: Callable[[], Mapping[Any, Future[Any]]], what: str, *, done_before: Collection[int] = ()) -> list[Any]:
-    """The results of an AdminClient's request, one for each of its futures.
+    """Make an AdminClient's request, again if an election is under way; returns the result of each of its futures.
 
     Args:
-        ask: makes the request with a timeout of 30 s (`SECONDS`). While a leader or the controller is being elected,
-            the request is made again, so it must be safe to repeat.
-        what: what is asked for, as the subject of "failed" in an error.
-        done_before: error codes by which brokers say that an earlier request has done it already.
+        ask: makes the request with a timeout of 30 s (`SECONDS`). It must be safe to repeat, because it is called again
+            while a leader or the controller is being elected.
+        what: what is requested, as the subject of "failed" in an error, e.g. ``the deletion``.
+        done_before: error codes, such as "unknown topic" for a deletion, that count as success from the second call on:
+            the first call had done it already.
 
     Raises:
-        LabError: the brokers refuse, or have done neither after two minutes, as while no leader is elected.
+        LabError: the brokers refuse, or have neither done nor refused it after two minutes.
     """
     deadline = time.monotonic() + _ON_THE_MOVE_S
     repeated_done: Collection[int] = ()

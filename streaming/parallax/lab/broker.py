@@ -33,7 +33,7 @@ that is collected while its process runs warns of a leak."""
 
 @dataclass(frozen=True)
 class ProxiedListener:
-    """A second listener of a broker, behind a proxy.
+    """A second listener of a broker, which clients reach through a proxy.
 
     Attributes:
         port: the port on which the broker listens.
@@ -46,7 +46,10 @@ class ProxiedListener:
 
 @dataclass
 class Broker:
-    """A broker of the lab; ``folder`` holds its ``server.properties``, ``data`` and ``broker.log``."""
+    """One broker of the lab, whether its process runs or not.
+
+    ``folder`` holds its ``server.properties``, ``data`` and ``broker.log``.
+    """
 
     id: int
     port: int
@@ -126,7 +129,7 @@ class Broker:
         self._reap()
 
     def kill(self) -> None:
-        """Send SIGKILL to the broker and wait for the end."""
+        """Send SIGKILL to the broker and wait until its process has ended."""
         if self.running and self.process is not None:
             self.process.kill()
         self._reap()
@@ -158,7 +161,7 @@ class Broker:
         return self.process
 
     def last_words(self, lines: int = 3) -> str:
-        """The end of the broker's log, on one line."""
+        """The last lines of the broker's log, joined into one line for an error text."""
         try:
             text = self.log.read_text(encoding="utf-8", errors="replace")
         except OSError:

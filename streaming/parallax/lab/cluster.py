@@ -36,7 +36,7 @@ from parallax.replica.errors import DeadlineExceeded, ReplicaError, Unreachable
 
 @dataclass(frozen=True)
 class PartitionState:
-    """Leader, replicas and replicas in sync of one partition, by the brokers' metadata."""
+    """Leader, replicas and replicas in sync of one partition, as broker ids, from the brokers' metadata."""
 
     leader: int
     replicas: frozenset[int]
@@ -46,8 +46,8 @@ class PartitionState:
 class Cluster:
     """A cluster of local brokers with ids 1, 2, ...; use it as a context manager, or call ``start`` and ``stop``.
 
-    Its folder is removed at the end. After an exception, or with ``keep_logs`` set, it is kept, and the exception says
-    where it is. Brokers die with this process, except those of a ``detached`` cluster.
+    At the end its folder is removed. After an exception, or with ``keep_logs`` set, the folder stays, and the exception
+    names it. Brokers die with this process, except those of a ``detached`` cluster.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Cluster:
 
     @classmethod
     def attached(cls, version: str, cluster_id: str, folder: Path, brokers: Sequence[Broker]) -> Self:
-        """An object for a detached cluster that is running already.
+        """A `Cluster` for brokers that an earlier process started as ``detached``; it starts nothing.
 
         Args:
             version: Kafka's version.
@@ -134,7 +134,7 @@ class Cluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """All brokers' addresses, for Kafka's option ``bootstrap.servers``."""
+        """The addresses of all brokers, separated by commas, for Kafka's option ``bootstrap.servers``."""
         return ",".join(broker.address for broker in self.brokers.values())
 
     def start(self) -> None:
@@ -171,9 +171,9 @@ class Cluster:
         (broker.folder / "server.properties").write_text(text, encoding="utf-8")
 
     def stop(self) -> None:
-        """Kill every broker and delete what they hold, unless the logs are to be kept.
+        """Kill every broker, and delete the brokers' folders unless ``keep_logs`` is set.
 
-        It may be called again.
+        A second call does nothing.
         """
         for broker in self.brokers.values():
             broker.kill()
@@ -222,7 +222,7 @@ class Cluster:
         return number
 
     def remove_broker(self, broker_id: int) -> None:
-        """Stop a broker for good and delete what it holds; move its partitions to others first.
+        """Stop a broker for good and delete its folder; move its partitions to other brokers before.
 
         Raises:
             LabError: the broker is a controller, which the others need.
@@ -359,7 +359,7 @@ class Cluster:
         self.await_partitions([TopicPartition(t, number) for t in topics for number in range(partitions)], assignment)
 
     def await_partitions(self, places: Sequence[TopicPartition], replicas: Collection[int]) -> None:
-        """Wait until every broker that answers knows new partitions, and their replicas hold them.
+        """Wait until every broker that answers knows some new partitions, and the brokers in ``replicas`` host them.
 
         Raises:
             LabError: the time is up.
@@ -369,11 +369,12 @@ class Cluster:
     def await_everywhere(self, shows: Callable[[ReplicaClient, int], bool], what: str) -> None:
         """Wait until every broker that answers shows a change.
 
-        The controller makes a change first, and brokers read of it a moment later.
+        The controller makes a change first, and each broker learns of it a moment later.
 
         Args:
-            shows: whether the broker with an id shows the change; if it raises ``ReplicaError``, that means not yet.
-            what: what is waited for, as words that fit behind "waited for broker 1".
+            shows: called with a client and a broker's id; True if this broker shows the change. A ``ReplicaError``
+                counts as False.
+            what: the change, as words that fit behind "waited for broker 1", e.g. ``to know orders``.
 
         Raises:
             LabError: the time is up.

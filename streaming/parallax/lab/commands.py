@@ -28,7 +28,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class BrokerStatus:
-    """The state of one broker of a lab."""
+    """One broker of a lab, for ``parallax lab status``: where it is, and whether it runs."""
 
     id: int
     address: str
@@ -39,7 +39,7 @@ class BrokerStatus:
 
 @dataclass(frozen=True)
 class LabStatus:
-    """The state of a lab and its brokers."""
+    """A lab and its brokers, for ``parallax lab status``."""
 
     name: str
     version: str
@@ -55,7 +55,7 @@ def up(
     directory: Path | None = None,
     say: Say = lambda _: None,
 ) -> LabStatus:
-    """Start three brokers that go on running when this process ends, until ``down``.
+    """Start three brokers that run on after this process has ended, until ``parallax lab down``.
 
     Args:
         version: Kafka's version.
@@ -89,7 +89,7 @@ def up(
 
 
 def down(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
-    """Stop a lab's brokers and delete what they hold; returns what was stopped.
+    """Stop a lab's brokers and delete their data; returns the lab's status from before.
 
     Raises:
         LabError: there is no lab of that name.
@@ -102,7 +102,7 @@ def down(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> Lab
 
 
 def stop(brokers: Sequence[int], *, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
-    """Stop brokers in good order; what they hold stays.
+    """Stop some brokers of a lab in good order (SIGTERM), and keep their data; returns the lab's new state.
 
     Args:
         brokers: ids of the brokers.
@@ -119,7 +119,9 @@ def stop(brokers: Sequence[int], *, name: str = state.DEFAULT_LAB, directory: Pa
 
 
 def restart(brokers: Sequence[int] = (), *, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
-    """Stop brokers in good order and start them again, one after the other; one that is down is only started.
+    """Stop some brokers in good order and start them again, one after the other; returns the lab's new state.
+
+    A broker that is down is only started.
 
     Args:
         brokers: ids of the brokers; all by default.
@@ -141,7 +143,7 @@ def restart(brokers: Sequence[int] = (), *, name: str = state.DEFAULT_LAB, direc
 
 
 def status(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
-    """The state of a lab's brokers.
+    """A lab's name, addresses and folder, and for each broker whether it runs.
 
     Raises:
         LabError: there is no lab of that name.
@@ -167,7 +169,7 @@ audit:
 
 
 def settings(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> str:
-    """The settings, as YAML, of a job that watches all topics of a lab; `down` removes its tables with the lab.
+    """Settings as YAML for a job that watches all topics of a lab; `down` removes that job's tables as well.
 
     Raises:
         LabError: there is no lab of that name.
@@ -196,7 +198,7 @@ def scenario(
         name: name of the lab.
         directory: where the lab's state file is.
         say: called with what happens, a line at a time.
-        await_observed: waits until a job has recorded an offset; it is called before anything may be cleaned away.
+        await_observed: waits until a job has recorded an offset; it is called before the brokers may clean that offset.
 
     Raises:
         LabError: there is no such scenario or lab, brokers of the lab are down, or the scenario failed.

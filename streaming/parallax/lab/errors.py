@@ -1,17 +1,17 @@
-"""The lab's errors, each of them one line for a person."""
+"""The exceptions of the lab; the text of each is one line for a person."""
 
 from __future__ import annotations
 
 
 class LabError(Exception):
-    """The lab cannot do what was asked.
+    """The lab could not do what the caller wanted.
 
     The text is one line that says what was wrong and what to do.
     """
 
 
 class ScenarioFailed(LabError):  # noqa: N818 - says what happened, as ReplicaError's kinds do
-    """A scenario did not reach its state on the brokers.
+    """A scenario was played, and the replicas did not come to differ as it expects.
 
-    The text says what was seen on which broker.
+    The text says what which broker shows.
     """

@@ -1,4 +1,4 @@
-"""The scenarios of the lab. ``--help`` prints a line on each."""
+"""Names and one-line summaries of the lab's scenarios, for ``--help`` and error texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUMMARIES: Mapping[str, str] = {
 
 
 def listed() -> str:
-    """The scenarios for people, a line each."""
+    """Names and summaries of all scenarios as text, one line each."""
     widest = max(map(len, SUMMARIES))
     return "\n".join(f"{name:<{widest}}  {summary}" for name, summary in SUMMARIES.items())
 

@@ -1,4 +1,4 @@
-"""Free ports for brokers that stop and come back on the same port."""
+"""Finds free ports for the lab's brokers, which stop and come back on the same port."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ the ports of a broker that is down are free for anybody."""
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """Choose ports on which nobody listens, below the range from which outgoing connections take theirs.
+    """Choose ports on which nobody listens, below the ephemeral range of outgoing connections.
 
-    A broker that was down must find its port free again. A port of the ephemeral range could belong to any connection
-    by then.
+    A broker that was down must find its port free again. By then a port of the ephemeral range could belong to an
+    outgoing connection.
 
     Raises:
         LabError: there are not enough free ports, or ``PARALLAX_PORTS`` is no range.

@@ -1,4 +1,4 @@
-"""The settings of a lab's brokers."""
+"""Makes the ``server.properties`` of a lab's brokers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def server_properties(broker: Broker, brokers: Collection[Broker], settings: Map
     Args:
         broker: the broker.
         brokers: all brokers of the cluster.
-        settings: more settings; they come last and override the others.
+        settings: further settings by name; they come last in the file, so they override the ones made here.
     """
     replication = str(min(3, len(brokers)))
     listeners, advertised = [f"PLAINTEXT://{broker.address}"], [f"PLAINTEXT://{broker.address}"]

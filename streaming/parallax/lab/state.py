@@ -1,4 +1,4 @@
-"""Remembers a lab that outlives the command that started it, in one JSON file per lab."""
+"""Keeps a JSON file for each lab, so that later commands find the brokers that ``parallax lab up`` started."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ DEFAULT_LAB = "default"
 
 
 def labs_folder(directory: Path | None = None) -> Path:
-    """Where the state files are: the given folder, else ``lab`` in the cache folder."""
+    """The folder with the state files of labs: ``directory``, else ``lab`` in Parallax' cache folder."""
     return directory or cache_folder() / "lab"
 
 
 def state_file(name: str, directory: Path | None = None) -> Path:
-    """The state file of a lab.
+    """Path of the JSON file that describes a lab.
 
     Raises:
         LabError: the lab's name cannot be that of a file.
@@ -36,7 +36,7 @@ def state_file(name: str, directory: Path | None = None) -> Path:
 
 
 def save(cluster: Cluster, file: Path) -> None:
-    """Write into a file what a later command needs to find the cluster's processes."""
+    """Write a lab's state file: the ids, ports, folders and processes of its brokers, for later commands."""
     document = {
         "version": cluster.version,
         "cluster_id": cluster.cluster_id,
@@ -64,7 +64,7 @@ def _broker_document(broker: Broker) -> dict[str, Any]:
 
 
 def load(file: Path) -> Cluster | None:
-    """The lab that a state file describes, as a cluster; None if there is no such file.
+    """Read a state file; returns the lab as a `Cluster` that starts nothing, or None if there is no such file.
 
     Raises:
         LabError: the file cannot be read.

@@ -28,7 +28,7 @@ log.dirs={data}
 
 
 def kafka_uuid() -> str:
-    """A random id in Kafka's spelling: 16 bytes in URL-safe base64 without padding, no leading dash."""
+    """A random cluster id in Kafka's form: 16 bytes in URL-safe base64, without padding or a leading dash."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         if not text.startswith("-"):  # as org.apache.kafka.common.Uuid.randomUuid does
@@ -36,11 +36,11 @@ def kafka_uuid() -> str:
 
 
 def format_storage(data: Path, *, java: Java, jars: Path, version: str, cluster_id: str, node_id: int) -> None:
-    """Make a broker's log folder ready to start.
+    """Format a broker's log folder, as Kafka's StorageTool does, so that the broker can start.
 
-    One run of StorageTool per version serves every broker of every lab, because its files are the same for all. Only
-    three ids in ``meta.properties`` differ, and they are replaced. The feature levels are in a checkpoint next to that
-    file, from Kafka 4.4 on in one of ``__cluster_metadata-0`` (KAFKA-19648).
+    The files of one run of StorageTool are copied to every broker of every lab. Only three ids in ``meta.properties``
+    differ, and they are replaced. The feature levels are in a checkpoint next to that file. From Kafka 4.4 on they are
+    in a checkpoint of ``__cluster_metadata-0`` (KAFKA-19648).
 
     Raises:
         LabError: StorageTool failed.
@@ -55,7 +55,7 @@ def format_storage(data: Path, *, java: Java, jars: Path, version: str, cluster_
 
 
 def prepared_folder(java: Java, jars: Path, version: str) -> Path:
-    """The cache folder that holds the files that StorageTool made for a version; it is made if it is missing.
+    """The cache folder with the files that StorageTool makes for a Kafka version; a missing one is made.
 
     Raises:
         LabError: StorageTool failed, or the cache cannot be written.

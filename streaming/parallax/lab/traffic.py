@@ -1,7 +1,8 @@
 """The producers that write to the lab's topics: a plain one, and transactional ones of two protocols.
 
 ``legacy`` is confluent-kafka: librdkafka ends a transaction as before KIP-890, on every broker. ``java`` is Kafka's own
-client. On brokers with ``transaction.version`` 2 (new clusters of Kafka 4), it raises the producer epoch at each end.
+client. On brokers with ``transaction.version`` 2 (new clusters of Kafka 4), it raises the producer's epoch at the end
+of each transaction.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _TRANSACTION_TIMEOUT_MS = 600_000
 class TransactionalProducer(Protocol):
     """A producer with a transactional id.
 
-    Each method returns when the brokers have acknowledged. It raises LabError if they refuse, or do not answer within
-    half a minute.
+    Each method returns when the brokers have acknowledged its request. It raises LabError if they refuse it, or do not
+    answer within half a minute.
     """
 
     def begin(self) -> None:
@@ -117,7 +118,7 @@ class LegacyTransactionalProducer:
     def abort(self) -> None:
         """End the transaction with ABORT.
 
-        librdkafka drops records that are still queued then; ``send`` leaves none.
+        librdkafka drops records that are still queued then. None are, because ``send`` waits for each.
         """
         self._call("abort_transaction", _SECONDS)
 
@@ -158,7 +159,9 @@ class JavaProducers:
         self._answer("start")
 
     def command(self, *words: str) -> str:
-        """Send one command to the JVM's program; returns what follows ``ok`` in its answer.
+        """Send one command, such as ``begin`` and a transactional id, to the JVM's program.
+
+        Returns what follows ``ok`` in its answer.
 
         Raises:
             LabError: the producer refused, or the JVM has ended.

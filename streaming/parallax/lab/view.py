@@ -1,7 +1,7 @@
-"""Reads what one replica shows of a small partition, from its log start to its end.
+"""Reads all that one replica shows of a small partition, for scenarios that check what they have made.
 
-Scenarios verify with it what they have made. kafka-python decodes the records, not ``parallax.replica``. So a
-fault in the code that the job reads with cannot hide itself.
+kafka-python decodes the records here, and not ``parallax.replica``. So a fault in the job's own decoder cannot hide
+itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAX_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class Record:
-    """A record as one replica shows it."""
+    """A record as one replica shows it, with the outcome that read_committed consumers of the replica get."""
 
     offset: int
     key: str
@@ -32,7 +32,7 @@ class Record:
 
 @dataclass
 class ReplicaView:
-    """Partition 0 of a topic on one broker, from its log start to its high watermark."""
+    """What one broker's replica of a topic's partition 0 shows, from log start to high watermark."""
 
     broker: int
     topic: str
@@ -72,7 +72,9 @@ class ReplicaView:
 
 
 def read_replica(client: ReplicaClient, broker: int, topic: str) -> ReplicaView:
-    """Read partition 0 of a topic from one broker: read_committed up to its LSO, and above read_uncommitted.
+    """Read all that one broker's replica of a topic's partition 0 shows.
+
+    It is read as read_committed up to the replica's LSO, and as read_uncommitted above.
 
     Raises:
         ReplicaError: the broker does not answer, or not for this partition.
@@ -134,10 +136,7 @@ def _marker(record: Any, batch: Any, aborting: set[int]) -> RowKind:
 
 
 def key_text(data: bytes) -> str:
-    """A key or value as text, as it is in this module's records.
-
-    Bytes that are no text, as in Kafka's own topics, are escaped.
-    """
+    """A key or value as text, as in `Record`; bytes that are not UTF-8 are escaped."""
     return data.decode("utf-8", "backslashreplace")
 
 

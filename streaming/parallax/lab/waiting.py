@@ -1,4 +1,4 @@
-"""Waits for something that can be observed, never for a fixed time."""
+"""Waits until a condition is true that can be observed, instead of for a fixed time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def until(condition: Callable[[], T | None], what: str, *, timeout: float = 30.0
         condition: the condition; a false value or None means not yet.
         what: what is waited for, as words that fit behind "waited for" in an error.
         timeout: seconds before giving up.
-        interval: seconds between the first calls; the pauses grow to half a second.
+        interval: seconds between the first two calls; later it grows to half a second.
 
     Raises:
         LabError: the time is up.

@@ -1,6 +1,6 @@
 """Finds out what a running job has recorded of a lab's replicas.
 
-Scenarios that a job watches use it, to clean nothing before the job has recorded it.
+A scenario that a job watches uses it, so that brokers clean no record before the job has recorded it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ _PATIENCE_S = 300.0
 
 
 def recorded_by(storage: str, patience_s: float = _PATIENCE_S) -> AwaitObserved:
-    """A function that waits until a job has recorded all that a replica shows up to an offset.
+    """A function that waits until a job has recorded what a replica shows up to an offset, that offset included.
 
     Args:
         storage: ``storage.path`` of the job.
         patience_s: how long to wait for one offset, in seconds.
 
     Returns:
-        The function, as scenarios call it; it raises `LabError` if the job has not recorded the offset by then.
+        The function, called with topic, offset and broker id. It raises `LabError` if the job has not recorded the
+        offset within ``patience_s``.
     """
 
     def await_observed(topic: str, offset: int, broker: int) -> None:
@@ -41,7 +42,10 @@ def recorded_by(storage: str, patience_s: float = _PATIENCE_S) -> AwaitObserved:
 
 
 def has_recorded(storage: str, topic: str, broker: int, offset: int) -> bool:
-    """Whether both views hold all that a replica of partition 0 shows up to an offset."""
+    """Whether a job has recorded a replica of partition 0 up to an offset, in both views (isolation levels).
+
+    In read_committed it is enough to have recorded it up to the replica's last stable offset.
+    """
     uncommitted = last_position(storage, IsolationLevel.READ_UNCOMMITTED, topic, broker)
     if uncommitted is None or uncommitted["offset"] <= offset:
         return False
@@ -51,7 +55,10 @@ def has_recorded(storage: str, topic: str, broker: int, offset: int) -> bool:
 
 
 def last_position(storage: str, isolation: IsolationLevel, topic: str, broker: int) -> dict[str, Any] | None:
-    """The last position row of a replica of partition 0 in a view; None if there is none."""
+    """The newest position row of a replica of partition 0 in a view, by column; None if there is none.
+
+    A position row says up to which offset the replica has been read.
+    """
     try:
         dataset = open_table(storage, isolation.option).to_pyarrow_dataset()
     except (DeltaError, OSError):  # the job has not made the table yet

@@ -1,4 +1,5 @@
 """Repairs divergences when a person asks for it.
 
-It makes a plan, runs it step by step, and proves the result of each step before the next.
+``parallax repair plan`` makes a plan from findings, and ``parallax repair run`` runs it step by step. The result of
+each step is proven on the replicas before the next step begins.
 """

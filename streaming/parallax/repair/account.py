@@ -1,6 +1,6 @@
-"""What repairs did about a finding, in sentences for its explanation.
+"""Says in sentences which repairs were to mend a finding, and whether their success is proven.
 
-The explanation of a finding shows them, and so does the text that says how it ended.
+The explanation of a finding contains these sentences, and so does the text that says how the finding ended.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ _ID_CHARACTERS = 8
 
 
 def beside(storage: str, read: ReadSettings, guard: GuardSettings) -> OnRecord:
-    """A function that says what is on record about a finding: its repairs, and absences of its replicas.
+    """A function that returns what the tables say about a finding besides its events: repairs, absences, leaders.
+
+    An absence is a time for which one of the partition's replicas was away or behind.
 
     Args:
         storage: ``storage.path``.
@@ -43,7 +45,7 @@ def beside(storage: str, read: ReadSettings, guard: GuardSettings) -> OnRecord:
 
 
 def repairs_of(storage: str) -> Callable[[Finding], tuple[str, ...]]:
-    """A function that returns one sentence for each repair of a finding.
+    """A function that returns, for a finding, one sentence for each repair step that was to mend it.
 
     If the record of repairs cannot be read, it returns a sentence that says so.
 
@@ -61,13 +63,15 @@ def repairs_of(storage: str) -> Callable[[Finding], tuple[str, ...]]:
 
 
 def repaired_by(storage: str) -> Callable[[Finding], str]:
-    """A function that says, in sentences, which repairs have mended a finding; empty if none has.
+    """A function that says, in sentences, which repairs have ended a finding; its text is empty if none has.
 
-    A repair counts only if the result of its step is proven on every replica.
+    These repairs count, once their result is proven on every replica:
 
-    A repair is a copy of the accused, or an end marker for a transaction that the accused holds open. If the finding
-    accuses no broker, only a copy counts that was made from the replica that a person calls right, and that was proven
-    after the finding's last event. If replicas differed again after a copy, the copy did not repair them.
+    - The accused was copied again, or an end marker was written for a transaction that the accused held open.
+    - If the finding accuses no broker: wrong replicas were copied again from the one that a person calls right, and
+      that was proven after the finding's last event.
+
+    If replicas differed again after a copy, that copy does not count.
 
     Args:
         storage: ``storage.path``.

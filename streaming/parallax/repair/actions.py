@@ -1,4 +1,4 @@
-"""The actions that a repair can take next, as plain values."""
+"""The actions that a repair can take next, as plain values: `parallax.repair.decide` returns them, `run` acts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ TAKES_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """An action: record an event of the repair; the event counts only after that."""
+    """An action: append an event of the repair to its table; the event counts once it is there."""
 
     event: Event
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """An action: make the leader write an end marker."""
+    """An action: ask the leader to write an end marker, as the plan's step of that number says."""
 
     step: int
     leader: int
@@ -39,7 +39,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Elect:
-    """An action: make Kafka elect the preferred leader."""
+    """An action: ask the controller to elect the preferred leader, as the plan's step of that number says."""
 
     step: int
 
@@ -57,7 +57,7 @@ Action = Put | Change | Wait
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The last change that this process asked the cluster for; a process that has just started knows none.
+    """The last change (`Write`, `Assign` or `Elect`) that this process asked the cluster to make.
 
     Attributes:
         change: the change.
@@ -72,7 +72,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """Makes the events of one repair, which are then recorded."""
+    """Makes events of one repair, with the repair's id, time and owner filled in."""
 
     repair: Repair
     at_ms: int
@@ -81,12 +81,12 @@ class Maker:
     def event(
         self, kind: EventKind, step: int = 0, *, reason: str = "", document: Mapping[str, Any] | None = None
     ) -> Put:
-        """Make an action that records an event of the repair.
+        """Make an event of the repair, as the action (`Put`) that records it.
 
         Args:
             kind: what happened.
-            step: the number of the step that it is about; 0 for none.
-            reason: why, in a sentence.
+            step: the number of the step that the event is about; 0 for none.
+            reason: why it happened, in a sentence.
             document: further facts, as JSON values.
         """
         repair = self.repair

@@ -1,4 +1,4 @@
-"""What the findings of a partition prove about its replicas: which are wrong, and which may be copied. Pure."""
+"""Which replicas of a partition are wrong by its findings, and which are right, so that they may be copied. Pure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from parallax.shell import ANYWHERE
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one finding says: which replicas are wrong, and which may be copied.
+    """What one finding says for a repair: which replicas are wrong, and which are right and may be copied.
 
     Attributes:
         finding: the id of the finding.
-        wrong: ids of the brokers whose replicas show now what is proven wrong.
-        sources: ids of the brokers whose replicas the finding proves right. Those that may be wrong by another finding
-            are left out, since a copy of them could spread that.
+        wrong: ids of the brokers whose replicas now show the record or outcome that the finding proves wrong.
+        sources: ids of the brokers whose replicas the finding proves right. Brokers that may be wrong by another
+            finding are left out, since a copy of their replica could spread its fault.
         offsets: the offsets that the finding is about.
         transaction: producer id and first offset of the transaction that the finding is about; -1 if there is none.
-        missing: why no replica can be copied to mend the finding, a phrase with what to do; empty if one can.
-        by_word: if no replica is proven right: by broker that a person may call right, the brokers that are wrong then.
+        missing: why no right replica can be copied over the wrong ones, a phrase with what to do; empty if one can.
+        by_word: empty if some replica is proven right. Else, for each broker that a person may call right: the brokers
+            that are wrong in that case.
     """
 
     finding: str
@@ -39,12 +40,12 @@ class Claim:
         """Ids of the brokers whose replicas are wrong if a person says that one is right.
 
         Args:
-            right: the broker whose replica a person calls right; None: what the finding proves counts.
+            right: the broker whose replica a person calls right; None: return those that the finding proves wrong.
         """
         return self.wrong if right is None else self.by_word.get(right, self.wrong)
 
     def lacks(self, right: int | None) -> str:
-        """Why no replica can be copied to mend the finding, and what to do; empty if one can.
+        """Why no right replica can be copied over the wrong ones, and what to do; empty if one can.
 
         Args:
             right: the broker whose replica a person calls right; None if nobody does.
@@ -61,7 +62,7 @@ class Claim:
 
 
 def claims(findings: Collection[Finding]) -> tuple[Claim, ...]:
-    """What each of a partition's findings says, in the order of their ids.
+    """One `Claim` for each finding of a partition, in the order of the findings' ids.
 
     Args:
         findings: the partition's findings that are not over.
@@ -114,7 +115,7 @@ _FIND_OUT = "Compare with the system that wrote it (`parallax findings explain`)
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Several findings' claims as one: which replicas are copied again, and from which.
+    """The claims of several findings joined: which replicas have to be copied again, and which may be the source.
 
     Attributes:
         findings: the ids of the findings.
@@ -130,7 +131,7 @@ class Together:
 
 
 def together(some: Iterable[Claim], right: int | None = None) -> Together | None:
-    """Join the claims for which a replica can be copied into one; None if there are none.
+    """Join those claims that a copy can mend (`Claim.lacks` is empty); None if no claim is left.
 
     Args:
         some: claims of findings.

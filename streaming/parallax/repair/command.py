@@ -1,4 +1,4 @@
-"""What ``parallax repair`` does: makes a plan, runs it, shows what is on record, resumes or gives up."""
+"""What ``parallax repair`` does: makes a plan, runs it, shows recorded repairs, resumes one, or undoes one."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def plan(
     Args:
         settings: the job's settings.
         place: the partition.
-        said: by first offset of a transaction, ``commit`` or ``abort`` if a person says how it ended.
+        said: how transactions ended according to a person: ``commit`` or ``abort`` by first offset.
         say: called with a line about how far a long reading is.
-        more: what else that person states.
+        more: what else the person states.
         is_to_lead: whether the plan only changes who leads and mends nothing.
 
     Raises:
@@ -98,7 +98,7 @@ def plan(
 
 
 def document(made: Plan) -> dict[str, Any]:
-    """A plan as values that JSON can hold; `read_plan` reads them from a file."""
+    """A plan as values that JSON can hold; once written to a file, `read_plan` reads the plan back."""
     return asdict(made)
 
 
@@ -129,7 +129,7 @@ def _plan_of(text: str, what: str) -> Plan:
 
 
 def check_may_run(settings: Settings) -> None:
-    """Raise an error if the settings do not allow repairs.
+    """Check that the settings allow repairs to run.
 
     Raises:
         RepairCommandError: ``repair.mode`` is ``off``.
@@ -147,8 +147,8 @@ def run(settings: Settings, made: Plan, say: Say, ask: Callable[[], None] | None
         settings: the job's settings; ``repair.mode`` has to be ``on``.
         made: the plan.
         say: called with a line about each thing that happens.
-        ask: asks a person once nothing else forbids the plan; it must raise if the person says no. Then everything is
-            checked again. None: nobody is asked.
+        ask: asks a person for consent, once all checks have passed; it must raise an error if the person says no. After
+            a yes everything is checked again. None: nobody is asked.
 
     Returns:
         The repair's recorded state at the end.
@@ -196,7 +196,7 @@ def _check_may_begin(made: Plan, look: Look) -> None:
 
 
 def resume(settings: Settings, wanted: str, say: Say) -> Repair:
-    """Go on with a repair that has stopped, or whose process is gone; arguments, results and errors as of `run`.
+    """Go on with a repair that has stopped, or whose process has ended; results and errors as of `run`.
 
     Args:
         settings: the job's settings.
@@ -217,19 +217,19 @@ def resume(settings: Settings, wanted: str, say: Say) -> Repair:
 
 
 def undo(settings: Settings, wanted: str, say: Say) -> Repair:
-    """Give a repair up: the brokers that held the partition before get it back.
+    """Give a repair up: the partition is assigned to the brokers that held it before the repair.
 
-    An end marker that the repair wrote stays in the log.
+    An end marker that the repair wrote stays in the log. Returns the repair's recorded state at the end.
 
     Args:
-        settings: the job's settings; if anything has to be put back, ``repair.mode`` has to be ``on``.
+        settings: the job's settings; if the partition has to be reassigned, ``repair.mode`` has to be ``on``.
         wanted: the id of the repair, or the beginning of it.
         say: called with a line about each thing that happens.
 
     Raises:
-        RepairCommandError: there is no such repair, it is over, its process is at work, or nothing may be put back.
+        RepairCommandError: there is no such repair, it is over, its process is at work, or reassigning is not allowed.
         EventLogError: nothing can be recorded.
-        ConfigError, ReplicaError, FindingsTableError: as of `plan`, if anything has to be put back.
+        ConfigError, ReplicaError, FindingsTableError: as of `plan`, if the partition has to be reassigned.
     """
     table, record, known = _known(settings, wanted, "undo")
     made, owner = _plan_of(json.dumps(known.plan), f"repair undo {wanted}"), myself()

@@ -1,8 +1,8 @@
-"""Makes the steps that copy wrong replicas again from a right one, or says why it cannot. Pure.
+"""Plans the steps that delete wrong replicas and copy them again from a right one, or says why there are none. Pure.
 
-Only replicas that a finding proves wrong are deleted, and only while the leader is a replica that every finding of the
-partition proves right. Meanwhile at least two replicas hold the partition, and as many as ``min.insync.replicas`` asks
-for. So no replica becomes eligible to lead that was not in sync (KIP-966).
+Only replicas that a finding proves wrong are deleted, and only while a replica leads that every finding of the
+partition proves right. During a copy at least two replicas hold the partition, and at least ``min.insync.replicas``. So
+no replica becomes eligible to lead that was not in sync (KIP-966).
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ class Said:
     """What a person states when a plan is made, because nothing proves it.
 
     Attributes:
-        is_paused: whether the person says that no automation moves partitions meanwhile.
-        right: the broker whose replica is right, as far as findings do not prove it; None if the person does not say.
+        is_paused: whether the person says that Cruise Control moves no partitions during the repair.
+        right: the broker whose replica the person calls right where no finding proves it; None if the person names
+            none.
     """
 
     is_paused: bool = False
@@ -40,12 +41,12 @@ NOTHING_SAID = Said()
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The wrong replicas of a partition, and the right ones, by findings or by the word of a person.
+    """The wrong and the right replicas of a partition, according to findings or to a person.
 
     Attributes:
         joint: the claims of all findings, joined.
-        wrong: the brokers of replicas that are wrong by some finding, in the order of assignment.
-        sources: the brokers of replicas that are right by every finding and may be copied, in the order of their ids.
+        wrong: the brokers whose replicas are wrong by some finding, in the order of assignment.
+        sources: the brokers whose replicas are right by every finding and may be copied, in the order of their ids.
     """
 
     joint: Together
@@ -54,18 +55,18 @@ class Sides:
 
     @property
     def named(self) -> str:
-        """The ids of the findings, for people: ``Findings 1f2e, 3d4c``."""
+        """The findings' ids as the subject of a sentence: ``Findings 1f2e, 3d4c``."""
         return f"{'Findings' if self.joint.findings[1:] else 'Finding'} {', '.join(self.joint.findings)}"
 
 
 def sides(
     look: Look, left: Collection[Claim], said: Said, known: Collection[tuple[int, int]] = ()
 ) -> tuple[Sides | None, list[str]]:
-    """Return the wrong and the right replicas by some claims, and why some findings cannot be repaired by a copy.
+    """Return which replicas are wrong and right by some claims, and why other findings cannot be repaired by a copy.
 
     Args:
         look: a look at the partition, with what the replicas show at the findings' offsets.
-        left: the claims to repair.
+        left: the claims that copies have to repair, because no end marker of the plan does.
         said: what a person states.
         known: transactions, each as producer id and first offset, that need no sentence here, because the plan says
             elsewhere why they cannot be repaired.
@@ -97,19 +98,19 @@ def sides(
 def copies(
     look: Look, ended: Collection[tuple[int, int]], number: int, shell: Shell, said: Said
 ) -> tuple[list[MoveStep], list[str]]:
-    """The steps that copy wrong replicas again, and why some cannot be copied.
+    """Return the steps that copy wrong replicas again, and why some wrong replicas get no such step.
 
     Args:
         look: the look at the partition.
         ended: transactions that the plan ends by an end marker, so that no copy is needed; each as producer id and
             first offset.
-        number: how many steps the plan has before these.
+        number: how many steps the plan has already; the new steps get the numbers after it.
         shell: how commands name the cluster.
         said: what a person states.
 
     Returns:
         The steps.
-        Why some wrong replicas cannot be copied, in sentences that say what to do.
+        Why some wrong replicas get no such step, in sentences that say what to do.
     """
     told = {(one.producer_id, one.start_offset) for one in look.transactions if not one.goes_on}
     left = [one for one in look.claims if one.transaction not in ended]

@@ -1,7 +1,7 @@
 """Decides what a repair does next, by its record and a look at the partition. Pure.
 
-Each change is recorded before it is made. If the process is killed then, nobody knows whether the change was made. So a
-resumed repair first looks whether it was. Anything that is not as planned stops the repair.
+Each change is recorded before it is made. If the process is killed right after recording it, the record does not say
+whether it was made. So a resumed repair first looks at the brokers. Anything that is not as planned stops the repair.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ KEPT_ROWS = 1_000
 
 
 def following(repair: Repair, plan: Plan, look: Look, owner: str, asked: Asked | None = None) -> Action | None:
-    """The next action of a repair; None once it is over or stopped.
+    """The next action of a repair: record an event, change something, or wait. None once it is over or stopped.
 
     Args:
         repair: the repair's state, as it is on record.
         plan: the repair's plan.
         look: a look at the partition that covers all that the steps need.
-        owner: the process that acts.
+        owner: the process that takes the action, as `parallax.repair.owner.myself` names it.
         asked: the last change that this process asked the cluster for; None if there was none.
     """
     made = Maker(repair, look.at_ms, owner)
@@ -77,10 +77,10 @@ def _after(repair: Repair, step: Step, intended: Mapping[str, Any], look: Look, 
 
 
 def outdated(plan: Plan, look: Look) -> str:
-    """Why a plan may not be begun any more: something is not as it was when it was made. Empty if it may.
+    """Why a plan may not be begun any more: what has changed since it was made. Empty if it may be begun.
 
-    Of the steps that reassign the partition, only the first is compared with what brokers show now, since each later
-    one begins with the result of the one before.
+    Steps that write end markers are compared with what brokers show now, and so is the first step that reassigns the
+    partition. Later ones are not, since they begin with the result of the step before.
 
     Args:
         plan: the plan.
@@ -112,9 +112,9 @@ def _unlike(plan: Plan, step: Step, look: Look, intended: Mapping[str, Any] | No
 
 
 def kept(plan: Plan, look: Look) -> dict[str, Any]:
-    """What each replica shows of all that a plan will change, as a document for the record of repairs.
+    """What each replica shows at the offsets that a plan is about, before anything is changed.
 
-    It has offsets, keyed hashes and outcomes, but no bytes of records.
+    It is a document for the record of repairs, with offsets, keyed hashes and outcomes, but no bytes of records.
     """
     found = []
     for step in plan.steps:

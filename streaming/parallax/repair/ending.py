@@ -1,4 +1,4 @@
-"""Decides how a step that writes an end marker goes on, by what replicas show. Pure."""
+"""Decides the next action in a step that writes an end marker, by what replicas show. Pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from parallax.replica.changes import EndMarker
 
 
 def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
-    """The next action once it is on record that an end marker is going to be written.
+    """The next action after the intention to write an end marker was recorded: proven, stopped, or wait.
 
-    None if no replica shows that the marker was written, so that the leader has still to be asked.
+    None if no replica shows the marker and the leader has not said that it wrote it: the leader has yet to be asked.
 
     Args:
         repair: the repair's state.
         step: the step.
-        intended: what the record keeps about how the marker was going to be written.
+        intended: how the marker was going to be written, as `intention` returned it.
         look: a look at the partition.
         made: makes events.
     """
@@ -54,7 +54,7 @@ def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look
 
 
 def written(step: EndStep, end: str, below: int, look: Look) -> set[int]:
-    """The offsets, from ``below`` on, where replicas show an end marker of the step's producer.
+    """The offsets, from ``below`` on, where at least one replica shows an end marker of the step's producer.
 
     Args:
         step: the step.
@@ -67,11 +67,13 @@ def written(step: EndStep, end: str, below: int, look: Look) -> set[int]:
 
 
 def lacking(step: EndStep, marker_offset: int | None, look: Look) -> str:
-    """Which replicas do not show the end marker's effect yet, and what they lack; empty once all do.
+    """Why the step is not proven yet: which replica does not show the marker or its effect. Empty once all do.
+
+    The effect is that the transaction is not open, and that its first record has the right outcome.
 
     Args:
         step: the step.
-        marker_offset: the offset of its marker; None if no replica shows it.
+        marker_offset: the offset of the marker that the step wrote; None if no replica shows it.
         look: a look at the partition.
     """
     for broker in look.assigned:
@@ -109,7 +111,7 @@ def _ended_as_well(step: EndStep, below: int, marker_offset: int, look: Look) ->
 
 
 def unlike(step: EndStep, look: Look, leader: tuple[int, int], replicas: tuple[int, ...]) -> str:
-    """Why the end marker may not be written: what is not as planned; empty if it may.
+    """Why a step may not write its end marker: what has changed since it was planned. Empty if it may.
 
     Args:
         step: the step.
@@ -141,9 +143,10 @@ def _unproven(step: EndStep, look: Look) -> str:
 
 
 def intention(step: EndStep, look: Look) -> dict[str, Any]:
-    """What the record must keep before the end marker is written: the epochs that the leader remembers.
+    """What to record before an end marker is written: the producer and coordinator epoch to give it, and the log end.
 
-    The marker gets these epochs, because the leader refuses one with lower epochs as old.
+    They are the newest epochs that the brokers remember, because the leader refuses a marker with lower ones. The log
+    end (``below``) is the lowest offset at which the marker can lie.
     """
     states = [replica.remembered(step.producer_id) for replica in look.replicas.values()]
     known = [state for state in states if state is not None]
@@ -157,13 +160,13 @@ def intention(step: EndStep, look: Look) -> dict[str, Any]:
 
 
 def following(step: EndStep, look: Look, intended: Mapping[str, Any], asked: Asked | None, made: Maker) -> Action:
-    """The next action as long as no replica shows the end marker: ask the leader to write it, or wait, or stop.
+    """The next action while no replica shows the end marker: ask the leader to write it, wait, or stop the repair.
 
     Args:
         step: the step.
         look: a look at the partition.
         intended: how the marker is going to be written, as an event of the repair has put on record.
-        asked: the last change that this process asked the cluster for.
+        asked: the last change that this process asked the cluster for; None if there was none.
         made: makes events.
     """
     mine = asked if asked is not None and asked.change.step == step.number else None

@@ -1,4 +1,4 @@
-"""Reads from the tables of a job which replicas may lead, for commands that run outside the job."""
+"""Reads from a job's tables whether replicas may lead, for commands that run outside the job."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ _FAILURES = (DeltaError, OSError, ValueError, pa.ArrowException)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is on record about some partitions.
+    """What a job's tables say about some partitions, for judging which replicas may lead.
 
     Attributes:
-        findings: the last event of each finding about them that is not over.
+        findings: the last event of each finding about these partitions that is not over.
         pending: by partition, how many suspects have no verdict yet.
-        whole: phrases that say why the record may be out of date or incomplete, such as ``no job watches``.
-        coverage: how far the partitions were compared, without the unknown offsets that an audit has settled since.
+        whole: phrases that say why all of this may be out of date or incomplete, such as ``no job watches``.
+        coverage: how far the partitions were compared, without unknown offsets that an audit has compared since.
         absences: the replicas that are absent, or copied something too late.
-        paused: the brokers that an operator wants the job not to read.
+        paused: the brokers whose reading an operator has paused (``parallax pause``).
         read: the brokers that the job reads (``topics.brokers``); None for all.
-        at: when the record was read, seconds since 1970 UTC.
+        at: when the tables were read, seconds since 1970 UTC.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -60,10 +60,10 @@ class Known:
     at: float = 0.0
 
     def fitness(self, place: TopicPartition, brokers: Iterable[int]) -> dict[int, Fitness]:
-        """By broker, whether its replica of a partition may lead.
+        """For each broker of a partition, whether its replica may lead, and why not.
 
         Args:
-            place: one of the partitions that this record is about.
+            place: one of the partitions that this value is about.
             brokers: the brokers that hold the partition.
         """
         own = [finding for finding in self.findings if finding.place == place]
@@ -82,9 +82,9 @@ class Known:
 
 
 def known(settings: Settings, places: Collection[TopicPartition]) -> Known:
-    """Read what is on record about some partitions.
+    """Read what a job's tables say about some partitions.
 
-    If the coverage or the absences cannot be read, `Known.whole` says so, and nobody can tell who may lead.
+    If the coverage or the absences cannot be read, `Known.whole` says so. Then no replica counts as fit to lead.
 
     Args:
         settings: the job's settings.

@@ -1,4 +1,4 @@
-"""Decides which brokers may hold a partition, and whether anything forbids to move it now. Pure."""
+"""Decides which other broker may hold a partition during a repair, and whether it may be reassigned now. Pure."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ PAUSED = "--automation-paused"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The brokers of the cluster, and what they report about one partition.
+    """What brokers report that decides whether and where one partition may be reassigned.
 
     Attributes:
         free: by broker that answers, how many bytes are free on its fullest log directory.
         sizes: by broker that holds the partition, the size of its replica in bytes.
-        moving: by partition that is being reassigned, the brokers that are to hold it in the end.
+        moving: for each partition of the cluster that is being reassigned, the brokers that will hold it in the end.
         min_isr: ``min.insync.replicas`` of the topic.
         retention_ms: ``delete.retention.ms`` of the topic.
         throttle: bytes a second to which a setting of the topic or of brokers limits copies; 0 without such a setting.
         automation: what shows that Cruise Control runs here, a phrase; empty if nothing does.
-        error: why something is not known; empty if all is known.
+        error: why some of this could not be asked; empty if all could.
     """
 
     free: Mapping[int, int] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Layout:
     error: str = ""
 
     def spare(self, assigned: tuple[int, ...], size: int) -> int | None:
-        """The broker with the most room of those that hold no replica of the partition; None if none has room.
+        """The broker without a replica of the partition that has most disk space free; None if it fits on none.
 
         Args:
             assigned: ids of the brokers that hold the partition.
@@ -52,7 +52,9 @@ class Layout:
         return max(able, key=lambda broker: (self.free[broker], -broker), default=None)
 
     def wants_spare(self, assigned: tuple[int, ...]) -> bool:
-        """Whether another broker must hold the partition while a replica is copied, because too few would be left.
+        """Whether a further broker must hold the partition while one replica is deleted and copied again.
+
+        It must if fewer than two replicas would be left, or fewer than ``min.insync.replicas``.
 
         Args:
             assigned: ids of the brokers that hold the partition.
@@ -61,17 +63,17 @@ class Layout:
 
 
 def has_room(free: int, size: int) -> bool:
-    """Whether a copy of so many bytes fits into the free bytes of a broker."""
+    """Whether a copy of ``size`` bytes fits on a broker with ``free`` bytes, with some bytes to spare."""
     return free >= size * _ROOM
 
 
 def hindered(layout: Layout, place: TopicPartition, *, is_paused: bool = False) -> str:
-    """Why a partition may not be reassigned now, with what to do; empty if it may.
+    """Why a partition may not be reassigned now, and what to do about it; empty if it may.
 
     Args:
         layout: what brokers report about the partition.
         place: the partition.
-        is_paused: whether a person says that Cruise Control moves nothing meanwhile.
+        is_paused: whether a person says that Cruise Control is paused.
     """
     if layout.error:
         return f"what is needed to copy a replica is not known: {layout.error}"
@@ -94,15 +96,15 @@ def hindered(layout: Layout, place: TopicPartition, *, is_paused: bool = False) 
 
 
 def slowest(layout: Layout, size: int) -> int:
-    """The speed that a copy needs, in bytes a second, to end within half of ``delete.retention.ms``.
+    """The lowest speed in bytes a second at which a copy ends within half of ``delete.retention.ms``.
 
-    A slower copy could miss what is cleaned meanwhile, which is how replicas come to differ.
+    A slower copy could miss tombstones that are cleaned while it runs, and the replicas would differ again.
     """
     return -(-size * 2_000 // max(layout.retention_ms, 1))
 
 
 def too_slow(layout: Layout, size: int) -> str:
-    """Why a copy would take too long, and what to do about it; empty if nothing is known to slow it down.
+    """Why a throttle makes a copy too slow (see `slowest`), and what to do; empty if no throttle is known to.
 
     Args:
         layout: what brokers report about the partition.

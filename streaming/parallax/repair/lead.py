@@ -1,4 +1,4 @@
-"""What ``parallax lead`` shows: who leads a topic's partitions, who would be elected, and whether they may lead.
+"""What ``parallax lead`` shows: who leads a topic's partitions, who would be elected, and which replicas may lead.
 
 It reads the tables of the job, and asks the brokers for metadata. It changes nothing.
 """
@@ -23,7 +23,7 @@ EXIT_CODES = {May.SAFE: 0, May.UNSAFE: 1, May.UNKNOWN: 3}
 
 
 def look(settings: Settings, topic: str, partitions: Sequence[int] = ()) -> list[Led]:
-    """Return, for each partition of a topic, who leads it, and which replicas may. Changes nothing.
+    """Ask brokers and tables who leads each partition of a topic, and which replicas may. Changes nothing.
 
     Args:
         settings: the job's settings.
@@ -52,11 +52,11 @@ def look(settings: Settings, topic: str, partitions: Sequence[int] = ()) -> list
 
 
 def led(settings: Settings, wanted: Mapping[TopicPartition, PartitionMetadata]) -> list[Led]:
-    """Return, for each of some partitions, who leads it, and which replicas may by the tables of the job.
+    """Return who leads each of some partitions, and which replicas may. Reads the job's tables and asks no broker.
 
     Args:
         settings: the job's settings, with the id of its cluster.
-        wanted: by partition, its metadata.
+        wanted: the partitions, each with its metadata.
 
     Raises:
         FindingsTableError, PauseError: what is on record cannot be read.
@@ -69,15 +69,15 @@ def led(settings: Settings, wanted: Mapping[TopicPartition, PartitionMetadata]) 
 
 
 def exit_code(found: Sequence[Led]) -> int:
-    """The command's exit code.
+    """The exit code of ``parallax lead``.
 
-    It is 1 if some replica must not lead. Else it is 3 if nobody can tell of some replica, and 0 if all may lead.
+    It is 1 if some replica must not lead. Else it is 3 if some replica is unknown, and 0 if all may lead.
     """
     return EXIT_CODES[worst(fitness for one in found for fitness in one.fitness.values())]
 
 
 def document(one: Led) -> dict[str, Any]:
-    """Who leads a partition, and which replicas may, as a JSON-able document."""
+    """Who leads a partition, and which replicas may, as values that JSON can hold."""
     return {
         "topic": one.place.topic,
         "partition": one.place.partition,
@@ -97,7 +97,7 @@ def document(one: Led) -> dict[str, Any]:
 
 
 def in_words(one: Led, shell: Shell) -> str:
-    """Who leads a partition, and which replicas may, for people.
+    """Who leads a partition, and which replicas may, as lines of text for people.
 
     If a replica must not lead, the text has the command that keeps it from leading.
     """

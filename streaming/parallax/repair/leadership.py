@@ -1,4 +1,4 @@
-"""The step that lets a right replica lead, and keeps wrong ones from it without copying anything. Pure."""
+"""Plans the step that makes a right replica lead, and keeps wrong ones from leading, without a copy. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from parallax.shell import Shell
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """The step that lets a right replica lead, or why there is none.
+    """The step that makes a right replica lead, or the reasons why there is none.
 
     Attributes:
-        steps: the one step; empty if nothing has to be done, or nothing can be.
-        missing: why there is no step for some or all findings, each a sentence that says what to do.
-        note: a sentence that says why nothing has to be done; empty if something has.
+        steps: the one step; empty if none is needed, or none is possible.
+        missing: why no step is possible for some or all findings; each is a sentence that says what to do.
+        note: why no step is needed, a sentence; empty if one is.
     """
 
     steps: tuple[MoveStep, ...] = ()
@@ -30,7 +30,7 @@ class Leadership:
 
 
 def leadership(look: Look, shell: Shell, said: Said) -> Leadership:
-    """Return the step by which a right replica leads, and the wrong ones come last in the assignment.
+    """Return the step that makes a right replica the leader and puts wrong ones last in the assignment.
 
     Args:
         look: a look at the partition, with its layout, and what the replicas show at the findings' offsets.

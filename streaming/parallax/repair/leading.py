@@ -1,4 +1,4 @@
-"""Which broker leads a partition, and which replicas may, by findings, coverage and the guard's clock. Pure."""
+"""Decides which replicas of a partition may lead, by findings, coverage and the guard's clock. Pure."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _LASTING = (
 
 
 def uncompared(coverage: Coverage | None) -> list[str]:
-    """Phrases that say why nobody knows whether a partition's replicas agree.
+    """Reasons, as phrases, why it is unknown whether a partition's replicas agree, e.g. offsets without verdict.
 
-    There are none if the replicas are fully compared.
+    Empty if no offsets are left that only an audit can compare.
 
     Args:
-        coverage: the partition's coverage, without the unknown offsets that an audit has settled; None if the
+        coverage: the partition's coverage, without unknown offsets that an audit has compared since; None if the
             partition was not compared yet.
     """
     if coverage is None:
@@ -41,7 +41,9 @@ def uncompared(coverage: Coverage | None) -> list[str]:
 
 
 def by_clock(place: TopicPartition, absences: Absences, now: float) -> dict[int, list[str]]:
-    """By broker, why its replica of a partition may lack something: it is absent, or copied something too late.
+    """For each broker that is absent or late, phrases that say so: its replica may lack tombstones or end markers.
+
+    Other brokers are left out.
 
     Args:
         place: the partition.
@@ -64,13 +66,13 @@ def fitness(
     whole: Collection[str],
     single: dict[int, list[str]],
 ) -> dict[int, Fitness]:
-    """By broker, whether its replica of a partition may lead (`parallax.findings.leading.may_lead`).
+    """For each broker, whether its replica of a partition may lead (`parallax.findings.leading.may_lead`).
 
     Args:
         brokers: the brokers that hold the partition.
         findings: the findings about the partition that are not over.
-        whole: phrases that say why nobody knows whether the replicas agree.
-        single: by broker, phrases that say why its replica may be wrong.
+        whole: phrases that say why it is unknown whether the replicas agree (`uncompared`).
+        single: by broker, phrases that say why its replica may be wrong (`by_clock`).
     """
     doubts = {broker: [*single.get(broker, ()), *whole] for broker in brokers}
     return may_lead(doubts, findings, doubts)
@@ -78,14 +80,15 @@ def fitness(
 
 @dataclass(frozen=True, slots=True)
 class Led:
-    """Which broker leads a partition, and which of its replicas may.
+    """Which broker leads a partition, and for each of its replicas whether it may lead.
 
     Attributes:
         leader: the broker that leads; -1 while none does.
         replicas: the brokers that hold the partition, the preferred leader first.
         isr: the brokers that are in sync.
         fitness: by broker, whether its replica may lead.
-        elr: the brokers that are eligible to lead once nobody is in sync (KIP-966); empty if brokers lack that feature.
+        elr: the brokers that may be elected if no replica is in sync (eligible leader replicas, KIP-966); empty if
+            brokers lack that feature.
     """
 
     place: TopicPartition
@@ -97,13 +100,16 @@ class Led:
 
     @property
     def preferred(self) -> int | None:
-        """The replica that the next election of preferred leaders makes the leader; None if it changes nothing."""
+        """The broker that the next election of preferred leaders would make the leader.
+
+        None if that election changes nothing: the preferred leader leads already, or is not in sync.
+        """
         first = self.replicas[0] if self.replicas else self.leader
         return first if first != self.leader and first in self.isr else None
 
     @property
     def warnings(self) -> list[str]:
-        """Sentences that say that a wrong replica leads, or will after the next election of preferred leaders."""
+        """Sentences for people if a replica leads that must not, or will after the next preferred election."""
         found = []
         if self.leader in self.fitness and self.fitness[self.leader].may is May.UNSAFE:
             found.append(f"Broker {self.leader} leads, and must not.")

@@ -1,4 +1,7 @@
-"""Looks at a partition for a repair: at its leader, its replicas, their open transactions, and its findings."""
+"""Asks brokers and tables for all that a repair decides by: leader, replicas, open transactions, findings.
+
+The answers of one moment are a look (`parallax.repair.seen.Look`).
+"""
 
 from __future__ import annotations
 
@@ -37,10 +40,11 @@ class Wanted:
 
     Attributes:
         transactions: transactions to look at even if no replica holds them open, each as producer id and first offset.
-        since: a long log may be read with a gap before this offset, and has none from it on; None: the log's end.
-        offsets: the offsets at which to ask each replica what it shows. Brokers then also report what is needed to
-            move the partition (`parallax.repair.layout.Layout`). None: neither is asked, unless ``places`` is true.
-        places: whether to take the offsets of the open findings as ``offsets`` if these are None.
+        since: in a long log, offsets before this one may be skipped; None: all before the log's end may be.
+        offsets: the offsets at which to ask each replica what it shows. Brokers are then also asked for what is needed
+            to reassign the partition (`parallax.repair.layout.Layout`). None: neither is asked, unless ``places`` is
+            true.
+        places: if ``offsets`` is None, whether to use the offsets of the open findings instead.
     """
 
     transactions: Collection[tuple[int, int]] = ()
@@ -53,7 +57,7 @@ NOTHING_MORE = Wanted()
 
 
 def standing(storage: str, place: TopicPartition) -> list[Finding]:
-    """The findings about a partition that are not over; none if no job has ever reported any.
+    """The last event of each finding about a partition that is not over; empty without a findings table.
 
     Raises:
         FindingsTableError: the findings cannot be read.
@@ -66,13 +70,13 @@ def standing(storage: str, place: TopicPartition) -> list[Finding]:
 
 
 class Lookout:
-    """Looks at one partition for a repair: asks brokers, and reads the record.
+    """Looks at one partition for a repair: asks brokers, and reads the job's tables.
 
     Args:
         client: asks the cluster.
-        storage: ``storage.path`` of the job whose findings count.
+        storage: ``storage.path`` of the job whose findings are used.
         place: the partition.
-        hasher: hashes keys and contents of the records that go on record.
+        hasher: hashes keys and contents of records, so that the repair's table holds no plain text.
         settings: how many bytes a second brokers are read, and how long a request may take.
         say: called with a line about how far a long reading is.
     """
@@ -97,7 +101,7 @@ class Lookout:
         self._logs: dict[tuple[int, int, int], ProducerLog] = {}
 
     def look(self, wanted: Wanted = NOTHING_MORE) -> Look:
-        """Look at the partition now.
+        """Ask brokers and tables about the partition now, and return their answers as a `Look`.
 
         Args:
             wanted: what to look at besides the partition's findings and open transactions.

@@ -1,4 +1,4 @@
-"""Whether an end marker may be written for a transaction. Pure."""
+"""Decides whether a repair may write an end marker for an open transaction. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from parallax.repair.seen import OUTCOMES, Look, Transaction
 
 
 def not_over(one: Transaction) -> str:
-    """Why nobody knows whether a transaction's coordinator is done with it, as a phrase.
+    """Why it is not known that a transaction hangs, as a phrase; empty if it is known.
 
-    Empty if it is known to be done.
+    A transaction hangs if no coordinator will ever end it. Only then may anybody else write its end marker.
     """
     return "" if one.verdict.standing is Standing.HANGS else f"whether it is over is not known: {one.verdict.why}"
 
@@ -18,14 +18,15 @@ def not_over(one: Transaction) -> str:
 def not_safe(look: Look, one: Transaction, end: str, marker_offset: int) -> str:
     """Why an end marker may not be written for a transaction, in a phrase; empty if it may.
 
-    A marker ends whatever its producer has open in the partition. So the producer may have nothing else open on any
-    replica. And no replica that holds the transaction open may have taken records of another one for a part of it.
+    An end marker ends every transaction that its producer has open in the partition. So no replica may hold another
+    transaction of the producer open. And no replica may count records of a later transaction to this one, because it
+    missed the marker between them.
 
     Args:
         look: a look at the partition.
         one: the transaction.
-        end: the type of the marker: ``commit`` or ``abort``.
-        marker_offset: the offset at which the transaction's end marker was read; -1 if none was.
+        end: the type of the marker to write: ``commit`` or ``abort``.
+        marker_offset: the offset at which the transaction's original end marker was read; -1 if none was.
     """
     if why := not_over(one):
         return why

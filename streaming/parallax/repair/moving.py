@@ -1,4 +1,4 @@
-"""Decides how a step that reassigns a partition goes on, by what brokers show. Pure."""
+"""Decides the next action in a step that reassigns a partition, by what brokers show. Pure."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _ELECTED_MS = 2_000
 
 
 def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
-    """The next action once it is on record that a partition is going to be reassigned.
+    """The next action after the intention to reassign a partition was recorded: proven, stopped, or wait.
 
-    None if the cluster has still to be asked for the reassignment, or for the election that is a part of it.
+    None if the cluster has yet to be asked for the reassignment, or for the election that is a part of the step.
 
     Args:
         repair: the repair's state.
         step: the step.
-        intended: what the record keeps about how it was going to be done.
+        intended: what `intention` returned before the reassignment.
         look: a look at the partition.
         made: makes events.
     """
@@ -64,9 +64,10 @@ def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Loo
 
 
 def is_known(assigned: tuple[int, ...], states: Collection[tuple[int, ...]]) -> bool:
-    """Whether a partition's replicas are those of a known assignment, or of two while one replaces the other.
+    """Whether a partition's replicas are one of some known assignments, or two of them together.
 
-    Brokers show the replicas of both until they have learnt from the controller that the reassignment is complete.
+    While one assignment replaces another, brokers show the replicas of both: ``[1, 2, 3]`` becomes ``[1, 3]`` by way of
+    all three.
 
     Args:
         assigned: ids of the brokers that hold the partition, as brokers show it.
@@ -120,7 +121,7 @@ def _out_of_sync(step: MoveStep, look: Look) -> str:
 
 
 def lacking(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Layout) -> str:
-    """What is still missing until a reassignment is complete and proven; empty once nothing is."""
+    """Why a reassignment is not complete and proven yet, e.g. ``broker 4 is not in sync yet``; empty once it is."""
     move = step.move
     for broker in move.gone:
         if broker not in layout.free:
@@ -185,12 +186,12 @@ def _offsets(step: MoveStep) -> str:
 
 
 def unlike(step: MoveStep, look: Look, intended: Mapping[str, Any] | None = None) -> str:
-    """Why the partition may not be reassigned: what is not as planned; empty if it may.
+    """Why a step may not reassign its partition: what has changed since it was planned. Empty if it may.
 
     Args:
         step: the step.
         look: a look at its partition.
-        intended: what the record keeps about how the step was going to be done; None if it was not begun.
+        intended: what `intention` returned when the step was begun; None if it was not begun.
     """
     layout = look.layout
     if layout is None or layout.error:
@@ -222,7 +223,10 @@ def _unproven(step: MoveStep, look: Look) -> str:
 
 
 def intention(step: MoveStep, look: Look) -> dict[str, Any]:
-    """What the record must keep before the reassignment: the leader, and what the right replica shows."""
+    """What to record before a reassignment: the leader, and the offsets and records that the right replica shows.
+
+    The new copies are compared with it later.
+    """
     marks = look.replicas[step.source].marks
     return {
         "at_ms": look.at_ms,
@@ -235,12 +239,12 @@ def intention(step: MoveStep, look: Look) -> dict[str, Any]:
 
 
 def following(step: MoveStep, look: Look, asked: Asked | None, made: Maker) -> Action:
-    """The next action as long as the reassignment is not complete: ask the cluster for it, or wait, or stop.
+    """The next action while a reassignment is not complete: ask the cluster for it, wait, or stop the repair.
 
     Args:
         step: the step.
         look: a look at the partition.
-        asked: the last change that this process asked the cluster for.
+        asked: the last change that this process asked the cluster for; None if there was none.
         made: makes events.
     """
     is_assigned = look.assigned == step.move.replicas

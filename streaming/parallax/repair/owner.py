@@ -1,4 +1,4 @@
-"""The owner of a repair: a process, named so that others can find out whether it still runs."""
+"""Names the process that runs a repair (its *owner*), so that others can see whether it still runs."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ Each of its steps takes less, and is on record before it is taken.
 def myself() -> str:
     """The name of this process as an owner: user, machine, process number, and when the process was started.
 
-    The start distinguishes it from a later process with the same number.
+    The start time distinguishes it from a later process with the same number.
     """
     return f"{_user()}@{socket.gethostname()}:{os.getpid()}:{psutil.Process().create_time():.2f}"
 
 
 def is_at_work(owner: str, last_ms: int, now_ms: int) -> bool:
-    """Whether the owner of a repair may still act.
+    """Whether the owner of a repair may still run, so that no other process may take the repair over.
+
+    A process on this machine is looked up. One on another machine counts as running until it has recorded nothing for
+    some time (`SILENT_MS`).
 
     Args:
-        owner: the owner, as `myself` named it there.
+        owner: the owner, as `myself` returned it in that process.
         last_ms: when it last recorded an event, milliseconds since 1970 UTC.
         now_ms: now, milliseconds since 1970 UTC.
     """
@@ -44,7 +47,7 @@ def is_at_work(owner: str, last_ms: int, now_ms: int) -> bool:
 
 
 def in_words(owner: str) -> str:
-    """The owner of a repair in words, for people."""
+    """The owner of a repair for people: ``ann@host (process 4711)``."""
     who, _, rest = owner.rpartition(":")[0].rpartition(":")
     return f"{who} (process {rest})" if who else owner
 

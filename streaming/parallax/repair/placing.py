@@ -1,4 +1,4 @@
-"""Asks the brokers what decides whether a partition may be reassigned, and to which of them."""
+"""Asks brokers for what decides whether a partition may be reassigned, and to which brokers: sizes, settings, moves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNLIMITED = (1 << 63) - 1
 def layout_of(client: ReplicaClient, place: TopicPartition) -> Layout:
     """Ask all brokers for what is needed to reassign a partition.
 
-    If something could not be asked, the result's ``error`` says why.
+    If a broker or the controller did not answer, the result's ``error`` says so.
     """
     try:
         moving = client.reassignments()

@@ -1,8 +1,8 @@
-"""Makes one plan of steps from a partition's findings and a look at the cluster. Pure.
+"""Makes the plan of a repair: steps for all findings of a partition, from a look at that partition. Pure.
 
-Steps that write end markers come first, since they copy nothing and need the present leader. For the findings that are
-left, wrong replicas are copied again from a right one (`parallax.repair.copies`). A person decides by the plan. So each
-step says what it needs, what it changes, and what is true if it fails half-way.
+Steps that write end markers come first, since they copy nothing and need the present leader. The findings that no end
+marker mends get steps that copy wrong replicas again from a right one (`parallax.repair.copies`). A person reads the
+plan before it is run. So each step says what it needs, what it changes, and what is true if it fails half-way.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Plan:
         replicas: ids of the brokers that hold the partition, the preferred leader first.
         findings: the ids of the partition's findings that are not over.
         steps: in the order in which they are run.
-        missing: why there is no step for something, each a sentence that says what to do.
-        note: why nothing has to be done, a sentence; empty where something has.
+        missing: why there is no step for some finding or transaction; each is a sentence that says what to do.
+        note: why no step is needed, a sentence; empty if one is.
     """
 
     format: int
@@ -71,7 +71,7 @@ class Plan:
         return TopicPartition(self.topic, self.partition)
 
     def only(self, number: int) -> Plan:
-        """The same plan, reduced to one of its steps.
+        """A copy of the plan that has only one of its steps.
 
         Raises:
             KeyError: the plan has no step of that number.
@@ -83,9 +83,9 @@ class Plan:
 
 
 def proofs(findings: Iterable[Finding]) -> dict[tuple[int, int], list[End]]:
-    """By producer id and first offset of a transaction, how it ended according to the findings' proofs.
+    """How transactions ended according to findings' proofs, by (producer id, first offset) of the transaction.
 
-    There are several ends if the proofs contradict each other.
+    A transaction has several ends if the proofs contradict each other.
     """
     found: dict[tuple[int, int], list[End]] = {}
     for finding in findings:
@@ -107,13 +107,13 @@ def make(
     *,
     is_to_lead: bool = False,
 ) -> Plan:
-    """Make a plan from a look at a partition; for what cannot be repaired it says what is missing.
+    """Make a plan from a look at a partition; `Plan.missing` says what cannot be repaired, and why.
 
     Args:
         look: a look at the partition, with all transactions that some replica holds open, and its findings.
-        said: by first offset of a transaction, ``commit`` or ``abort`` if a person says how it ended.
-        shell: how commands name the cluster.
-        more: what else a person states.
+        said: how transactions ended according to a person: ``commit`` or ``abort`` by first offset.
+        shell: how the commands in the plan's texts name the cluster.
+        more: what else the person states.
         is_to_lead: whether the plan only changes who leads and mends nothing.
     """
     steps: list[Step] = []
@@ -152,9 +152,9 @@ def make(
 
 
 def wants_copies(look: Look, made: Plan) -> bool:
-    """Whether a finding is left that needs a copy, because the plan's end markers do not mend it.
+    """Whether some finding needs a copy, because none of the plan's end markers mends it.
 
-    If so, make the plan again from a look that also says which brokers may hold the partition.
+    If so, make the plan again from a look that also has a `Layout`: which brokers may hold the partition.
     """
     ended = {(step.producer_id, step.start_offset) for step in made.steps if isinstance(step, EndStep)}
     return any(one.transaction not in ended for one in look.claims)

@@ -1,6 +1,6 @@
-"""Reads what a replica holds of one producer from an offset on, and what it shows at single offsets.
+"""Reads one producer's records and end markers from a replica's log, or what the replica shows at single offsets.
 
-The log is read once, no faster than probes read. Later calls go on from where the last one ended.
+A log is read once, no faster than probes read. Later calls go on from where the last one ended.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ Progress = Callable[[int, int], None]
 
 
 class ProducerLog:
-    """The rows of one producer in one replica's log; a later call reads only what has been added.
+    """Reads the records and end markers of one producer in one replica's log, from a transaction's first offset on.
+
+    Each further call of `read` reads only what has been added to the log.
 
     Args:
         client: asks the broker.
@@ -64,13 +66,13 @@ class ProducerLog:
         self._position = self._start
 
     def read(self, most: int | None, since: int | None, progress: Progress) -> Log:
-        """Read on to the end of the replica's log, and return all rows of the producer that have been read by now.
+        """Read on to the end of the replica's log; returns the producer's records and end markers of all calls so far.
 
         Args:
-            most: after this many bytes, skip to ``since``. That is enough for a replica that has ended the transaction.
-                None: read everything.
+            most: after reading this many bytes, skip to ``since``. That is enough for a replica that has ended the
+                transaction. None: skip nothing.
             since: the offset to skip to; None: the present high watermark.
-            progress: called with the next offset, and with where the reading ends.
+            progress: called with the next offset to read, and the offset at which the reading ends.
         """
         try:
             marks = watermarks_of(self._client, self._broker, self._place)
@@ -150,9 +152,9 @@ def _row(chunk: Chunk, at: int) -> Row | None:
 def rows_at(
     client: ReplicaClient, broker: int, place: TopicPartition, offsets: Iterable[int], hasher: ContentHasher
 ) -> dict[int, Row]:
-    """By offset, the record or end marker that one replica shows there.
+    """The record or end marker that one replica shows at each of some offsets, by offset.
 
-    Offsets where it has neither are left out.
+    Offsets where the replica has neither are left out.
 
     Raises:
         ReplicaError: the broker could not be asked.

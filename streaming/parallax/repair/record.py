@@ -1,7 +1,8 @@
-"""The record of repairs: its events, and the state that they lead to. Pure.
+"""The events of repairs, as the table ``repair_events`` keeps them, and the state that they lead to. Pure.
 
-Each event holds all that a later process needs. So a repair whose process was killed between two steps can go on from
-the last one. A repair has one owner. A process that is no longer the owner can record nothing, and so change nothing.
+Each event holds all that a later process needs. So a repair whose process was killed between two events can go on from
+the last one. A repair has one owner, a process. A process that is no longer the owner can record no event, and so
+change nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from parallax.model import TopicPartition
 
 
 class EventKind(StrEnum):
-    """What happened to a repair; the kinds are in the order in which they happen."""
+    """What an event says happened to a repair; the kinds are in the order in which they happen."""
 
     BEGUN = "begun"
     """A person runs a plan; ``document`` is the plan."""
@@ -68,7 +69,7 @@ class Event:
         owner: the process that recorded the event (`parallax.repair.owner`).
         step: the number of the step that the event is about; 0 if it is about none.
         document: further facts, as JSON values.
-        reason: why, or what follows, in a sentence.
+        reason: why it happened, or what follows from it, in a sentence.
     """
 
     kind: EventKind
@@ -97,10 +98,10 @@ class Repair:
         owner: the process that may go on with the repair.
         began_ms: when the repair was begun, milliseconds since 1970 UTC.
         at_ms: when its last event was, milliseconds since 1970 UTC.
-        is_kept: whether it is on record what the replicas showed before anything was changed.
-        intended: by step number, what the record keeps about how the step was going to be done. If a step intends to
-            write an end marker a second time, ``below`` (the log end before the marker) stays that of the first time.
-        answered: by step number, when the cluster answered that the change was made, milliseconds since 1970 UTC.
+        is_kept: whether an event holds what the replicas showed before anything was changed.
+        intended: by number of a step that was begun, how it was going to be done. If a step intends to write an end
+            marker a second time, ``below`` (the log end before the marker) stays that of the first time.
+        answered: by step number, when the cluster answered that it made the step's change, milliseconds since 1970 UTC.
         proven: numbers of the steps whose result every replica shows.
         resumed_ms: when somebody last resumed the repair after a stop, milliseconds since 1970 UTC; -1 for never.
         reason: the reason of the last event.
@@ -122,12 +123,12 @@ class Repair:
 
     @property
     def is_open(self) -> bool:
-        """Whether the repair may go on; meanwhile no other repair begins in its partition."""
+        """Whether the repair is running, being undone, or stopped; if so, no other repair of the partition begins."""
         return self.is_running or self.phase is Phase.STOPPED
 
     @property
     def is_running(self) -> bool:
-        """Whether a process is at work on the repair, or was when it was killed."""
+        """Whether the repair is running or being undone, by its events; its process may have been killed since."""
         return self.phase in (Phase.RUNNING, Phase.UNDOING)
 
 
@@ -142,7 +143,7 @@ class Record:
     repairs: dict[str, Repair] = field(default_factory=dict)
 
     def take_in(self, events: Iterable[Event]) -> None:
-        """Update the state of repairs by further events, in the order of their numbers."""
+        """Update the state of repairs by further events of the table, in the order of their sequence numbers."""
         for event in events:
             if event.kind is EventKind.BEGUN:
                 self.repairs[event.repair_id] = Repair(
@@ -152,7 +153,7 @@ class Record:
                 self.repairs[event.repair_id] = _after(self.repairs[event.repair_id], event)
 
     def open_in(self, place: TopicPartition) -> Repair | None:
-        """The repair that is open in a partition; None if there is none."""
+        """The repair of a partition that is running, being undone, or stopped; None if there is none."""
         return next((one for one in self.repairs.values() if one.is_open and one.place == place), None)
 
 

@@ -1,4 +1,4 @@
-"""What ``parallax roll`` says: whether a broker may be restarted now. It changes nothing."""
+"""What ``parallax roll`` says: whether a broker may be restarted now, partition by partition. It changes nothing."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _MOST = 20
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A partition of the broker, and whether the broker's restart is safe for it.
+    """One partition that a broker holds, and whether a restart of the broker is safe for it.
 
     Attributes:
         led: who leads the partition, and which replicas may.
         fitness: whether the restart is safe for the partition, with the reasons.
-        notes: phrases that say what the restart costs anyway (`parallax.repair.rolling.notes`).
+        notes: phrases that say what a safe restart still costs, e.g. refused producers (`rolling.notes`).
     """
 
     led: Led
@@ -44,7 +44,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """Whether a broker may be restarted now.
+    """The answer of ``parallax roll``: whether a broker may be restarted now, with the reasons by partition.
 
     Attributes:
         broker: the id of the broker.
@@ -60,34 +60,34 @@ class Rolled:
 
     @property
     def may(self) -> May:
-        """Whether the broker may be restarted: the gravest judgement on any partition.
+        """Whether the broker may be restarted: the worst answer for any of its partitions.
 
-        Unknown counts among these if the job watches no partition of it, or if some topic could not be read.
+        It is unknown at best if the job watches no partition of the broker, or if some topic could not be read.
         """
         nobody_can_tell = [unknown(*self.unread)] if self.partitions else [unknown("nothing is watched")]
         return worst([*(one.fitness for one in self.partitions), *nobody_can_tell])
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the command.
+        """The exit code of ``parallax roll``.
 
-        It is 0 if the broker may be restarted, 1 if it must not, and 3 if nobody can tell.
+        It is 0 if the broker may be restarted, 1 if it must not, and 3 if that is unknown.
         """
         return EXIT_CODES[self.may]
 
 
 def roll(settings: Settings, broker: int, outage_s: float) -> Rolled:
-    """Return whether a broker may be restarted now. Changes nothing.
+    """Ask brokers and tables whether a broker may be restarted now. Changes nothing.
 
     Args:
         settings: the job's settings.
         broker: the id of the broker.
-        outage_s: how long the broker is away or behind, in seconds, at most.
+        outage_s: for how many seconds at most the broker will be away or behind.
 
     Raises:
         ConfigError: the settings name another cluster than that of the storage.
         ReplicaError: no broker answers, or the cluster has no such broker.
-        FindingsTableError, PauseError: what is on record cannot be read.
+        FindingsTableError, PauseError: a table of the job cannot be read.
     """
     settings = with_cluster(settings)
     with closing(ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)) as client:
@@ -137,7 +137,7 @@ def _settings(given: Mapping[str, str] | ReplicaError | None) -> TopicSettings:
 
 
 def document(found: Rolled) -> dict[str, Any]:
-    """Whether a broker may be restarted, as a JSON-able document."""
+    """Whether a broker may be restarted, as values that JSON can hold."""
     return {
         "broker": found.broker,
         "may_restart": str(found.may),
@@ -166,9 +166,9 @@ _ANSWERS = {
 
 
 def in_words(found: Rolled) -> str:
-    """Whether a broker may be restarted, for people.
+    """Whether a broker may be restarted, as lines of text for people.
 
-    The text names each partition for which a restart is not safe, and contains all notes.
+    The text names each partition for which a restart is not safe, and the notes on all partitions.
     """
     count = len(found.partitions)
     lines = [f"broker {found.broker}: {_ANSWERS[found.may]} ({counted(count, 'partition')} watched)"]

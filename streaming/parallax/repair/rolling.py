@@ -1,10 +1,15 @@
-"""Whether a broker may be restarted now: who would lead its partitions, and whether it is back in time. Pure.
+"""Decides whether a broker may be restarted: who would lead its partitions, and whether it is back in time. Pure.
 
-The controller lets a leader lead on while it is in sync. Otherwise it takes the first replica of the assignment that is
-in sync. If none is, it takes the first that is eligible (ELR, KIP-966). If elections may be unclean, it then takes the
-first that is there (``PartitionChangeBuilder.electLeader``). An election of preferred leaders makes the first of the
-assignment lead, once that is in sync. A restart is safe only if every broker that would lead may. And the others must
-keep what the broker lacks, such as tombstones, for longer than the outage takes.
+Who leads during the restart is decided by Kafka's controller (``PartitionChangeBuilder.electLeader``):
+
+1. the present leader, while it is in sync;
+2. else the first replica of the assignment that is in sync;
+3. else the first that is eligible (ELR, KIP-966);
+4. else, if elections may be unclean, the first that is up.
+
+Later an election of preferred leaders makes the first replica of the assignment lead, once it is in sync. A restart is
+safe only if each broker that would lead may lead. And the other brokers must keep the tombstones and end markers that
+the broker misses for longer than the outage takes.
 """
 
 from __future__ import annotations
@@ -21,13 +26,13 @@ from parallax.repair.leading import Led
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A planned outage of one broker; times in milliseconds.
+    """A planned restart of one broker, with its times in milliseconds.
 
     Attributes:
         broker: the id of the broker that is to be restarted.
         takes_ms: how long at most the broker does not answer, or is behind the leaders.
-        skew_ms: how far clocks may be apart.
-        look_ms: how long a look at a replica may take.
+        skew_ms: how far the brokers' clocks may be apart.
+        look_ms: how long asking a replica for its offsets may take.
     """
 
     broker: int
@@ -41,7 +46,7 @@ class TopicSettings:
     """The settings of a topic that decide whether an outage is safe; None for one that is not known.
 
     Attributes:
-        is_compacted: whether anything is cleaned by key.
+        is_compacted: whether ``cleanup.policy`` contains ``compact``.
         retention_ms: ``delete.retention.ms``: for how long tombstones and end markers are kept.
         min_isr: ``min.insync.replicas``: with fewer replicas in sync, producers with ``acks=all`` are refused.
         is_unclean: ``unclean.leader.election.enable``: whether a replica that is not in sync may lead.
@@ -54,7 +59,7 @@ class TopicSettings:
 
 
 def elected(led: Led, broker: int) -> int | None:
-    """Return which broker leads a partition while another is away; None if nobody is in sync or eligible (ELR).
+    """Return the broker that leads a partition while another is away; None if no other is in sync or eligible (ELR).
 
     Args:
         led: who leads the partition now, with its replicas.
@@ -67,7 +72,7 @@ def elected(led: Led, broker: int) -> int | None:
 
 
 def may_stop(led: Led, topic: TopicSettings, outage: Outage) -> Fitness:
-    """Return whether an outage of a broker is safe for one partition that it holds.
+    """Return whether a planned outage of a broker is safe for one partition that it holds, and why not.
 
     Args:
         led: who leads the partition, and which replicas may.
@@ -143,10 +148,10 @@ def _by_clock(topic: TopicSettings, outage: Outage) -> Fitness:
 
 
 def notes(led: Led, topic: TopicSettings, broker: int) -> list[str]:
-    """Phrases about one partition: whether an outage makes brokers refuse producers, and what a second failure does.
+    """What a restart costs one partition even if it is safe, as phrases; empty if nothing.
 
-    A second failure is that of the broker that leads meanwhile. A phrase says so if a wrong replica may lead then, or
-    one that lacks records.
+    A phrase says so if producers with ``acks=all`` are refused during the restart. Another does if the broker that
+    leads during the restart fails too, and then a wrong replica may lead, or one that lacks records.
 
     Args:
         led: who leads the partition, and which replicas may.

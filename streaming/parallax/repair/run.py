@@ -27,15 +27,15 @@ Say = Callable[[str], None]
 
 
 class RepairCommandError(Exception):
-    """A command of ``parallax repair`` cannot be carried out; the text is one line that says what to do."""
+    """A command of ``parallax repair`` cannot be carried out. The text is one line: why, and what to do."""
 
 
 class Run:
-    """Runs one repair: looks at the partition, decides, records, and acts, again and again.
+    """Runs one repair: looks at the partition, decides on an action, and carries it out, until the repair ends.
 
     Args:
         table: the table ``repair_events``.
-        record: the state of all repairs that are in it.
+        record: the state of all repairs in that table.
         lookout: looks at the repair's partition.
         client: asks the cluster for changes.
         made: the repair's plan.
@@ -71,7 +71,7 @@ class Run:
         return self._record.repairs[self._repair_id]
 
     def until_it_ends(self) -> Repair:
-        """Take one action after the other until the repair ends; returns its recorded state.
+        """Take one action after the other until the repair is over or stopped; returns its recorded state.
 
         Raises:
             RepairCommandError: the repair belongs to another process by now.
@@ -158,11 +158,11 @@ _NAMES = {
 
 
 def wanted(made: Plan, since: int | None = None) -> Wanted:
-    """What a look must cover for the steps of a plan.
+    """What a look must cover for the steps of a plan: the steps' transactions and offsets.
 
     Args:
         made: the plan.
-        since: from this offset on, a long log is read without gaps; None: from its end on.
+        since: in a long log, offsets before this one may be skipped; None: all before the log's end may be.
     """
     ends = [(step.producer_id, step.start_offset) for step in made.steps if isinstance(step, EndStep)]
     moves = [step.offsets for step in made.steps if isinstance(step, MoveStep)]
@@ -171,7 +171,7 @@ def wanted(made: Plan, since: int | None = None) -> Wanted:
 
 
 def said(event: Event, made: Plan) -> str:
-    """An event of a repair in words, for people."""
+    """An event of a repair as a sentence for people, e.g. ``Step 1: the cluster has taken it.``."""
     title = next((step.title for step in made.steps if step.number == event.step), "")
     match event.kind:
         case EventKind.KEPT:

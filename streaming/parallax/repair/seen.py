@@ -1,4 +1,4 @@
-"""Plain values for what a look at a partition shows, as far as a repair needs it."""
+"""Plain values for a look at a partition: what brokers and findings say that a repair decides by."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Row:
     Attributes:
         key: the keyed hash of the record's key, 32 hexadecimal digits; empty for an end marker.
         content: the keyed hash of the record's content, 16 hexadecimal digits; empty for an end marker.
-        outcome: the outcome that a read_committed consumer of the replica gives it; UNDECIDED above the last stable
-            offset.
+        outcome: whether a read_committed consumer of the replica counts the record as committed or aborted; UNDECIDED
+            above the last stable offset.
     """
 
     offset: int
@@ -36,14 +36,14 @@ class Row:
 
     @property
     def kept(self) -> list[Any]:
-        """The row as a list, in the form in which it is recorded."""
+        """The row as a list of JSON values, as an event of the repair records it."""
         kind = END_MARKERS.get(self.kind, self.kind.name.lower())
         return [self.offset, kind, self.key, self.content, self.outcome.name]
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What one replica holds of a producer, from the start of a transaction to the high watermark.
+    """All records and end markers of one producer on one replica, from a transaction's start to the high watermark.
 
     Attributes:
         rows: the producer's records and end markers, by rising offset.
@@ -69,9 +69,9 @@ class Replica:
     """What one replica reports of its log and its producers.
 
     Attributes:
-        marks: how far its log goes; None if it did not say.
-        producers: the producers that it remembers.
-        error: why something is not known; empty if all is known.
+        marks: its log start, LSO, high watermark and log end; None if it did not answer.
+        producers: the producers that it remembers, with their open transactions.
+        error: why ``marks`` or ``producers`` could not be asked; empty if both could.
     """
 
     marks: Watermarks | None = None
@@ -79,7 +79,7 @@ class Replica:
     error: str = ""
 
     def remembered(self, producer_id: int) -> ProducerState | None:
-        """The state of one producer, as this replica's broker remembers it; None if it does not."""
+        """The state of one producer, as this replica remembers it; None if it does not."""
         return next((one for one in self.producers if one.producer_id == producer_id), None)
 
     def is_open_from(self, start_offset: int) -> bool:
@@ -94,10 +94,10 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A transaction that at least one replica holds open.
+    """A transaction that at least one replica holds open, or that the caller asked about.
 
     Attributes:
-        verdict: whether its coordinator will still end it, or why nobody knows.
+        verdict: whether its coordinator will still end it, or why that is unknown.
         logs: by broker, what its replica holds of the producer from the transaction's first offset on.
     """
 
@@ -108,19 +108,19 @@ class Transaction:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the transaction's coordinator will end it, so that nobody else may."""
+        """Whether the transaction's coordinator will still end it; if so, a repair must not."""
         return self.verdict.standing is Standing.GOES_ON
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a transaction ended, and what proves that it did.
+    """How a transaction ended, commit or abort, and what proves it.
 
     Attributes:
         type: ``commit`` or ``abort``.
         proof: what proves it, a phrase.
         marker_offset: the offset at which its end marker was read; -1 if none was.
-        finding: the id of the finding that proves it; empty if a person says so.
+        finding: the id of the finding that proves it; empty if only a person says so.
     """
 
     type: str
@@ -131,7 +131,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A look at a partition: all that a repair decides by.
+    """A look at a partition: what brokers and tables said at one moment, on which a repair bases its decisions.
 
     Attributes:
         at_ms: when the look began, milliseconds since 1970 UTC.
@@ -169,18 +169,18 @@ class Look:
     shown: Mapping[int, Mapping[int, Row]] = field(default_factory=dict)
 
     def holders(self, producer_id: int, start_offset: int) -> list[int]:
-        """Ids of the brokers whose replicas hold a transaction open."""
+        """Ids of the brokers whose replicas hold open a transaction, given by its producer and first offset."""
         return [b for b, replica in sorted(self.replicas.items()) if replica.holds(producer_id, start_offset)]
 
     def open_of(self, producer_id: int) -> set[int]:
-        """The start offsets of a producer's open transactions, on any replica."""
+        """The first offsets of a producer's open transactions, on all replicas together."""
         states = (replica.remembered(producer_id) for replica in self.replicas.values())
         return {state.current_transaction_start_offset for state in states if state} - {UNKNOWN}
 
     def log_of(self, broker: int, producer_id: int, start_offset: int) -> Log:
         """The records and end markers of a producer that one replica holds from an offset on.
 
-        If the look does not cover that, the result has an error.
+        If the look does not cover that transaction or replica, the result has an error.
         """
         wanted = (producer_id, start_offset)
         found = (one.logs.get(broker) for one in self.transactions if (one.producer_id, one.start_offset) == wanted)
@@ -188,7 +188,7 @@ class Look:
 
 
 def disturbed(look: Look) -> str:
-    """Why a partition may not be changed now: a replica is away, behind or being moved. Empty if it may."""
+    """Why a repair may not change a partition now: no leader, or a replica away, behind or being copied. Else empty."""
     if look.leader < 0:
         return f"{look.place.name} has no leader"
     out = set(look.assigned) - look.isr
@@ -199,10 +199,10 @@ def disturbed(look: Look) -> str:
 
 
 def shows_the_same(look: Look, source: int, wrong: Iterable[int], right: int | None = None) -> str:
-    """A warning that the right replica shows the same as a wrong one; empty if it does not.
+    """A phrase if the right replica now shows the same as a wrong one at a finding's offsets; empty if it does not.
 
-    If it does, one of the two was copied since, and the findings no longer say which replica is right. A wrong replica
-    that shows nothing any more is not compared, since the cleaner may have removed the record.
+    Then one of the two was copied since the finding, which no longer says which replica is right. A wrong replica that
+    shows nothing there is not compared, since a cleaner may have removed the record.
 
     Args:
         look: a look at the partition, with what replicas show at the findings' offsets.

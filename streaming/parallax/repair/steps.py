@@ -1,4 +1,4 @@
-"""The steps of a plan: what each does, and what a person who decides needs to know. Plain values."""
+"""The steps of a repair plan: what each one does, and what a person should know before running it. Plain values."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from parallax.findings.moves import Move, Purpose
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a person reads about a step of a plan before deciding on it.
+    """The texts of a plan's step that a person reads before deciding to run it.
 
     Attributes:
         number: the step's number in the plan, from 1.
-        title: what it does, a sentence.
-        needs: what it requires, as phrases.
-        changes: what it changes, a sentence.
-        takes: how long it takes, and how much it writes.
-        half_way: what is true if it fails half-way.
-        undo: how it is undone.
+        title: what the step does, a sentence.
+        needs: what the step requires, as phrases.
+        changes: what the step changes on the cluster, a sentence.
+        takes: how long the step takes, and how many bytes it writes.
+        half_way: what is true on the cluster if the step fails half-way.
+        undo: how to undo the step.
         by_hand: how to do the same without Parallax.
-        warning: what to know or to do first; may be empty.
+        warning: what to know or to do before; may be empty.
     """
 
     number: int
@@ -45,7 +45,7 @@ class EndStep(Told):
         end: how it ended, which is the type of the marker: ``commit`` or ``abort``.
         proof: what proves that it ended so.
         finding: the id of the finding with the proof; empty if a person says so.
-        marker_offset: the offset at which its lost end marker was read; -1 if none was.
+        marker_offset: the offset at which the original end marker was read on some replica; -1 if none was.
         holders: ids of the brokers whose replicas hold the transaction open.
     """
 
@@ -68,8 +68,8 @@ class MoveStep(Told):
         move: the reassignment.
         source: the broker whose replica is right, and leads while anything is copied.
         is_said: whether only a person says that this replica is right, and nothing proves it.
-        wrong: ids of the brokers whose replicas are wrong, those of the plan's other steps included.
-        offsets: the offsets at which findings say that they are wrong.
+        wrong: ids of all brokers whose replicas are wrong by the plan's findings, in this step or another.
+        offsets: the offsets at which findings say that these replicas are wrong.
     """
 
     kind: Literal["assignment"] = "assignment"
@@ -82,7 +82,7 @@ class MoveStep(Told):
 
     @property
     def dropped(self) -> tuple[int, ...]:
-        """Ids of the brokers whose wrong replicas the step deletes for good."""
+        """Ids of the brokers that hold a wrong replica, and that the step deletes it from."""
         return self.move.gone if self.move.purpose is Purpose.DROP else ()
 
 

@@ -1,4 +1,4 @@
-"""The table ``repair_events``, to which a repair appends each step before it changes anything."""
+"""The table ``repair_events``: a repair appends an event to it before each change to the cluster."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ TABLE = Table(
 
 
 class RepairTable(EventLog[Event]):
-    """Reads and writes the events of repairs below ``storage.path``; arguments and errors as of `EventLog`."""
+    """Reads and appends events of repairs, in the table below ``storage.path``.
+
+    Arguments and errors are those of `EventLog`.
+    """
 
     name = REPAIR_EVENTS
     app_id = "parallax-repair"
@@ -75,7 +78,7 @@ class RepairTable(EventLog[Event]):
 
 
 def read_record(storage: str) -> Record:
-    """All repairs on record; empty if nothing was ever repaired from this storage.
+    """Read the state of all repairs from the table; empty if this storage has no such table.
 
     Raises:
         EventLogError: the table cannot be read.

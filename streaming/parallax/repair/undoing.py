@@ -1,4 +1,4 @@
-"""Decides how to give a partition back to the brokers that held it before a repair. Pure."""
+"""Decides the next action when a repair is undone: its partition goes back to the brokers that held it before. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from parallax.repair.steps import MoveStep
 def undone(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, asked: Asked | None, made: Maker) -> Action:
     """The next action of a repair that is being undone.
 
-    It is to wait, to reassign the partition to ``goal``, or to record that the partition is being given back, has been
-    given back, or cannot be (with the reason).
+    It is to wait, to reassign the partition to ``goal``, or to record one of three events: the reassignment is under
+    way, is complete, or is not possible (with the reason).
 
     Args:
         goal: ids of the brokers that held the partition before the repair, the preferred leader first.

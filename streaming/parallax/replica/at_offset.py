@@ -1,6 +1,6 @@
-"""Asks one replica what it has at an offset.
+"""Asks one replica what it has at one offset, and what consumers of each isolation level get there.
 
-It also says what a consumer of each isolation level gets there.
+``parallax show-record`` and the status page show the answers of all replicas next to each other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _UNUSED_KEY = ContentHasher(bytes(16))
 
 
 class Held(StrEnum):
-    """What a replica has at an offset, in words that follow the replica's name on a page."""
+    """What a replica has at an offset, or why nothing, in words such as ``a record`` or ``unreadable``."""
 
     RECORD = "a record"
     COMMIT = "a COMMIT marker"
@@ -37,7 +37,7 @@ class Held(StrEnum):
 
 
 class Served(StrEnum):
-    """What a consumer of an isolation level gets of a record."""
+    """What a consumer of one replica gets at an offset: the record, nothing, or nothing yet."""
 
     SHOWN = "shown"
     COMMITTED = "shown: committed"
@@ -81,11 +81,11 @@ class AtOffset:
     """What one replica has at an offset.
 
     Attributes:
-        held: what it has there, or why it has nothing.
-        marks: how far its log goes; None if it did not say.
-        error: why something is not known; None if all is known.
-        record: the record or end marker that it has there; None if there is none, or if it cannot be read.
-        served: by isolation level, what a consumer gets.
+        held: what the replica has there, or why it has nothing.
+        marks: the replica's log start, LSO, high watermark and log end; None if it did not answer.
+        error: why the replica could not be asked, or the record not be read; None if nothing failed.
+        record: the record or end marker there; None if there is none, or if it cannot be read.
+        served: by isolation level, what a consumer of the replica gets there.
     """
 
     held: Held
@@ -96,9 +96,9 @@ class AtOffset:
 
 
 def at_offset(client: ReplicaClient, broker: int, place: TopicPartition, offset: int) -> AtOffset:
-    """Ask one replica what it has at an offset, as consumers of both isolation levels would.
+    """Ask one replica what it has at an offset, and what consumers of both isolation levels get there.
 
-    It needs READ and DESCRIBE on the topic.
+    READ and DESCRIBE on the topic are needed.
     """
     unknown = dict.fromkeys(IsolationLevel, Served.UNKNOWN)
     try:

@@ -1,6 +1,6 @@
-"""All requests with which Parallax ever changes anything on a cluster.
+"""All requests with which Parallax ever changes anything on a cluster; other modules only read.
 
-They change settings of topics, write end markers, and choose which brokers hold a partition and lead it.
+They change settings of topics, write end markers, reassign partitions, and elect preferred leaders.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ it implies DESCRIBE, by which reassignments are listed."""
 
 
 class EndMarker(NamedTuple):
-    """An end marker that is to be written.
+    """An end marker for the leader of a partition to write: COMMIT or ABORT for a producer's open transaction.
 
     Attributes:
         place: the partition.
@@ -63,7 +63,7 @@ class EndMarker(NamedTuple):
 
 
 def alter_configs(topic: str, settings: Mapping[str, str | None]) -> Request:
-    """A request to change settings of a topic (KIP-339).
+    """Make the request that changes settings of a topic (IncrementalAlterConfigs, KIP-339).
 
     Args:
         topic: the topic's name.
@@ -80,10 +80,10 @@ def alter_configs(topic: str, settings: Mapping[str, str | None]) -> Request:
 
 
 def check_altered(topic: str, response: Any) -> None:
-    """Check the response to a change of settings.
+    """Check the response to `alter_configs`.
 
     Raises:
-        ReplicaError: the change was refused.
+        ReplicaError: the broker refused the change.
     """
     for answer in response.responses:
         if answer.error_code:
@@ -92,7 +92,7 @@ def check_altered(topic: str, response: Any) -> None:
 
 
 def write_end_marker(marker: EndMarker) -> Request:
-    """A request to write an end marker (WriteTxnMarkers, which coordinators send); only the leader accepts it."""
+    """Make the request that writes an end marker (WriteTxnMarkers). Only the partition's leader accepts it."""
     kind = WriteTxnMarkersRequest.WritableTxnMarker
     topic = kind.WritableTxnMarkerTopic(name=marker.place.topic, partition_indexes=[marker.place.partition])
     written = kind(
@@ -106,10 +106,10 @@ def write_end_marker(marker: EndMarker) -> Request:
 
 
 def check_written(broker: int, marker: EndMarker, response: Any) -> None:
-    """Check the response to an end marker.
+    """Check the response to `write_end_marker`.
 
     Raises:
-        ReplicaError: it was refused.
+        ReplicaError: the leader refused to write the marker.
     """
     codes = [
         partition.error_code
@@ -129,9 +129,9 @@ def check_written(broker: int, marker: EndMarker, response: Any) -> None:
 
 
 def reassign(place: TopicPartition, replicas: Sequence[int]) -> Request:
-    """A request that exactly the given brokers hold a partition (KIP-455).
+    """Make the request that reassigns a partition to exactly the given brokers (KIP-455).
 
-    It replaces a reassignment of the partition that is under way.
+    If another reassignment of the partition is under way, this one replaces it.
 
     Args:
         place: the partition.
@@ -144,10 +144,10 @@ def reassign(place: TopicPartition, replicas: Sequence[int]) -> Request:
 
 
 def check_reassigned(place: TopicPartition, response: Any) -> None:
-    """Check the response to a reassignment.
+    """Check the response to `reassign`.
 
     Raises:
-        ReplicaError: it was refused.
+        ReplicaError: the reassignment was refused.
     """
     parts = [part for topic in response.responses for part in topic.partitions]
     for answer in (response, *parts):
@@ -155,7 +155,7 @@ def check_reassigned(place: TopicPartition, response: Any) -> None:
 
 
 def elect(place: TopicPartition) -> Request:
-    """A request to make a partition's preferred leader its leader (KIP-460)."""
+    """Make the request that elects a partition's preferred leader (KIP-460)."""
     kind = ElectLeadersRequest.TopicPartitions
     wanted = [kind(topic=place.topic, partitions=[place.partition])]
     return Request(ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=wanted), versions.ELECT_LEADERS)
@@ -165,7 +165,7 @@ def check_elected(place: TopicPartition, response: Any) -> bool:
     """Whether the preferred leader leads now, by the response to `elect`; False if it is not in sync yet.
 
     Raises:
-        ReplicaError: it was refused.
+        ReplicaError: the election was refused.
     """
     parts = [part for topic in response.replica_election_results for part in topic.partition_result]
     if any(part.error_code in _NOT_YET for part in parts):
@@ -185,13 +185,13 @@ def _check_moved(code: int, detail: str | None, place: TopicPartition) -> None:
 
 
 def cluster_operations() -> Request:
-    """A request that asks what the user may do with the cluster (KIP-700); `may_repair_of` reads the answer."""
+    """Make the request that asks for the user's rights on the cluster (KIP-700); `may_repair_of` reads the answer."""
     message = DescribeClusterRequest(include_cluster_authorized_operations=True)
     return Request(message, versions.DESCRIBE_CLUSTER)
 
 
 class MayRepair(NamedTuple):
-    """What a user may do on the cluster for a repair.
+    """Which steps of a repair the user has the right to make on this cluster.
 
     Attributes:
         mark: whether the user may write end markers.
@@ -203,11 +203,11 @@ class MayRepair(NamedTuple):
 
 
 def may_repair_of(response: Any, oldest: tuple[int, ...]) -> MayRepair | None:
-    """The user's rights on the cluster, as far as a repair needs them.
+    """The user's rights on the cluster that a repair needs, from the response to `cluster_operations`.
 
     Args:
-        response: the response to `cluster_operations`.
-        oldest: the lowest version of Kafka among the brokers, each of which may be asked to write an end marker.
+        response: the response.
+        oldest: the lowest Kafka version among the brokers; newer versions accept end markers with ALTER as well.
 
     Returns:
         The rights; None if the user lacks DESCRIBE on the cluster, because brokers then do not say.

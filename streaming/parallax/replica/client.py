@@ -1,7 +1,7 @@
-"""A client whose every request goes to the broker that the caller names.
+"""A Kafka client whose caller chooses the broker that answers each request.
 
-Consumers choose the broker themselves. Parallax compares brokers, so each request here goes to one broker by its id and
-is answered from that broker's own log. `parallax.replica.versions` says which versions of the requests this needs.
+A consumer asks the leader. Parallax compares brokers, so a request here goes to one broker by its id, and is answered
+from that broker's own log. `parallax.replica.versions` says which versions of the requests this needs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from parallax.replica.versions import Versions
 
 
 class PendingFetch:
-    """A Fetch that has been sent; its answer can be asked for later."""
+    """A Fetch that has been sent to one broker, and whose answer can be waited for later."""
 
     def __init__(
         self, connections: Connections, broker: int, positions: Sequence[FetchPosition], exchange: Exchange
@@ -52,11 +52,11 @@ class PendingFetch:
 
         Args:
             timeout_ms: how long to wait from now, in milliseconds.
-            into: memory to receive into. The next answer that is received into it overwrites this one; fresh memory by
-                default.
+            into: memory to receive into; fresh memory by default. The next answer that is received into it overwrites
+                this one.
 
         Raises:
-            Throttled: the answer holds nothing, because a quota is used up.
+            Throttled: the answer has no records, because the client's quota is used up.
             ReplicaError: the broker as a whole could not be asked.
         """
         response = self._connections.finish(self._broker, self._exchange, Deadline(timeout_ms), into)
@@ -68,7 +68,7 @@ class PendingFetch:
         return requests.fetched(self._broker, self._positions, response)
 
     def cancel(self) -> None:
-        """Give up this Fetch; its connection is closed, because the answer would still come on it."""
+        """Give up this Fetch and close its connection, on which the answer would still arrive."""
         self._exchange.drop()
 
 
@@ -92,39 +92,36 @@ class ReplicaClient:
         self._is_paused: Callable[[int], bool] = lambda _: False
 
     def pause(self, is_paused: Callable[[int], bool]) -> None:
-        """Send no Fetch to some brokers; they still get all other requests.
+        """From now on, send no Fetch to paused brokers; they still get all other requests.
 
         Args:
-            is_paused: says, by a broker's id, whether it gets no Fetch at present.
+            is_paused: called with a broker's id before each Fetch; returns whether reading that broker is paused.
         """
         self._is_paused = is_paused
 
     @property
     def cluster_id(self) -> str:
-        """The id of the cluster from which all answers come; empty if it has none. The cluster is asked for it once."""
+        """The id of the cluster that this client asks; empty if it has none. The first access asks the cluster."""
         if self._connections.identity.cluster_id is None:
             self.metadata([])
         return self._connections.identity.cluster_id or ""
 
     def clusters(self, *, timeout_ms: float | None = None) -> dict[Address, str | ReplicaError]:
-        """Ask every address of ``bootstrap.servers``, and each that a broker advertises now, by itself.
+        """Find out which cluster answers at each address of ``bootstrap.servers``, and at each broker's address.
 
         Returns:
-            By address, those of ``bootstrap.servers`` first: the id of the cluster that answers there, or why nobody
-                does. The value is ``OtherCluster`` if another cluster than the client's answers.
+            By address, those of ``bootstrap.servers`` first: the id of the cluster that answers there, or the error if
+                nobody does. It is ``OtherCluster`` if another cluster than the client's answers.
         """
         return self._connections.ask_each(self._timeout_ms if timeout_ms is None else timeout_ms)
 
     def brokers(self, *, timeout_ms: float | None = None) -> dict[int, Address]:
-        """By id, (host, port) of every broker seen since the client was made.
-
-        Brokers that are down are included.
-        """
+        """The address (host, port) of every broker by its id, brokers that have gone down since included."""
         self._connections.ask_metadata([], self._deadline(timeout_ms))
         return dict(self._connections.addresses)
 
     def greeting(self, broker: int, *, timeout_ms: float | None = None) -> Greeting:
-        """What a broker shows of itself: version, TLS, and until when its certificate is valid.
+        """What a broker shows when a connection is made: version, TLS, and until when its certificate is valid.
 
         Raises:
             ReplicaError: the broker could not be reached.
@@ -134,23 +131,23 @@ class ReplicaClient:
     def metadata(
         self, topics: Sequence[str] | None = None, *, timeout_ms: float | None = None
     ) -> dict[str, TopicMetadata]:
-        """By name, topics with their partitions, leaders and replicas; any broker may answer.
+        """Topics by name, with their partitions, leaders and replicas; any broker may answer.
 
         Args:
             topics: names of topics; all by default.
             timeout_ms: deadline of this call.
 
         Raises:
-            Unreachable: no broker and no bootstrap server answered; DeadlineExceeded if one was still silent.
+            Unreachable: no broker and no bootstrap server answered; DeadlineExceeded if one had not answered in time.
         """
         return requests.topics_of(self._connections.ask_metadata(topics, self._deadline(timeout_ms)))
 
     def eligible_leaders(
         self, topics: Sequence[str], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, tuple[int, ...]]:
-        """By partition that has any, the replicas that may lead once nobody is in sync (ELR); any broker may answer.
+        """The eligible leader replicas (ELR) of each partition: they may be elected if no replica is in sync (KIP-966).
 
-        There are none where brokers are older than that feature (KIP-966).
+        Partitions without any are left out, as are all if brokers are older than that feature. Any broker may answer.
 
         Raises:
             Unreachable: no broker answered.
@@ -173,8 +170,8 @@ class ReplicaClient:
         """Settings of topics as the brokers apply them (DescribeConfigs); any broker may answer.
 
         Returns:
-            By topic, value by name of setting, or why the broker does not give them. DESCRIBE_CONFIGS on the topic is
-            needed.
+            By topic: the settings' values by name, or the error if the broker refuses (DESCRIBE_CONFIGS on the topic is
+                needed).
 
         Raises:
             Unreachable: no broker answered.
@@ -185,7 +182,9 @@ class ReplicaClient:
     def own_configs(
         self, broker: int, topics: Sequence[str], names: Sequence[str], *, timeout_ms: float | None = None
     ) -> dict[str, dict[str, Config] | ReplicaError]:
-        """By topic, its settings as one broker shows them, each with whether it is the topic's own or a default.
+        """The settings of topics as one broker applies them, by topic and name; each says whether it is a default.
+
+        If the broker refuses for a topic, the topic's value is the error.
 
         Raises:
             ReplicaError: the broker as a whole could not be asked.
@@ -195,9 +194,9 @@ class ReplicaClient:
         return requests.own_configs_of(broker, response)
 
     def may_alter_configs(self, topics: Sequence[str], *, timeout_ms: float | None = None) -> dict[str, bool]:
-        """By topic that any broker shows, whether the user may change its settings (ALTER_CONFIGS).
+        """Whether the user may change the settings of topics (ALTER_CONFIGS), by topic. This only asks.
 
-        This changes nothing.
+        Topics that no broker shows the user are left out.
 
         Raises:
             Unreachable: no broker answered.
@@ -214,26 +213,26 @@ class ReplicaClient:
             timeout_ms: deadline of this call.
 
         Raises:
-            Unreachable: no broker answered, so that nobody knows whether the change was made.
+            Unreachable: no broker answered, so it is unknown whether the change was made.
             ReplicaError: the change was refused (ALTER_CONFIGS on the topic is needed).
         """
         request = changes.alter_configs(topic, settings)
         changes.check_altered(topic, self._connections.ask_any(request, self._deadline(timeout_ms)))
 
     def write_end_marker(self, leader: int, marker: EndMarker, *, timeout_ms: float | None = None) -> None:
-        """Have a partition's leader write an end marker; it ends the producer's open transaction for good.
+        """Make a partition's leader write an end marker, which ends the producer's open transaction for good.
 
         Raises:
-            Unreachable, DeadlineExceeded: the leader did not answer, so nobody knows whether the marker was written.
+            Unreachable, DeadlineExceeded: the leader did not answer, so it is unknown whether it wrote the marker.
             ReplicaError: the marker was refused (see `changes.MARKER_RIGHTS`).
         """
         response = self._connections.exchange(leader, changes.write_end_marker(marker), self._deadline(timeout_ms))
         changes.check_written(leader, marker, response)
 
     def may_repair(self, *, timeout_ms: float | None = None) -> MayRepair | None:
-        """The user's rights on the cluster, as far as a repair needs them; this only asks.
+        """The user's rights on the cluster that a repair needs. This only asks.
 
-        The oldest live broker decides what a right is good for.
+        Which right allows writing end markers depends on the oldest live broker's version.
 
         Returns:
             The rights; None if the user lacks DESCRIBE on the cluster.
@@ -247,7 +246,7 @@ class ReplicaClient:
         return changes.may_repair_of(answer, min(shown))
 
     def reassign(self, place: TopicPartition, replicas: Sequence[int], *, timeout_ms: float | None = None) -> None:
-        """Begin a reassignment: have exactly the given brokers hold a partition.
+        """Begin to reassign a partition to exactly the given brokers.
 
         Args:
             place: the partition.
@@ -255,23 +254,23 @@ class ReplicaClient:
             timeout_ms: deadline of this call.
 
         Raises:
-            Unreachable, DeadlineExceeded: no broker answered, so nobody knows whether the reassignment has begun.
+            Unreachable, DeadlineExceeded: no broker answered, so it is unknown whether the reassignment has begun.
             ReplicaError: the reassignment was refused (ALTER on the cluster is needed).
         """
         answer = self._connections.ask_any(changes.reassign(place, replicas), self._deadline(timeout_ms))
         changes.check_reassigned(place, answer)
 
     def elect(self, place: TopicPartition, *, timeout_ms: float | None = None) -> bool:
-        """Make a partition's preferred leader its leader; False if it is not in sync yet.
+        """Elect a partition's preferred leader; returns whether it leads now, False if it is not in sync yet.
 
         Raises:
-            Unreachable, DeadlineExceeded: no broker answered, so nobody knows whether it leads.
+            Unreachable, DeadlineExceeded: no broker answered, so it is unknown whether the election took place.
             ReplicaError: the election was refused (ALTER on the cluster is needed).
         """
         return changes.check_elected(place, self._connections.ask_any(changes.elect(place), self._deadline(timeout_ms)))
 
     def reassignments(self, *, timeout_ms: float | None = None) -> dict[TopicPartition, tuple[int, ...]]:
-        """By partition that is being reassigned, ids of the brokers that are to hold it in the end.
+        """All partitions that are being reassigned, each with the ids of the brokers that will hold it in the end.
 
         It needs DESCRIBE on the cluster.
 
@@ -297,7 +296,7 @@ class ReplicaClient:
         return requests.log_dirs_of(broker, self._connections.exchange(broker, request, self._deadline(timeout_ms)))
 
     def log_dir_states(self, broker: int, *, timeout_ms: float | None = None) -> dict[str, bool]:
-        """By path of a broker's log directories, whether it is online; this needs DESCRIBE on the cluster.
+        """Whether each log directory of a broker is online, by its path. This needs DESCRIBE on the cluster.
 
         Raises:
             ReplicaError: the broker could not be asked, or did not say.
@@ -328,7 +327,8 @@ class ReplicaClient:
             timeout_ms: deadline of this call.
 
         Raises:
-            ReplicaError: the broker as a whole could not be asked. An error of one partition is in its ``error``.
+            ReplicaError: the broker as a whole could not be asked. An error about one partition is in the ``error`` of
+                that partition's answer.
         """
         budget = (self._timeout_ms if timeout_ms is None else timeout_ms) + max_wait_ms
         end = time.monotonic() + budget / 1000
@@ -357,7 +357,7 @@ class ReplicaClient:
         """Send a Fetch and return without waiting for the answer; see :meth:`fetch`.
 
         Raises:
-            ReadingPaused: this broker's records are not to be read (:meth:`pause`).
+            ReadingPaused: reading this broker is paused (:meth:`pause`).
         """
         if self._is_paused(broker):
             raise ReadingPaused("no records are read of it: parallax resume has it read again", broker=broker)
@@ -368,9 +368,9 @@ class ReplicaClient:
     def log_end_offsets(
         self, broker: int, partitions: Sequence[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int | ReplicaError]:
-        """By partition, the log end offset of one broker's replica, or why it is not known.
+        """The log end offset of one broker's replicas by partition, or the error if a replica did not answer.
 
-        It is asked for by ListOffsets with the replica id that Kafka reserves for debugging, so that followers answer.
+        The request is ListOffsets with the replica id that Kafka reserves for debugging, which followers answer too.
         """
         places = Places.of(partitions)
         return _listed(places, *self._list_offsets(broker, places, requests.LATEST, versions.LIST_OFFSETS, timeout_ms))
@@ -378,9 +378,9 @@ class ReplicaClient:
     def local_log_starts(
         self, broker: int, partitions: Sequence[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int | ReplicaError]:
-        """By partition, the first offset that one broker's replica holds itself, or why it is not known.
+        """The first offset on the disk of one broker's replicas, by partition, or the error if one did not answer.
 
-        Offsets below are in tiered storage (KIP-405). Without tiered storage it is the log start.
+        Lower offsets are in tiered storage (KIP-405). Without tiered storage the value is the log start.
 
         Raises:
             BrokerTooOld: the broker does not know of tiered storage (below Kafka 3.6).
@@ -400,15 +400,17 @@ class ReplicaClient:
     def watermarks(
         self, broker: int, partitions: Sequence[TopicPartition], *, timeout_ms: float | None = None
     ) -> Marks:
-        """How far the logs of one broker's replicas go; no record is fetched, since each Fetch is at a log end offset.
+        """Log start, LSO, high watermark and log end of one broker's replicas, by partition. No record is fetched.
+
+        It asks for the log ends first, and then sends a Fetch at these offsets, whose answer has the other three.
 
         Args:
             broker: id of the broker to ask.
-            partitions: the partitions to ask about. As `Places`, they are prepared for such requests only once.
+            partitions: the partitions to ask about. Given as `Places`, repeated calls are faster.
             timeout_ms: deadline of this call.
 
         Returns:
-            By partition, how far its log goes, or why that is not known.
+            By partition, the four offsets, or the error if its replica did not answer.
 
         Raises:
             ReplicaError: the broker as a whole could not be asked.
@@ -428,9 +430,9 @@ class ReplicaClient:
     def describe_producers(
         self, broker: int, partitions: Sequence[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, list[ProducerState] | ReplicaError]:
-        """By partition, the producers that one broker's replica remembers, with their open transactions (KIP-664).
+        """The producers that one broker's replicas remember, by partition, with their open transactions (KIP-664).
 
-        If the replica does not say, the value is the error.
+        If a replica did not answer, its partition's value is the error.
         """
         request = requests.describe_producers(partitions)
         response = self._connections.exchange(broker, request, self._deadline(timeout_ms))
@@ -439,7 +441,7 @@ class ReplicaClient:
     def list_transactions(
         self, producer_ids: Sequence[int] = (), *, timeout_ms: float | None = None
     ) -> TransactionListings:
-        """The transactions that each broker coordinates (KIP-664).
+        """The transactions that each broker coordinates, and which brokers did not answer (KIP-664).
 
         Args:
             producer_ids: list only transactions of these producers; all by default.
@@ -469,9 +471,9 @@ class ReplicaClient:
     def describe_transactions(
         self, broker: int, transactional_ids: Sequence[str], *, timeout_ms: float | None = None
     ) -> list[TransactionListing]:
-        """Some transactions with their partitions, as their coordinator describes them (KIP-664).
+        """Some transactions with their partitions, as the broker that coordinates them describes them (KIP-664).
 
-        Transactions that it refuses to describe are left out.
+        Transactions that this broker refuses to describe are left out.
         """
         request = requests.describe_transactions(transactional_ids)
         return requests.described_transactions(
@@ -479,10 +481,10 @@ class ReplicaClient:
         )
 
     def may_describe_transactions(self, *, timeout_ms: float | None = None) -> bool:
-        """Whether the user has DESCRIBE on all transactional ids, or needs no right for that.
+        """Whether the user may see all transactions: has DESCRIBE on all transactional ids, or needs no right for that.
 
-        Without the right, a coordinator silently leaves transactions out of its list. So this asks it to describe an
-        id that nobody has: it checks the right before it looks for the id
+        Without the right, a coordinator silently leaves transactions out of its list. So this asks a coordinator to
+        describe an id that no transaction has. It checks the right before it looks for the id
         (``KafkaApis.handleDescribeTransactionsRequest``).
 
         Raises:
@@ -492,7 +494,7 @@ class ReplicaClient:
         return requests.may_describe_transactions_of(self._connections.ask_any(request, self._deadline(timeout_ms)))
 
     def groups(self, broker: int, *, timeout_ms: float | None = None) -> list[str]:
-        """The ids of the consumer groups that a broker coordinates, as far as they may be described.
+        """The ids of the consumer groups that a broker coordinates and that the user may describe.
 
         Raises:
             ReplicaError: the broker could not be asked.
@@ -503,9 +505,9 @@ class ReplicaClient:
     def committed(
         self, broker: int, ids: Sequence[str], place: TopicPartition, *, timeout_ms: float | None = None
     ) -> dict[str, int | ReplicaError]:
-        """By consumer group, its committed offset in a partition: the next one that it reads. Or why it is not known.
+        """The offset that each of some consumer groups has committed in a partition, that is, will read next.
 
-        Groups that have committed nothing in the partition are left out.
+        If a group's offset is not known, its value is the error. Groups that have committed nothing are left out.
 
         Args:
             broker: id of the broker that coordinates the groups.
@@ -521,7 +523,7 @@ class ReplicaClient:
         return groups.committed_of(broker, place, response)
 
     def may_describe_groups(self, *, timeout_ms: float | None = None) -> bool:
-        """Whether the user has DESCRIBE on consumer groups of any name, or needs no right for that.
+        """Whether the user may see all consumer groups: has DESCRIBE on groups of any name, or needs no right for that.
 
         Raises:
             Unreachable: no broker answered.
@@ -532,7 +534,7 @@ class ReplicaClient:
     def broker_configs(
         self, broker: int, names: Sequence[str], *, timeout_ms: float | None = None
     ) -> dict[str, str] | ReplicaError:
-        """Settings of one broker by name, or why the broker does not give them (it needs DESCRIBE_CONFIGS).
+        """Settings of one broker by name, or the error if it refuses (DESCRIBE_CONFIGS on the cluster is needed).
 
         Raises:
             ReplicaError: the broker could not be asked.
@@ -544,10 +546,10 @@ class ReplicaClient:
     def end_offset_for_epoch(
         self, broker: int, topic: str, partition: int, leader_epoch: int, *, timeout_ms: float | None = None
     ) -> tuple[int, int] | None:
-        """Where a leader epoch ends in one replica's log, by that replica's own epoch cache.
+        """At which offset a leader epoch ends in one replica's log, by that replica's own epoch cache.
 
-        Only the leader answers OffsetForLeaderEpoch. So this sends a Fetch v12 that claims to have fetched far beyond
-        the log in that epoch. Any replica answers it with the epoch's true end (KIP-595's diverging epoch).
+        Only the leader answers OffsetForLeaderEpoch. So this sends a Fetch v12 that claims to have read that epoch far
+        beyond the log's end. Any replica answers it with the epoch's true end (KIP-595's diverging epoch).
 
         Returns:
             (epoch, end offset) of the largest epoch not above ``leader_epoch``, or None if the replica knows none.
@@ -583,7 +585,7 @@ def _listed(
 def watermarks_of(
     client: ReplicaClient, broker: int, place: TopicPartition, *, timeout_ms: float | None = None
 ) -> Watermarks:
-    """How far one replica's log goes.
+    """Log start, LSO, high watermark and log end of one replica.
 
     Args:
         client: asks the broker.
@@ -592,7 +594,7 @@ def watermarks_of(
         timeout_ms: deadline of this call.
 
     Raises:
-        ReplicaError: the broker does not say.
+        ReplicaError: the broker did not answer, or not for this partition.
     """
     marks = client.watermarks(broker, [place], timeout_ms=timeout_ms)[place]
     if isinstance(marks, ReplicaError):

@@ -53,7 +53,7 @@ class ProtocolError(ConnectionError):
 
 
 class WrongProtocol(ConnectionError):  # noqa: N818 - as the errors of this package are named
-    """The broker's answer proves that it expects TLS and Parallax's settings use none, or the other way round."""
+    """The broker expects TLS and the settings use none, or the other way round. Its answer proves that."""
 
 
 class Deadline:
@@ -68,10 +68,10 @@ class Deadline:
         self._end = time.monotonic() + timeout_ms / 1000
 
     def remaining(self) -> float:
-        """Seconds that are left until the deadline.
+        """How many seconds are left until the deadline.
 
         Raises:
-            TimeoutError: none are left.
+            TimeoutError: the deadline has passed.
         """
         left = self._end - time.monotonic()
         if left <= 0:
@@ -79,35 +79,32 @@ class Deadline:
         return left
 
     def part(self, share: float) -> Deadline:
-        """A nearer deadline, which leaves a share (0 to 1) of the time that is left."""
+        """A nearer deadline: after a share (0 to 1) of the time that is left until this one."""
         return Deadline(self.remaining() * 1000 * share)
 
 
 class ReceiveBuffer:
-    """Memory into which responses are received; each overwrites the one before."""
+    """Memory for responses that is used again and again: each response overwrites the one before."""
 
     def __init__(self) -> None:
         self._array = np.empty(0, np.uint8)
 
     def room(self, size: int) -> memoryview:
-        """A writable view of ``size`` bytes of the memory."""
+        """A writable view of the first ``size`` bytes of the memory, which grows if it is too small."""
         if self._array.size < size:
             self._array = np.empty(size + size // 8, np.uint8)
         return self._array.data[:size]
 
     def shrink(self) -> None:
-        """Free the memory if a large response has made it large.
-
-        Views of it that are in use stay valid.
-        """
+        """Free the memory if a large response has made it grow. Views of it stay valid."""
         if self._array.size > _KEPT:
             self._array = np.empty(0, np.uint8)
 
 
 class Connection:
-    """A connected, authenticated socket that knows which API versions the broker speaks.
+    """A connected, authenticated socket to one broker, which knows the API versions that the broker speaks.
 
-    Only one thread may use it from request to response.
+    From a request to its response, only one thread may use it.
 
     Raises:
         OSError: the broker refused or closed the connection, or (TimeoutError) did not answer within the deadline.
@@ -176,7 +173,7 @@ class Connection:
             raise ProtocolError(f"the answer is not a {kind.name}") from error
 
     def is_another(self, broker: int, deadline: Deadline) -> bool | None:
-        """Whether another broker than the one with id ``broker`` answers on this connection; None if it does not say.
+        """Whether another broker than ``broker`` answers on this connection; None if it does not give its id.
 
         Raises:
             OSError: nobody answered.
@@ -199,7 +196,7 @@ class Connection:
         return str(self._call(request.message, request.versions, deadline).cluster_id or "")
 
     def greeting(self) -> Greeting:
-        """What the broker showed of itself when the connection was made."""
+        """What the broker showed when the connection was made: its version, TLS, and its certificate's end."""
         inferred = infer_broker_version_from_api_versions(self._versions)
         if not isinstance(self._sock, ssl.SSLSocket):
             return Greeting(inferred, None, None)
@@ -308,10 +305,10 @@ def _connect(address: Address, options: Options, deadline: Deadline) -> socket.s
 
 
 def wrong_protocol(failure: Exception, address: Address, options: Options, deadline: Deadline) -> WrongProtocol | None:
-    """Find out whether a connection failed because the broker expects TLS and the settings do not, or vice versa.
+    """Find out whether a connection failed because the broker expects TLS and the settings use none, or vice versa.
 
-    The broker is asked once more, the other way. That takes time that other brokers may need, so call this only when
-    all have failed.
+    It connects once more, with TLS if the settings use none, and else without. That takes time that other brokers may
+    need, so call this only when all have failed.
 
     Args:
         failure: how the connection failed.
@@ -320,7 +317,7 @@ def wrong_protocol(failure: Exception, address: Address, options: Options, deadl
         deadline: by when this must end.
 
     Returns:
-        The error that says so; None if the broker's answer does not prove it.
+        The error to raise; None if the broker's answer does not prove the mistake.
     """
     if isinstance(failure, WrongProtocol):
         return failure

@@ -1,7 +1,7 @@
-"""Connections to the brokers of a cluster: addresses, idle connections, and how a request is sent and retried.
+"""Connections to the brokers of a cluster: their addresses, idle connections, and sending a request again.
 
-A request goes to a *target*. That is either a broker's id, and metadata say at which address it is. Or it is an
-address, from the options or from metadata, at which any broker may answer.
+A request goes to a *target*. That is a broker's id, whose address is taken from metadata. Or it is an address, from the
+options or from metadata, at which any broker may answer.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _FOR_A_REASON = 0.5
 
 
 class Connections:
-    """The connections that the threads of a client share; all methods are thread-safe.
+    """The connections of one `ReplicaClient`, shared by its threads; all methods are thread-safe.
 
     Args:
         options: the addresses to start from, and how to connect.
 
     Attributes:
-        addresses: by id, the address of every broker seen so far, also of those that are down.
-        identity: the cluster and brokers whose answers count.
+        addresses: the address of every broker seen so far, by broker id; also of brokers that are down.
+        identity: checks that new connections lead to the intended cluster and broker.
     """
 
     def __init__(self, options: Options) -> None:
@@ -83,7 +83,7 @@ class Connections:
         return self.finish(broker, self.begin(broker, request, deadline), deadline)
 
     def greeting(self, broker: int, deadline: Deadline) -> Greeting:
-        """What a broker showed of itself when the connection was made.
+        """What a broker shows when a connection is made: its version, and its TLS certificate's end.
 
         Raises:
             ReplicaError: the broker could not be reached.
@@ -96,13 +96,13 @@ class Connections:
     def ask_any(self, request: Request, deadline: Deadline) -> Any:
         """The first answer to a request that any broker may answer.
 
-        All known addresses are asked one after the other, each with a fair share of the time that is left. Those that
-        failed lately come last.
+        All known addresses are asked one after the other, each with a fair share of the time that is left. Addresses
+        that failed lately come last.
 
         Raises:
-            Unreachable: nobody answered. It is DeadlineExceeded if one was still silent, and OtherCluster if another
-                cluster answered.
-            BrokerTooOld: nobody answered, and a broker speaks no acceptable version.
+            Unreachable: nobody answered. It is DeadlineExceeded if an address had not answered in time, and
+                OtherCluster if another cluster answered.
+            BrokerTooOld: a broker speaks no acceptable version of the request, and no other answered.
         """
         with self._lock:
             known = dict.fromkeys([*self.addresses.values(), *self._options.bootstrap])
@@ -145,16 +145,16 @@ class Connections:
         return str(told) if told is not None else f"{address[0]}:{address[1]} {_reason(error)}"
 
     def ask_each(self, timeout_ms: float) -> dict[Address, str | ReplicaError]:
-        """Ask every address by itself, all at the same time: the configured ones, and those in the last metadata.
+        """Ask every address for its cluster's id, all at the same time: configured addresses, and the brokers' present.
 
-        An address that a broker had before may belong to anybody by now, and is not asked any more.
+        An address that a broker had earlier may belong to another process by now, and is not asked.
 
         Args:
-            timeout_ms: how long each of them has, in milliseconds.
+            timeout_ms: how long each address has to answer, in milliseconds.
 
         Returns:
-            By address, the configured ones first: the id of the cluster that answers there, or why nobody does. The
-                value is `OtherCluster` if another cluster than this client's answers.
+            By address, the configured ones first: the id of the cluster that answers there, or the error if nobody
+                does. It is `OtherCluster` if another cluster than this client's answers.
         """
         with self._lock:
             addresses = list(dict.fromkeys([*self._options.bootstrap, *self._advertised]))
@@ -173,7 +173,7 @@ class Connections:
             return Unreachable(self._failure(address, error, deadline))
 
     def ask_metadata(self, topics: Sequence[str] | None, deadline: Deadline) -> Any:
-        """Metadata from the first address that answers; the brokers' addresses in it are remembered."""
+        """Ask for metadata of topics (None: all); the brokers' addresses in the answer are remembered."""
         return self._learnt(self.ask_any(requests.metadata(topics), deadline))
 
     def _learnt(self, metadata: Any) -> Any:
@@ -186,7 +186,7 @@ class Connections:
         return metadata
 
     def take(self, target: Target, deadline: Deadline, *, fresh: bool = False) -> Connection:
-        """An idle connection to the target, or a new one, for one request."""
+        """A connection to the target for one request: an idle one, or with ``fresh`` always a new one."""
         with self._lock:
             idle = self._idle.get(target)
             if idle and not fresh:
@@ -203,17 +203,17 @@ class Connections:
         return connection
 
     def distrust(self, target: Target) -> None:
-        """Before the next connection to a target, ask the cluster for the target's address again.
+        """Mark a broker's address as doubtful: the cluster is asked for it before the next connection to the broker.
 
-        Call it when a connection has ended, because the address may have changed.
+        Call it when a connection to the target has failed. For an address as target it does nothing.
         """
         if isinstance(target, int):
             self._failed(target)
 
     def give_back(self, target: Target, connection: Connection) -> None:
-        """Keep a connection for the next request.
+        """Keep an idle connection to the target for a later request.
 
-        If enough are kept already, or if the broker's address has changed, it is closed.
+        The connection is closed instead if enough are kept already, or if the broker's address has changed.
         """
         with self._lock:
             idle = self._idle.setdefault(target, [])
@@ -279,7 +279,7 @@ class Connections:
 class Exchange:
     """One request to one target, and its response.
 
-    An idle connection may have died without notice. So if one fails, the request is sent once more on a new
+    An idle connection may have broken without notice. So if an idle one fails, the request is sent once more on a new
     connection, to the broker's address in the cluster's present metadata. If `send` or `receive` raises, the connection
     has been closed.
 
@@ -313,7 +313,7 @@ class Exchange:
         return response
 
     def drop(self) -> None:
-        """Close the connection, if there is one."""
+        """Close the exchange's connection, if it has one, instead of keeping it for later requests."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

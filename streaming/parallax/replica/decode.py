@@ -39,7 +39,7 @@ _SMALL_BATCH = 1024
 
 
 class Payload(StrEnum):
-    """Which of a record's bytes are recorded besides the hashes of key and content (setting ``read.payload``)."""
+    """Which bytes of a record are recorded besides hashes: none, keys, or all (setting ``read.payload``)."""
 
     HASH = "hash"
     KEY = "key"
@@ -53,10 +53,11 @@ class ContentHasher:
     Equal hashes stand for equal keys or contents. Without the secret key, a hash reveals nothing about what was hashed,
     not even to somebody who guesses.
 
-    A record's key gets a hash of 128 bits. Its content gets one of 64 bits, over the bytes from the value's length to
-    the end of the headers. So a null value differs from an empty one, and no byte can move between value and headers
-    unnoticed. Bytes are hashed in the form in which a cleaner writes them again: lengths are as short as possible, null
-    is -1, and names of headers are decoded and encoded as Java does it (`parallax.model.CONTENT_VERSION`).
+    A record's key gets a hash of 128 bits. Its content, that is value and headers, gets one of 64 bits, over the bytes
+    from the value's length to the end of the headers. So a null value differs from an empty one, and a byte that moved
+    from value to headers would be noticed. Bytes are hashed in the form in which a cleaner writes them again: lengths
+    are as short as possible, null is -1, and names of headers are decoded and encoded as Java does it
+    (`parallax.model.CONTENT_VERSION`).
 
     Args:
         key: 16 secret bytes; views are comparable only if they were hashed with the same key.
@@ -78,14 +79,14 @@ class ContentHasher:
 
     @property
     def words(self) -> tuple[np.uint64, np.uint64]:
-        """The secret key as two little-endian words, which is how SipHash takes it."""
+        """The secret key as two little-endian 64-bit words, the form that SipHash uses."""
         low, high = struct.unpack("<QQ", self.key)
         return np.uint64(low), np.uint64(high)
 
     def key_hash(self, key: bytes | None) -> tuple[int, int]:
-        """The hash of a record's key as two signed numbers (hi, lo), as the columns have it; (0, 0) for a null key.
+        """The 128-bit hash of a record's key, as (high, low) signed 64-bit halves as in `Columns`; (0, 0) for null.
 
-        ``hi << 64 | lo`` is the digest as a little-endian number.
+        With unsigned halves, ``high << 64 | low`` is the digest read as a little-endian number.
         """
         if key is None:
             return 0, 0
@@ -93,13 +94,17 @@ class ContentHasher:
         return signed(high), signed(low)
 
     def content_hash(self, content: bytes) -> int:
-        """The hash of a record's content: its bytes from the value's length to the headers' end."""
+        """The 64-bit hash of a record's value and headers.
+
+        Args:
+            content: the record's bytes from the value's length to the end of the headers.
+        """
         return signed(kernels.siphash64(_frozen(content), 0, len(content), *self.words))
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Records and markers in offset order, as arrays of equal length."""
+    """Decoded rows of one partition: records and end markers in offset order, as arrays of equal length."""
 
     kind: Array
     """int8: RowKind (0 record, 1 commit marker, 2 abort marker, 4 listed, 5 emptied)."""
@@ -140,9 +145,9 @@ class Columns:
         return len(self.offset)
 
     def only(self, wanted: Array) -> Columns:
-        """A copy with some of the rows only.
+        """A copy that holds only some of the rows.
 
-        Its ``batches`` stay those of all rows, so their numbers of rows do not fit the copy.
+        Its ``batches`` are still the headers of all batches, so their row counts do not fit the copy.
 
         Args:
             wanted: bool[n], whether to keep each row.
@@ -154,9 +159,9 @@ class Columns:
         return replace(self, **kept)
 
     def epochs_at(self, offsets: Sequence[int]) -> dict[int, int]:
-        """By offset, the leader epoch of the first batch that ends at or above it.
+        """The leader epoch at each of some offsets: that of the first batch that ends at or above the offset.
 
-        Offsets above all batches are left out.
+        Offsets above all batches are left out of the result.
         """
         at = np.searchsorted(self.batches[:, kernels.LAST], np.asarray(offsets, np.int64))
         known = zip(offsets, at.tolist(), strict=True)
@@ -205,9 +210,9 @@ def decode_slices(
             is copied.
         start: rows below this offset are left out.
         end: rows at or above this offset are left out; no limit by default.
-        inflater: keeps memory from call to call, in one thread; by default each call takes its own.
-        table: the `batch_table` of the records, or the first rows of it to decode only those batches; by default it is
-            made.
+        inflater: memory for decompressing that calls of one thread share; by default each call takes its own.
+        table: the `batch_table` of the records, or its first rows to decode only these batches; by default it is made
+            here.
 
     Yields:
         Columns in offset order. If a batch is broken, the rows before it are yielded before the error is raised.
@@ -334,7 +339,7 @@ def _frozen(data: Any) -> Array:
 
 
 def batch_table(records: Any) -> tuple[Array, ReplicaError | None]:
-    """The headers of all whole batches of a Fetch response; no CRC is checked.
+    """The headers of all whole batches of a Fetch response, one row each; no CRC is checked.
 
     Returns:
         int64[m, kernels.TABLE_WIDTH]: a header for each batch before the first broken one, or the first one of an older
@@ -391,7 +396,7 @@ def _joined(slices: list[Columns]) -> Columns:
 
 
 def no_columns(payload: Payload, start: int) -> Columns:
-    """Columns without rows, for an answer without batches."""
+    """`Columns` without rows, for a response without batches."""
     rows: dict[str, Any] = dict(zip(DTYPES, empty_rows(0), strict=True))
     none: Any = pa.array([], pa.binary())
     keys, full = none if payload is not Payload.HASH else None, none if payload is Payload.FULL else None

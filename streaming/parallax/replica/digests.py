@@ -1,4 +1,4 @@
-"""Sums of what a replica showed, for each block of offsets. Replicas with equal sums showed the same, row for row.
+"""Adds up the rows that a reader showed, by blocks of offsets. Readers with equal sums showed the same rows.
 
 A block is 4,096 (`BLOCK`) offsets. Each row has a keyed fingerprint of 128 bits. The digest of a block is how many rows
 of each kind it has, and the sum of their fingerprints. A block may be divided into parts at any offset: their sums add
@@ -306,11 +306,13 @@ _add_up = njit(
 
 @dataclass(frozen=True, slots=True)
 class Digests:
-    """The sums of some rows, and which transactions they end and leave open.
+    """The sums of some rows of a reader, and which transactions these rows end or leave open.
 
     Attributes:
-        parts: an array of `PART`, in the order of the rows. If a block has several parts, add them up.
-        moves: an array of `MOVE`, in the order of the parts; within a part in no order.
+        parts: an array of `PART`, in the order of the rows: the sums of neighbouring rows of one block. If a block has
+            several parts, add them up.
+        moves: an array of `MOVE`: for each part and producer, which transaction ends there and which stays open. It is
+            in the order of the parts.
     """
 
     parts: Array
@@ -323,7 +325,7 @@ class Digests:
 
     @classmethod
     def concat(cls, several: list[Digests]) -> Digests:
-        """Join several sums of rows into one, in the given order."""
+        """Join the sums of consecutive rows into one `Digests`: their parts and moves one after another."""
         if not several:
             return cls.none()
         moves = [one.moves.copy() for one in several]
@@ -335,12 +337,12 @@ class Digests:
 
 
 class Digester:
-    """Adds up the rows of readers by blocks of offsets (`Digests`). Each thread needs its own.
+    """Adds up the rows of readers by blocks of offsets (`Digests`). Each thread needs a digester of its own.
 
     Args:
         key: the 16 secret bytes with which keys and contents were hashed; sums are comparable only under the same key.
-        bits: how many of the fingerprint's 128 bits to use; fewer are for tests of collisions.
-        block_bits: the length of a block as a power of two; fewer bits are for tests with few rows.
+        bits: how many of the fingerprint's 128 bits to use; fewer for tests of collisions.
+        block_bits: a block has ``2**block_bits`` offsets; fewer bits for tests with few rows.
 
     Raises:
         ValueError: the key is not 16 bytes long.
@@ -361,10 +363,10 @@ class Digester:
         """Add up the rows of one reader by blocks of offsets, so that readers can be compared by their sums.
 
         Args:
-            begins: int64[m + 1]: the rows are m runs, each read in one go. For each run, the index of its first row; at
-                the end, the number of rows.
-            ranges: int32[m]: for each run, a number by which the caller knows it; it is the column ``range`` of the
-                result's ``parts``.
+            begins: int64[m + 1]: the rows consist of m runs, each read in one go. For each run the index of its first
+                row, and at last the number of rows.
+            ranges: int32[m]: for each run a number of the caller's choice, which the run's ``parts`` have in the column
+                ``range``.
             columns: the rows as arrays by name (`COLUMNS`), in offset order, without position rows.
         """
         n = len(columns["offset"])
@@ -379,10 +381,10 @@ class Digester:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A transaction that is still open after a part, by what one reader showed (a part: rows of one block, see `PART`).
+    """A transaction that is still open after some rows of a reader: they show its records, but no end marker.
 
     Attributes:
-        start: offset of its first record that the reader showed.
+        start: offset of the transaction's first record that the reader showed.
         outcome: the `Outcome` that the reader gives its records.
         key_hash_hi: high half of the hash of the first record's key; 0 if the key is null.
         key_hash_lo: low half of the same hash.
@@ -395,7 +397,7 @@ class Open:
 
 
 def carried(before: Mapping[int, Open], moves: Array) -> tuple[dict[int, Open], int]:
-    """The transactions that are open after a part, from those that are open before it (a part: see `PART`).
+    """The transactions that are open after a part, computed from those before it. A part is a row of `PART`.
 
     Args:
         before: by producer id, the transactions that are open where the part begins.
@@ -403,7 +405,7 @@ def carried(before: Mapping[int, Open], moves: Array) -> tuple[dict[int, Open], 
 
     Returns:
         By producer id, the transactions that are open where the part ends.
-        How many transactions of ``before`` the part contradicts: its rows or its end marker give another outcome.
+        For how many transactions of ``before`` the part shows another outcome, by its records or its end marker.
     """
     after, against = dict(before), 0
     for move in moves:

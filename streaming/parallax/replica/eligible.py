@@ -1,4 +1,4 @@
-"""Which replicas are eligible to lead once nobody is in sync (KIP-966). It only asks."""
+"""Asks which replicas may be elected leader if no replica is in sync: eligible leader replicas (ELR, KIP-966)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ _TOGETHER = 2_000
 
 
 def describe(topics: Sequence[str], after: Any = None) -> Request:
-    """Ask for the partitions of topics with their eligible leader replicas.
+    """Make the request for the partitions of topics with their eligible leader replicas.
+
+    An answer may end before the last partition. Then ask again with ``after``.
 
     Args:
-        topics: names, in the order of their names, in which brokers answer.
-        after: where an earlier answer ended (`ended_at`).
+        topics: names of the topics.
+        after: where the answer before ended (`ended_at`); None for the first request.
     """
     kind = DescribeTopicPartitionsRequest
     cursor = None
@@ -32,7 +34,7 @@ def describe(topics: Sequence[str], after: Any = None) -> Request:
 
 
 def eligible_of(response: Any) -> dict[TopicPartition, tuple[int, ...]]:
-    """By partition that has any, the eligible leader replicas."""
+    """The eligible leader replicas in an answer, by partition; partitions without any are left out."""
     return {
         TopicPartition(topic.name, part.partition_index): tuple(part.eligible_leader_replicas)
         for topic in response.topics
@@ -42,7 +44,7 @@ def eligible_of(response: Any) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def ended_at(response: Any) -> Any:
-    """Where an answer ended, if there is more; else None."""
+    """Where an answer ended, for the next request's ``after``; None if it has all partitions."""
     return response.next_cursor
 
 

@@ -1,4 +1,4 @@
-"""Errors of asking one broker, each in words on which a person can act.
+"""The exceptions that are raised when a broker is asked; the text of each tells a person what to do.
 
 Every failure of this package is a :class:`ReplicaError`. Its text is one line: the place (broker, topic, partition),
 what was wrong, and what to do. Its attributes say the same to programs.
@@ -22,7 +22,7 @@ class ReplicaError(Exception):
         topic: the topic that the error is about, or None.
         partition: the partition that the error is about, or None.
         problem: the text without broker, topic and partition.
-        event: the `ReadEvent` with which a reader reports such a failure; None if the class alone does not decide it.
+        event: the `ReadEvent` that a reader records for such a failure; None if the class alone does not decide it.
     """
 
     event: ClassVar[ReadEvent | None] = None
@@ -56,7 +56,7 @@ class ReplicaError(Exception):
         return ", ".join(parts)
 
     def at(self, *, broker: int | None = None, topic: str | None = None, partition: int | None = None) -> Self:
-        """Fill in broker, topic and partition if the error has none yet; returns the error itself."""
+        """Set broker, topic and partition where the error does not name them yet; returns the error itself."""
         self.broker = broker if self.broker is None else self.broker
         self.topic = topic if self.topic is None else self.topic
         self.partition = partition if self.partition is None else self.partition
@@ -74,13 +74,13 @@ def _rebuild(kind: type[ReplicaError], state: dict[str, Any]) -> ReplicaError:
 
 
 class Unreachable(ReplicaError, PassingError):
-    """The broker refused or closed the connection, or answered nonsense."""
+    """The broker refused or closed the connection, or its answer follows no protocol."""
 
     event = ReadEvent.UNREACHABLE
 
 
 class OtherCluster(Unreachable):
-    """Another cluster answers than the intended one; its answers are not used.
+    """At this address another cluster answers than the intended one; its answers are not used.
 
     Attributes:
         cluster_id: the id of the cluster that answers; empty if it gives none.
@@ -94,7 +94,7 @@ class OtherCluster(Unreachable):
 
 
 class NotABroker(Unreachable):
-    """A KRaft controller answers, which does not serve clients."""
+    """At this address a KRaft controller answers, which does not serve clients."""
 
     passes = False
 
@@ -113,7 +113,7 @@ class Throttled(DeadlineExceeded):
     The broker answers nothing more on this connection for a while.
 
     Attributes:
-        wait_ms: how long the broker waits, in milliseconds.
+        wait_ms: for how many milliseconds the broker answers nothing.
     """
 
     def __init__(self, wait_ms: int, **place: Any) -> None:
@@ -128,7 +128,7 @@ class NotHosted(ReplicaError):
 
 
 class OffsetOutOfRange(ReplicaError):
-    """The offset is below the replica's log start or above its log end (error 1).
+    """The requested offset is below the replica's log start or above its log end (Kafka's error 1).
 
     The broker's answer does not say where the log begins and ends.
     """
@@ -141,14 +141,14 @@ class MovedToTieredStorage(ReplicaError):
 
 
 class LogTruncated(ReplicaError):
-    """The log was truncated below the reader's position, so it no longer holds all that was read of it.
+    """The log was truncated below the reader's position, so it no longer holds all records that were read from it.
 
     It may have grown since, and hold other records at these offsets.
 
     Attributes:
-        end: the offset up to which the log still holds what was read.
-        known: whether the log's leader epochs give this offset; otherwise the replica has forgotten the epoch that was
-            read, and may hold less of it.
+        end: the offset up to which the log still holds the records that were read.
+        known: whether ``end`` is exact, from the log's leader epochs. Otherwise the log has no entry for the epoch that
+            was read, and may hold less.
     """
 
     event = ReadEvent.LOG_TRUNCATED
@@ -186,7 +186,7 @@ class BrokerTooOld(ReplicaError):
 
 
 class BatchError(ReplicaError):
-    """Something is wrong with one batch.
+    """One record batch of a response cannot be used, e.g. because it is corrupt.
 
     Attributes:
         base_offset: base offset of the batch by its header; -1 if it is not known which batch it is.
@@ -201,13 +201,13 @@ class BatchError(ReplicaError):
 
 
 class CorruptBatch(BatchError):
-    """The CRC of a record batch is wrong, or its structure is."""
+    """A record batch is corrupt: its CRC or its structure is wrong."""
 
     event = ReadEvent.CORRUPT_BATCH
 
 
 class Unsupported(BatchError):
-    """A message format, codec or redirection that Parallax does not handle."""
+    """Parallax does not read this: an unknown format or codec, too large a batch, or a redirection."""
 
     event = ReadEvent.UNSUPPORTED
 

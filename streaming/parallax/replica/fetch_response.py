@@ -26,7 +26,7 @@ def no_aborted() -> np.ndarray[Any, np.dtype[np.int64]]:
 
 @dataclass
 class PartitionAnswer:
-    """The part of an answer that is about one partition, with Kafka's own fields.
+    """The part of a Fetch answer about one partition, with Kafka's own fields.
 
     Either the topic's name or its id is empty.
     """
@@ -47,7 +47,7 @@ class PartitionAnswer:
 
 @dataclass(frozen=True)
 class FetchAnswer:
-    """The whole answer to a Fetch."""
+    """The answer to a Fetch: its own fields, and one `PartitionAnswer` for each partition."""
 
     throttle_time_ms: int
     error_code: int
@@ -108,7 +108,7 @@ class Cursor:
 
     Args:
         body: the answer's bytes.
-        flexible: whether lengths are compact and tagged fields follow.
+        flexible: whether lengths are compact, and tagged fields follow (KIP-482).
     """
 
     def __init__(self, body: memoryview, *, flexible: bool) -> None:
@@ -117,7 +117,7 @@ class Cursor:
         self.flexible = flexible
 
     def take(self, layout: str) -> tuple[Any, ...]:
-        """The next values; ``layout`` is a format string of ``struct``."""
+        """Read the next values; ``layout`` is a format string of ``struct``."""
         values = struct.unpack_from(layout, self._body, self._at)
         self._at += struct.calcsize(layout)
         return values
@@ -128,30 +128,30 @@ class Cursor:
         return np.frombuffer(self._body, layout, count, self._at) if size <= len(self._body) - self._at else None
 
     def bytes(self, size: int) -> memoryview:
-        """The next ``size`` bytes, unchanged."""
+        """Read the next ``size`` bytes, as a view and not a copy."""
         if size > len(self._body) - self._at:
             raise ValueError("a length runs beyond the answer's end")
         self._at += size
         return self._body[self._at - size : self._at]
 
     def count(self) -> int:
-        """The next length or number of items; 0 for null."""
+        """Read the next length or number of items; 0 for null."""
         if self.flexible:
             return max(self._varint() - 1, 0)
         (count,) = self.take(">i")
         return max(int(count), 0)
 
     def string(self) -> str:
-        """The next text; empty for null."""
+        """Read the next text; empty for null."""
         size = self.count() if self.flexible else max(self.take(">h")[0], 0)
         return str(self.bytes(size), "utf-8")
 
     def topic(self, version: int) -> tuple[str, str]:
-        """The next topic as (name, id), in a Fetch of a version; one of the two is empty."""
+        """Read the next topic as (name, id). From version 13 on the name is empty, before that the id."""
         return ("", topic_ids.text(bytes(self.bytes(topic_ids.SIZE)))) if version >= BY_ID else (self.string(), "")
 
     def tags(self) -> dict[int, memoryview]:
-        """The tagged fields that follow; none before version 12."""
+        """Read the tagged fields that follow, by their tag; none before version 12."""
         if not self.flexible:
             return {}
         found = {}

@@ -1,4 +1,4 @@
-"""How far consumer groups have come: which groups a broker coordinates, and what they have committed. It only asks."""
+"""Requests and answers about consumer groups: which groups a broker coordinates, and which offsets they committed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GROUP_RIGHT = "DESCRIBE on consumer groups"
 
 
 def list_groups() -> Request:
-    """A request for the consumer groups that a broker coordinates; `groups_of` reads the answer.
+    """Make the request for the consumer groups that a broker coordinates; `groups_of` reads the answer.
 
     If the user lacks DESCRIBE on the cluster, the broker lists only groups on which the user has DESCRIBE.
     """
@@ -38,7 +38,7 @@ def groups_of(broker: int, response: Any) -> list[str]:
 
 
 def fetch_committed(groups: Sequence[str], place: TopicPartition) -> Request:
-    """A request for the offset that each group has committed in a partition; goes to the groups' coordinator."""
+    """Make the request for the offsets that groups have committed in a partition; send it to their coordinator."""
     kind = OffsetFetchRequest.OffsetFetchRequestGroup
     topic = kind.OffsetFetchRequestTopics
     asked = [
@@ -54,7 +54,7 @@ def fetch_committed(groups: Sequence[str], place: TopicPartition) -> Request:
 
 
 def committed_of(broker: int, place: TopicPartition, response: Any) -> dict[str, int | ReplicaError]:
-    """By consumer group, the offset that it has committed in a partition, or why that is not known.
+    """The offset that each consumer group has committed in a partition, or the error, by the group's id.
 
     Groups that have committed nothing in the partition are left out.
     """
@@ -75,9 +75,9 @@ def committed_of(broker: int, place: TopicPartition, response: Any) -> dict[str,
 
 
 def may_describe_of(response: Any) -> bool:
-    """Whether the user may describe the consumer groups of an answer to `fetch_committed`.
+    """Whether the user has the right to describe the consumer groups of an answer to `fetch_committed`.
 
-    The groups need not exist: a broker checks the right before it looks for a group.
+    The groups need not exist, because a broker checks the right before it looks for a group.
     """
     return all(group.error_code != REFUSED for group in response.groups)
 

@@ -15,10 +15,10 @@ from parallax.replica.options import Address
 
 
 class Identity:
-    """Knows the cluster of a client, and refuses any other; thread-safe.
+    """The cluster that a client's connections must lead to; checks each new connection. Thread-safe.
 
     Args:
-        cluster_id: the cluster's id; None to accept the id of the first cluster that answers, and then no other.
+        cluster_id: the cluster's id; None to accept the first cluster that answers, and later no other.
 
     Attributes:
         cluster_id: the cluster's id; None until a broker has given one.
@@ -30,10 +30,10 @@ class Identity:
         self._untold: set[int] = set()
 
     def check(self, target: int | Address, connection: Connection, deadline: Deadline) -> None:
-        """Refuse a connection on which another cluster or broker answers.
+        """Raise an error if another cluster or broker than the intended one answers on a connection.
 
         Every broker gives its cluster's id, and the user needs no right for that. If the user lacks DESCRIBE_CONFIGS on
-        the cluster, a broker does not say which one it is, and is believed to be the intended one.
+        the cluster, a broker does not give its own id. Then it is assumed to be the intended broker.
 
         Args:
             target: who should answer: a broker by its id, or any broker at an address.

@@ -1,7 +1,7 @@
-"""Decompresses batches.
+"""Decompresses record batches with bounded memory.
 
-Small ones are decompressed whole, into memory that is kept; large ones as a stream, a window at a time. A batch's
-header gives its compressed size only, and 35 KB of zstd may hold a gigabyte.
+Small batches are decompressed whole, into memory that is used again. Large ones are decompressed as a stream, some
+bytes at a time, since a batch's header gives its compressed size only, and 35 KB of zstd may hold a gigabyte.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
 
 class BadStream(Exception):  # noqa: N818 - it says what happened
-    """The compressed bytes do not follow their codec, or end too early."""
+    """The bytes of a compressed batch are no valid stream of its codec, or end too early."""
 
 
 class Inflater:
-    """Decompresses batches, one behind the other, into memory that it keeps; at most `WINDOW` (32 MiB) bytes."""
+    """Decompresses several batches one after another into one piece of memory of at most 32 MiB (`WINDOW`)."""
 
     def __init__(self) -> None:
         self._memory = np.empty(0, np.uint8)
@@ -42,24 +42,24 @@ class Inflater:
 
     @property
     def memory(self) -> Array:
-        """The memory that holds the decompressed bytes, read-only."""
+        """The memory with the decompressed bytes of all batches added, as a read-only array."""
         memory = self._memory.view()
         memory.flags.writeable = False
         return memory
 
     def clear(self) -> None:
-        """Begin again at the front of the memory; the next batches overwrite what was decompressed before."""
+        """Forget the decompressed batches: the next batch is written to the front of the memory."""
         self._used = 0
 
     def release(self) -> None:
-        """Free the memory for what was decompressed."""
+        """Free the memory and forget the decompressed batches."""
         self._memory, self._used = np.empty(0, np.uint8), 0
 
     def add(self, codec: int, body: memoryview) -> tuple[int, int] | None:
-        """Decompress one batch into the memory, behind the batches before it.
+        """Decompress one batch into the memory, right after the batches before it.
 
         Returns:
-            Where the batch begins and ends in `memory`; None if there is no room for it, so that nothing was added.
+            Where the batch begins and ends in `memory`; None if it does not fit, and nothing was added.
 
         Raises:
             BadStream: the batch cannot be decompressed.
@@ -126,7 +126,7 @@ class Stream(Protocol):
     """A compressed batch that is decompressed some bytes at a time, in order."""
 
     def fill(self, target: Array) -> int:
-        """Write the next bytes to ``target``: as many as fit, and fewer only at the end.
+        """Write the next bytes to ``target``, as many as fit; returns how many, fewer only at the stream's end.
 
         Raises:
             BadStream: the rest cannot be decompressed.
@@ -135,7 +135,7 @@ class Stream(Protocol):
 
 
 def open_stream(codec: int, body: memoryview) -> Stream:
-    """A compressed batch as a stream.
+    """Open a compressed batch as a stream, to decompress it some bytes at a time.
 
     Raises:
         Unsupported: an unknown codec.

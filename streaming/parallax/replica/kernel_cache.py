@@ -1,8 +1,8 @@
-"""Where a process keeps compiled code (numba's kernels) if it may not write next to the source, as in an image.
+"""Chooses a folder for compiled code (numba's kernels) if the process cannot write next to the source.
 
-An image holds compiled kernels next to the source. numba ignores them if it cannot write there. So they are copied to a
-folder where this process may write. That is its user's cache or, without a home, a temporary folder. If a kernel does
-not fit the processor, numba compiles it again there.
+A container image holds compiled kernels next to the source, and numba ignores them if it cannot write there. So they
+are copied to a folder that this process can write: its user's cache or, without a home, a temporary folder. If a kernel
+does not fit the processor, numba compiles it again there.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from numba.core import caching
 
 
 class SeededLocator(caching.UserWideCacheLocator):
-    """Keeps the compiled kernels of a module in the cache of the process's user.
+    """Makes numba keep the compiled kernels of a module in the cache folder of the process's user.
 
-    At first, kernels that lie next to the module are copied there.
+    At the first use, kernels that lie next to the module are copied there.
     """
 
     def ensure_cache_path(self) -> None:
-        """Make the folder of the cache.
+        """Make the cache folder if it is missing, and copy the kernels there that lie next to the module.
 
         Raises:
             OSError: the folder cannot be made, or is not writable.
@@ -47,9 +47,9 @@ def _seed(beside: Path, folder: Path) -> None:
 
 
 class ScratchLocator(caching.InTreeCacheLocator):
-    """Keeps the compiled kernels of a module in a temporary folder.
+    """Makes numba keep the compiled kernels of a module in a temporary folder.
 
-    At first, kernels that lie next to the module are copied there.
+    At the first use, kernels that lie next to the module are copied there.
     """
 
     def __init__(self, py_func: Any, py_file: str) -> None:
@@ -72,9 +72,9 @@ def _folder() -> Any:
 
 
 def allow_read_only() -> None:
-    """Have numba keep compiled kernels in the folders of this module if it may not write next to the code.
+    """Make numba use this module's folders for compiled kernels if it cannot write next to the source.
 
-    If the process has chosen folders already (numba's ``CACHE_LOCATOR_CLASSES``), these stay.
+    If the process has set numba's ``CACHE_LOCATOR_CLASSES`` already, nothing changes.
     """
     if config.CACHE_LOCATOR_CLASSES:
         return

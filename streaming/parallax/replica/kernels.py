@@ -1,11 +1,10 @@
-"""The loops over bytes, compiled: batch headers, CRC32C, SipHash, records to columns, transaction outcomes.
+"""Compiled loops (*kernels*) over the bytes of a Fetch: batch headers, CRC32C, SipHash, records to columns, outcomes.
 
-A record is whatever Kafka's own consumer takes for one (org.apache.kafka.common.record.DefaultRecord and
-utils.ByteUtils). Lengths are 32-bit varints of one to five bytes, not always the shortest; every negative length is
-null.
+Records are read as Kafka's own consumer reads them (org.apache.kafka.common.record.DefaultRecord and utils.ByteUtils).
+Lengths are 32-bit varints of one to five bytes, which need not be the shortest form. Every negative length means null.
 
-All kernels are in this one module on purpose. numba's cache looks at the age of the module that holds a kernel, and not
-at the modules whose functions the kernel calls. So after a change elsewhere, old code would go on running.
+All kernels are in this one module on purpose. numba's cache compares only the age of the module that holds a kernel,
+and not of modules whose functions it calls. So if these were elsewhere, a change there would leave old code in use.
 
 The bytes come from a network. Every kernel checks each read against the end of what it was given, and reports a problem
 as a code (see ``PROBLEMS``). Nothing in here raises or reads out of bounds. The loads assume a little-endian machine.
@@ -210,9 +209,9 @@ def _read_header(data: Any, at: Any, end: Any, row: Any) -> None:
 
 @njit([types.Tuple((_array(_I64, 2), _I64, _I64))(_BYTES)], cache=True, nogil=True)
 def walk(data: Any) -> Any:
-    """A table of the headers of all whole batches, a code of ``PROBLEMS``, and the position of the problem.
+    """The table of all whole batches' headers, a code of ``PROBLEMS``, and the position of the problem in the bytes.
 
-    The table ends before the first broken batch. A batch that is truncated at the end is left out, and is no problem.
+    The table ends before the first broken batch. If the last batch is truncated, it is left out, and is no problem.
     """
     count = 0
     at = np.int64(0)
@@ -259,7 +258,7 @@ _CRC_TABLE = _crc_table()
 
 @njit([types.uint32(_BYTES, _I64, _I64)], cache=True, nogil=True)
 def crc32c(data: Any, at: Any, end: Any) -> Any:
-    """CRC32C (Castagnoli) of ``data[at:end]``; for small batches this is faster than to call a library."""
+    """CRC32C (Castagnoli) of ``data[at:end]``; for small batches this is faster than a call to a library."""
     crc = np.uint64(0xFFFFFFFF)
     low = np.uint64(0xFF)
     table = _CRC_TABLE
@@ -277,7 +276,7 @@ def crc32c(data: Any, at: Any, end: Any) -> Any:
 
 @njit([_I64(_BYTES, _array(_I64, 2), _I64)], cache=True, nogil=True)
 def check_small(data: Any, table: Any, limit: Any) -> Any:
-    """Index of the first batch of less than ``limit`` bytes whose CRC is wrong, or -1.
+    """Index of the first batch whose CRC is wrong, among batches smaller than ``limit`` bytes; -1 if all are right.
 
     Args:
         data: the bytes of a Fetch answer, uint8[n].
@@ -423,7 +422,7 @@ def _sip_byte(state: Any, byte: Any) -> None:
 
 @njit([types.void(_array(_U64), _BYTES, _I64, _I64)], cache=True, nogil=True)
 def sip_add(state: Any, data: Any, at: Any, size: Any) -> None:
-    """Add ``data[at:at + size]`` to the hash."""
+    """Add ``data[at:at + size]`` to the hash that `sip_start` began in ``state``."""
     end = at + size
     while at < end and state[5] & np.uint64(7):
         _sip_byte(state, _u8(data, at))
@@ -449,9 +448,9 @@ def sip_add_varint(state: Any, value: Any) -> None:
 
 @njit([types.UniTuple(_U64, 2)(_array(_U64), types.boolean)], cache=True, nogil=True)
 def sip_end(state: Any, wide: Any) -> Any:
-    """The hash of all that was added.
+    """The hash of all bytes that were added to ``state``.
 
-    If ``wide``, it is the low and the high half of 128 bits, else (64 bits, 0).
+    It is (low half, high half) of 128 bits if ``wide``, else (64-bit hash, 0).
     """
     word = state[4] | ((state[5] & np.uint64(0xFF)) << np.uint64(56))
     return _sip_finish(state[0], state[1], state[2], state[3], word, wide)
@@ -535,7 +534,7 @@ def _is_ascii(data: Any, at: Any, size: Any) -> Any:
 def sip_add_text(state: Any, data: Any, at: Any, size: Any) -> None:
     """Add a text to the hash, with its length in front.
 
-    The bytes are added as Java would write them again after decoding them, with broken UTF-8 replaced.
+    The bytes are those that Java would write after decoding the text, with broken UTF-8 replaced.
     """
     end = at + size
     length = np.int64(0)
@@ -618,8 +617,8 @@ def _canonical_hash(data: Any, at: Any, stop: Any, k0: Any, k1: Any) -> Any:
 def sip_add_headers(state: Any, data: Any, at: Any, stop: Any, count: Any) -> Any:
     """Add up to ``count`` headers to the hash, in the form in which a cleaner writes them again.
 
-    It stops before a header that does not end before ``stop``. Returns the position where it stopped, and how many
-    headers are left.
+    It stops before a header that goes on beyond ``stop``. Returns the position where it stopped, and how many headers
+    are left.
     """
     while count > 0:
         name, after_name, _ = _skip_bytes(data, at, stop)
@@ -639,14 +638,14 @@ def sip_add_headers(state: Any, data: Any, at: Any, stop: Any, count: Any) -> An
 
 @njit([types.UniTuple(_I64, 2)(_BYTES, _I64, _I64)], cache=True, nogil=True)
 def read_varint(data: Any, at: Any, end: Any) -> Any:
-    """A 32-bit varint: (value, position behind it); the position is -1 if it does not end before ``end``."""
+    """Read a 32-bit varint: (value, position after it); the position is -1 if it goes beyond ``end``."""
     value, at, _ = _varint(data, at, end)
     return value, at
 
 
 @njit([types.UniTuple(_I64, 2)(_BYTES, _I64, _I64)], cache=True, nogil=True)
 def read_varlong(data: Any, at: Any, end: Any) -> Any:
-    """A 64-bit varint: (value, position behind it); the position is -1 if it does not end before ``end``."""
+    """Read a 64-bit varint: (value, position after it); the position is -1 if it goes beyond ``end``."""
     return _varint64(data, at, end)
 
 
@@ -875,7 +874,7 @@ content, sizes of key and value."""
     nogil=True,
 )
 def decode(raw: Any, inflated: Any, table: Any, start: Any, end: Any, k0: Any, k1: Any, out: Any, spans: Any) -> Any:
-    """Decode the records at offsets in [start, end) of all batches into the columns ``out``, which must have room.
+    """Decode the records of all batches at offsets in [start, end) into the columns ``out``, which must be long enough.
 
     Args:
         raw: the bytes of the Fetch answer.
@@ -926,12 +925,12 @@ def decode(raw: Any, inflated: Any, table: Any, start: Any, end: Any, k0: Any, k
     nogil=True,
 )
 def decode_part(data: Any, row: Any, cursor: Any, window: Any, wanted: Any, out: Any, spans: Any) -> Any:
-    """Decode records of one batch into the columns ``out``: those that are whole in ``data``, until ``out`` is full.
+    """Decode the records of one batch that lie whole in ``data`` into the columns ``out``, until ``out`` is full.
 
     Args:
         data: bytes that hold a part of the batch's records.
         row: the batch's header.
-        cursor: where the next record lies (`CURSOR` values, such as `NEXT`); moved behind the records that were taken.
+        cursor: where the next record lies (`CURSOR` values, such as `NEXT`); moved past the records that were decoded.
         window: the end of the records in ``data``, and whether the batch goes on after it.
         wanted: first offset, offset to stop before, and the two words of the secret key.
         out: the columns to fill.
@@ -949,9 +948,10 @@ def decode_part(data: Any, row: Any, cursor: Any, window: Any, wanted: Any, out:
     nogil=True,
 )
 def gather(raw: Any, inflated: Any, table: Any, spans: Any, field: Any, offsets: Any, target: Any) -> None:
-    """Copy one field of every record (0: key, 2: value, 4: headers) into ``target``, one behind the other.
+    """Copy one field of every record (0: key, 2: value, 4: headers) into ``target``, one right after the other.
 
-    ``offsets`` is int32[n + 1] for n rows. It says where each row's bytes begin in ``target``, and where the last end.
+    ``offsets`` is int32[n + 1] for n rows. It says where each row's bytes begin in ``target``. Its last number is where
+    the last row's bytes end.
     """
     for i in range(table.shape[0]):
         data = inflated if table[i, INFLATED] else raw
@@ -971,7 +971,7 @@ def gather(raw: Any, inflated: Any, table: Any, spans: Any, field: Any, offsets:
 def outcomes(table: Any, index: Any, first: Any, who: Any, aborted: Any, out: Any) -> None:
     """Write the outcome of each row: 0 not transactional, 1 committed, 2 aborted.
 
-    It decides batch by batch, as org.apache.kafka.clients.consumer.internals.CompletedFetch does.
+    It decides batch by batch, as Kafka's consumer does (org.apache.kafka.clients.consumer.internals.CompletedFetch).
 
     Args:
         table: the batch table.

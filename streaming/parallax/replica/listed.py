@@ -1,4 +1,4 @@
-"""Adds rows for transactions of which a replica shows no record: emptied markers, and listed transactions.
+"""Adds rows for transactions that a replica shows only by a list entry, or by an end marker that was emptied.
 
 The answer to a Fetch lists the aborted transactions in its range as (producer id, first offset), from that replica's
 own index. The cleaner removes an aborted transaction's records before its entry in the index, and before its end
@@ -28,8 +28,8 @@ _BLANK = {"transactional": True, "leader_epoch": -1, "producer_epoch": -1, "key_
 def with_listed(columns: Columns, outcome: Any, aborted: Any, start: int, end: int) -> tuple[Columns, Any]:
     """Add a row (`RowKind.LISTED`) for each aborted transaction that begins in [start, end) without a record there.
 
-    A response lists each aborted transaction with an offset in its range. So the response whose range holds a
-    transaction's first offset lists it, and only that one adds the row.
+    A response lists each aborted transaction that has an offset in the response's range. So several responses may list
+    a transaction. Only the one whose range holds the transaction's first offset adds the row.
 
     Args:
         columns: the rows of the range, in offset order.

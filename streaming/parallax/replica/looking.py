@@ -1,9 +1,9 @@
-"""Requests that ask how far the logs of many replicas go, with all partitions in columns (`parallax.replica.places`).
+"""Makes requests for log start, LSO, high watermark and log end of many replicas together; it sends none.
 
-kafka-python makes an object for each partition. For ten thousand partitions that is most of the cost, so the bytes are
-written here. The layouts are those of ListOffsets 4 to 7 and Fetch 11 to 13, by the message definitions of Kafka's
-clients. Compact lengths and tagged fields (KIP-482) begin with ListOffsets 6 and Fetch 12. Fetch 13 is the first that
-names topics by their ids (KIP-516). This module makes requests, and sends none.
+kafka-python makes an object for each partition. For ten thousand partitions that is most of the cost. So this module
+writes the requests' bytes itself, with the partitions as columns (`parallax.replica.places`). The layouts are those of
+ListOffsets 4 to 7 and Fetch 11 to 13, by the message definitions of Kafka's clients. Compact lengths and tagged fields
+(KIP-482) begin with ListOffsets 6 and Fetch 12. Fetch 13 is the first that names topics by their ids (KIP-516).
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ _NOWHERE = 1 << 62
 
 @dataclass
 class Written:
-    """A request whose body this package writes itself, and whose answer it reads; kafka-python makes the headers.
+    """A request whose body Parallax writes itself, and whose answer it reads itself; kafka-python makes the header.
+
+    It stands in for a request class of kafka-python, and so has the same attributes and methods.
 
     Attributes:
         message: kafka-python's class for this request, for its headers.
@@ -87,8 +89,8 @@ class Written:
 def list_offsets(broker: int, places: Places, timestamp: int, accepted: versions.Versions) -> Request:
     """A request that asks one broker's replicas for an offset of their own logs, such as the log end.
 
-    The answer is read as two values: int64[n], the offsets, -1 where none is known; and a mapping from the index of a
-    partition to its error, also if the answer leaves it out.
+    The answer is parsed into two values: int64[n], the offsets, -1 where none is known; and the errors by index of the
+    partition. A partition that the answer leaves out has an error as well.
 
     Args:
         broker: the broker that is asked.
@@ -126,9 +128,9 @@ def list_offsets(broker: int, places: Places, timestamp: int, accepted: versions
 
 
 def fetch_ends(broker: int, places: Places, ends: Array, refused: dict[int, ReplicaError]) -> Request:
-    """Make a Fetch at the end of each log: it brings no records, but its answer says how far each log goes.
+    """Make a Fetch at the end of each log: its answer has no records, but LSO, high watermark and log start of each.
 
-    The answer is read as `Marks`, or as an error of the broker as a whole. The error is returned and not raised, so
+    The answer is parsed into `Marks`, or into an error of the broker as a whole, which is returned and not raised, so
     that the connection stays open. Topics are named by id if all ids are known and the broker speaks that version.
 
     Args:

@@ -1,7 +1,7 @@
 """Tokens for Amazon MSK's IAM authentication, signed by AWS's own library; this needs the extra ``msk``.
 
-A token is a signed URL. AWS's libraries find the credentials for it by themselves: in the environment, in a profile, or
-by the role of the instance or the container. Only the last needs a request.
+A token is a signed URL. AWS's libraries find the credentials for the signature by themselves: in the environment, in a
+profile, or by the role of the instance or the container. Only for a role they send a request.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
 class MskTokenProvider(ReusedToken):
-    """Gives tokens for Amazon MSK, and signs a new one before the last expires.
+    """Gives tokens for Amazon MSK, and signs a new one before the last one expires.
 
     Args:
         hosts: host names of brokers; they may name the AWS region.

@@ -1,4 +1,4 @@
-"""Tokens for SASL/OAUTHBEARER: got with a client's credentials, and reused while they are valid.
+"""Requests tokens for SASL/OAUTHBEARER with a client's credentials, and uses each one until it expires.
 
 See RFC 6749, 4.4, and KIP-768. oauthlib makes the request and checks the answer; urllib3 transports them.
 """
@@ -28,7 +28,7 @@ _TIMEOUT_S = 5.0
 
 
 class ReusedToken(AbstractTokenProvider):
-    """Gives the last token while it is valid, or else gets a new one; thread-safe.
+    """Returns the last token while it is valid, and requests a new one after that; thread-safe.
 
     Args:
         clock: returns monotonic seconds; tests give their own.
@@ -46,7 +46,7 @@ class ReusedToken(AbstractTokenProvider):
 
         Raises:
             Unauthorized: the issuer of tokens refuses one.
-            OSError: there is no answer, or none that can be used.
+            OSError: the issuer does not answer, or its answer cannot be used.
         """
         with self._lock:
             if self._clock() >= self._until:
@@ -67,8 +67,9 @@ class TokenProvider(ReusedToken):
         url: address of the token endpoint.
         client_id: the client that asks.
         secret: the client's secret.
-        scope: the scope to ask for; empty for what the endpoint gives by itself.
-        authority: a PEM file that the endpoint's certificate is checked against; the system's own by default.
+        scope: the scope to ask for; empty for the endpoint's default.
+        authority: a PEM file of authorities that the endpoint's certificate is checked against; the system's by
+            default.
         extensions: SASL extensions (KIP-342) that go with each token.
         clock: seconds, for tests.
     """

@@ -54,19 +54,19 @@ class _Message(NamedTuple):
 
 
 def is_old(records: memoryview) -> bool:
-    """Whether the records of an answer begin with a message of format v0 or v1."""
+    """Whether the records of a Fetch answer begin with a message of format v0 or v1."""
     return len(records) > MAGIC and records[MAGIC] < 2
 
 
 def as_batches(records: memoryview) -> memoryview:
-    """The records of an answer, with the old messages at its beginning as batches of format v2.
+    """Rewrite the old messages at the beginning of a Fetch answer's records as batches of format v2.
 
     Args:
         records: the records of an answer that begins with old messages (`is_old`).
 
     Returns:
-        Batches of all whole messages before the first broken one. From there on, or after the last old message, the
-            bytes are unchanged. A truncated message at the end is kept as well; no reader takes it for a batch.
+        Batches of all whole old messages before the first broken one. From there on, or after the last old message, the
+            bytes are unchanged. A truncated message at the end stays too: no reader mistakes it for a batch.
     """
     made: list[bytes] = []
     loose: list[_Message] = []

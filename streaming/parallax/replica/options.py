@@ -1,4 +1,4 @@
-"""Turns Kafka's client options, in Kafka's own spelling, into what a connection needs.
+"""Validates Kafka's client options, in Kafka's own spelling, and turns them into `Options` for connections.
 
 Both common spellings are understood. One is the Java client's (``sasl.jaas.config``, ``ssl.truststore.location`` with
 PEM files), the other librdkafka's (``sasl.username``, ``ssl.ca.location``). An unknown option is an error and never
@@ -86,7 +86,7 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True)
 class Options:
-    """The options that a connection needs.
+    """Validated options for connecting to a cluster: addresses, TLS, SASL. `parse` makes them.
 
     Attributes:
         bootstrap: addresses to start from, in the order given.
@@ -106,13 +106,13 @@ class Options:
 
     @property
     def protocol(self) -> str:
-        """The setting ``security.protocol`` that these options amount to."""
+        """The value of ``security.protocol`` that fits these options, such as ``SASL_SSL``."""
         carrier = "PLAINTEXT" if self.tls is None else "SSL"
         return carrier if self.sasl is None else f"SASL_{carrier}"
 
 
 def parse(kafka: Mapping[str, str]) -> Options:
-    """Validate options in Kafka's spelling.
+    """Validate options in Kafka's spelling, and return them as `Options`.
 
     Args:
         kafka: option name to value, such as ``{"bootstrap.servers": "host:9092"}``.
@@ -135,7 +135,7 @@ def parse(kafka: Mapping[str, str]) -> Options:
 
 
 def protocol_of(kafka: Mapping[str, str]) -> str:
-    """The security protocol that options amount to; the login (such as user and password) may still be missing.
+    """The security protocol that fits some options; a login, such as user and password, may still be missing.
 
     Args:
         kafka: option name to value.
@@ -147,7 +147,7 @@ def protocol_of(kafka: Mapping[str, str]) -> str:
 
 
 def files_of(kafka: Mapping[str, str]) -> dict[str, str]:
-    """By option, the file that it names; every machine that connects to a broker needs these files.
+    """The files that options name, by option; every machine that connects to a broker needs these files.
 
     Raises:
         BadOption: an option is unknown.

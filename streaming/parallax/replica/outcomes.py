@@ -1,10 +1,10 @@
-"""Which outcome a read_committed consumer of one replica gives each record.
+"""Decides for each record whether a read_committed consumer of one replica counts it as committed or aborted.
 
 The rule is that of Kafka's own consumer (org.apache.kafka.clients.consumer.internals.CompletedFetch). A Fetch response
 lists the aborted transactions that its range may hold, as (producer id, first offset). Take the batches in order. A
 producer's records count as aborted from the first batch whose last offset is at or above a listed first offset, up to
 that producer's next ABORT marker. Empty control batches decide nothing. Each response has a complete list for its
-range, so nothing is carried from one response to the next.
+range, so each one is decided by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Int8 = np.ndarray[Any, np.dtype[np.int8]]
 
 
 def outcomes(columns: Columns, aborted: Any, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Int8:
-    """Decide the outcome of each row (`parallax.model.Outcome`).
+    """The outcome (`parallax.model.Outcome`) that a consumer of the replica gives each row of a response.
 
     Args:
         columns: the decoded records of one response.
@@ -46,7 +46,7 @@ def outcomes(columns: Columns, aborted: Any, isolation: IsolationLevel = Isolati
 
 
 def as_uncommitted(columns: Columns, outcome: Int8) -> Int8:
-    """The outcomes that rows have for a read_uncommitted consumer, though they were read in read_committed.
+    """The outcomes that rows read in read_committed would have had if they had been read in read_uncommitted.
 
     Below the last stable offset, a broker sends both levels the same batches. Only the list of aborted transactions
     differs (``Partition.fetchRecords``). The caller must leave out the rows that were made from this list.

@@ -1,6 +1,6 @@
-"""Decodes a batch that is too large to be decompressed as a whole, a window of its bytes at a time.
+"""Decodes a batch that is too large to be decompressed as a whole: some bytes of it at a time (the *window*).
 
-A record that is larger than the window is read field by field. Its value is hashed piece by piece, and not kept.
+A record that is larger than the window is read field by field. Its value is hashed as it passes, and not kept.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Wanted = tuple[int, int, np.uint64, np.uint64]
 
 
 def empty_rows(count: int) -> tuple[Any, ...]:
-    """Columns with room for ``count`` rows."""
+    """Arrays for ``count`` decoded rows, not yet filled, one for each column in the order of `DTYPES`."""
     return tuple(np.empty(count, dtype) for dtype in DTYPES.values())
 
 
@@ -94,7 +94,7 @@ def of_batch(error: BadStream | ReplicaError, row: Any) -> ReplicaError:
 
 @dataclass(frozen=True)
 class Part:
-    """Some records of a large batch, decoded.
+    """Some consecutive records of a large batch, decoded.
 
     Attributes:
         out: the columns, in the order of `DTYPES`.
@@ -118,7 +118,7 @@ class Part:
 
 
 class LargeBatch:
-    """Decodes the records of one large batch, some of them at a time.
+    """Decodes the records of one large batch, some records at a time.
 
     Args:
         data: the bytes of the response.
@@ -236,7 +236,7 @@ def _wrapped(number: int) -> int:
 
 
 class Window:
-    """Memory with some decompressed bytes of a batch; those from ``at`` to ``filled`` are still to be decoded."""
+    """Memory that holds some decompressed bytes of a batch; those from ``at`` to ``filled`` are not decoded yet."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -249,13 +249,13 @@ class Window:
 
     @property
     def view(self) -> Array:
-        """The window's memory, as the compiled kernels take it."""
+        """The window's memory, as an array for the compiled kernels."""
         view = self._bytes.view()
         view.flags.writeable = False
         return view
 
     def refill(self) -> None:
-        """Move what is left to the front of the window, and fill the rest with the next bytes.
+        """Move the bytes that are not decoded yet to the front, and fill the memory behind them with the next bytes.
 
         Raises:
             BadStream: the stream cannot be decompressed.
@@ -273,9 +273,9 @@ class Window:
             raise Unsupported(f"it decompresses to more than {_LARGEST_BATCH >> 30} GiB")
 
     def is_over(self) -> bool:
-        """Whether nothing is left in the window and in the stream.
+        """Whether all bytes of the batch are decoded: none is left in the window or in the stream.
 
-        The bytes of the window stay where they are.
+        The bytes in the window are not moved.
         """
         return self.at == self.filled and not (self.more and self._stream.fill(np.empty(1, np.uint8)))
 

@@ -1,7 +1,7 @@
-"""Partitions as columns, so that one request asks about ten thousand of them without an object for each.
+"""Partitions as columns, so that one request asks about ten thousand of them without a Python object for each.
 
-A `Places` is made once for the partitions that a broker hosts, and used for many requests. The bytes of these requests
-are made once, and only the offsets in them change.
+One `Places` holds the partitions that a broker hosts. It is used for many requests: their bytes are made once, and only
+the offsets in them change.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Array = np.ndarray[Any, Any]
 
 
 class Places(Sequence[TopicPartition]):
-    """Partitions in a fixed order, each with an index; those of one topic are side by side.
+    """A list of partitions in a fixed order, each with an index; those of one topic have consecutive indexes.
 
     Args:
-        partitions: the partitions, in any order; each counts once.
-        topic_ids: by topic name, Kafka's id of the topic. If all are known, replicas are asked by id, so that another
-            topic of the same name does not answer.
+        partitions: the partitions, in any order; a repeated one is kept once.
+        topic_ids: Kafka's id of each topic, by topic name. If all are known, requests name topics by id, so that
+            another topic of the same name does not answer.
     """
 
     def __init__(self, partitions: Iterable[tuple[str, int]], topic_ids: Mapping[str, str] | None = None) -> None:
@@ -46,17 +46,17 @@ class Places(Sequence[TopicPartition]):
 
     @classmethod
     def of(cls, partitions: Sequence[tuple[str, int]]) -> Places:
-        """Partitions as `Places`; these are returned as they are if they are `Places` already."""
+        """Make `Places` of partitions; a `Places` is returned unchanged."""
         return partitions if isinstance(partitions, Places) else Places(partitions)
 
     @cached_property
     def located(self) -> Mapping[TopicPartition, int]:
-        """By partition, its index in the columns."""
+        """The index of each partition, by partition."""
         return {place: at for at, place in enumerate(self._listed)}
 
     @cached_property
     def topic_index(self) -> Mapping[str, int]:
-        """By topic, its index in `topics`."""
+        """The index of each topic in `topics`, by name."""
         return {topic: at for at, topic in enumerate(self.topics)}
 
     def topic_id(self, topic: str) -> str:
@@ -98,17 +98,17 @@ class Places(Sequence[TopicPartition]):
         return np.where(known, at + span.start, UNKNOWN)
 
     def among(self, others: Places) -> Array:
-        """The index that each of these partitions has in another `Places`: int64[n], -1 if it is not there."""
+        """For each of these partitions, its index in another `Places`: int64[n], -1 if it is not there."""
         if others is self:
             return np.arange(len(self))
         return np.array([others.located.get(place, UNKNOWN) for place in self], np.int64)
 
     def once(self, key: object, make: Callable[[], Any]) -> Any:
-        """A value that is computed once for these partitions, and kept.
+        """A value that depends on these partitions only: computed at the first call, and remembered under a key.
 
         Args:
-            key: what the value is kept under.
-            make: computes the value, on the first call with this key.
+            key: the key, one for each kind of value.
+            make: computes the value at the first call with this key.
         """
         if key not in self._made:
             self._made[key] = make()
@@ -127,15 +127,17 @@ class Places(Sequence[TopicPartition]):
 
 @dataclass(frozen=True, slots=True)
 class Marks(Mapping[TopicPartition, "Watermarks | ReplicaError"]):
-    """How far the logs of one broker's replicas go: a mapping by partition, which also has the values as columns.
+    """Log start, LSO, high watermark and log end of one broker's replicas, as one look has shown them.
+
+    It is a mapping by partition, and has the same values as columns.
 
     Attributes:
         places: the n partitions.
-        high_watermark: int64[n], -1 if the replica did not say.
-        last_stable_offset: int64[n], -1 if the replica did not say.
-        log_start_offset: int64[n], -1 if the replica did not say.
-        log_end_offset: int64[n], -1 if the replica did not say.
-        errors: by index of the partition, why its replica did not say.
+        high_watermark: int64[n], -1 if the replica did not answer.
+        last_stable_offset: int64[n], -1 if the replica did not answer.
+        log_start_offset: int64[n], -1 if the replica did not answer.
+        log_end_offset: int64[n], -1 if the replica did not answer.
+        errors: for replicas that did not answer, the error by index of the partition.
     """
 
     places: Places
@@ -147,7 +149,7 @@ class Marks(Mapping[TopicPartition, "Watermarks | ReplicaError"]):
 
     @classmethod
     def of(cls, marks: Mapping[TopicPartition, Watermarks | ReplicaError]) -> Marks:
-        """A mapping by partition as `Marks`; it is returned as it is if it is `Marks` already."""
+        """Make `Marks` of a mapping by partition; a `Marks` is returned unchanged."""
         if isinstance(marks, Marks):
             return marks
         places = Places(marks)
@@ -158,10 +160,10 @@ class Marks(Mapping[TopicPartition, "Watermarks | ReplicaError"]):
         return cls(places, errors=errors, **columns)
 
     def said(self, at: int) -> Watermarks | ReplicaError:
-        """How far a replica's log goes, or why that is not known.
+        """The four offsets of one replica, or the error if it did not answer.
 
         Args:
-            at: index of its partition.
+            at: index of the replica's partition.
         """
         if at in self.errors:
             return self.errors[at]

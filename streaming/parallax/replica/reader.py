@@ -1,7 +1,7 @@
-"""Reads given offsets of one broker's logs as a consumer of one isolation level.
+"""Reads given ranges of offsets from one broker's replicas, as a consumer of one isolation level, and decodes them.
 
-One Fetch asks for all ranges that are not at their end. While its answer is decoded, the broker already works on the
-next Fetch, which is sent as soon as the batch headers of the answer say where to go on.
+One Fetch asks for all ranges that are not read to their end. The next Fetch is sent as soon as the batch headers in the
+answer show where it has to begin. So the broker works on it while the answer is decoded.
 """
 
 from __future__ import annotations
@@ -44,14 +44,13 @@ _MOST_THROTTLED_MS = 60_000
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows of one Fetch response: all of them, or a slice if they are many.
+    """Rows of one replica from one Fetch response: all rows, or a slice if they are many.
 
     Attributes:
-        columns: records and end markers. In read_committed also rows for aborted transactions without their first
-            record, and for emptied markers (`parallax.replica.listed`).
+        columns: records and end markers. In read_committed also rows for aborted transactions whose first record was
+            cleaned away, and for emptied markers (`parallax.replica.listed`).
         outcome: int8[n] of Outcome, the outcome that this replica's consumers give each row.
-        position: the next offset to read. All that this replica shows below it in the range is in this chunk or an
-            earlier one.
+        position: the next offset to read. All rows of the range below it are in this chunk or an earlier one.
         high_watermark: the replica's own high watermark when it answered.
         last_stable_offset: the replica's own last stable offset when it answered.
         log_start_offset: the replica's own log start when it answered.
@@ -68,13 +67,13 @@ class Chunk:
 
 
 class Pacing(Protocol):
-    """Delays the Fetches of a reader, so that it stays below a number of bytes a second."""
+    """Delays the Fetches of a reader, so that it reads at most some number of bytes a second."""
 
     def wait(self) -> None:
         """Wait until the next Fetch may be sent; a reader calls it before each."""
 
     def received(self, size: int) -> None:
-        """Count the bytes of records that an answer had, to keep to the pace.
+        """Count the bytes of records in an answer; later calls of `wait` are delayed by them.
 
         A reader calls it after each answer.
         """
@@ -82,7 +81,7 @@ class Pacing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The offsets of one log that are to be read.
+    """A range of offsets of one partition that `read_ranges` is to read.
 
     Attributes:
         topic: the topic's name.
@@ -91,10 +90,10 @@ class Span:
         end: offset to stop before.
         after_epoch: leader epoch of the last batch that was read below ``start``; -1 if that is not known. With it,
             each Fetch also asks the replica whether its log still holds what was read (`LogTruncated`).
-        most: offset up to which rows beyond ``end`` are given too, if the last answer happens to hold them; so a later
-            reading need not transfer them again. -1: no rows beyond ``end`` are given.
-        topic_id: Kafka's id of the topic; another topic of the same name then does not answer. Empty: any topic of that
-            name.
+        most: if the last answer happens to hold rows beyond ``end``, those below this offset are yielded too, so that a
+            later reading need not transfer them again. -1: no rows beyond ``end`` are yielded.
+        topic_id: Kafka's id of the topic. If another topic has its name, brokers answer with an error. Empty: any topic
+            of that name is read.
     """
 
     topic: str
@@ -108,7 +107,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far one log has been read, and its watermarks by the answer. The attributes are those of `Chunk`."""
+    """How far one log has been read, with the watermarks in the answer; attributes as of `Chunk`."""
 
     position: int
     high_watermark: int
@@ -119,16 +118,16 @@ class Mark:
 
 @dataclass(frozen=True)
 class Shown:
-    """Rows of one Fetch response, from one or several logs.
+    """Rows of one Fetch response, from the logs of one or several partitions.
 
-    The rows of a log are in offset order, and not mixed with those of others.
+    The rows of one log are next to each other, in offset order.
 
     Attributes:
         columns: records, end markers and listed transactions, as in `Chunk`.
         outcome: int8[n] of Outcome, the outcome that this replica's consumers give each row.
         of: int64[n], for each row the index of its span; None if all rows are of the first mark's span.
-        marks: pairs of a span's index and how far it has been read. A span is listed once all of its rows up to there
-            have been yielded.
+        marks: pairs of a span's index and how far that span has been read. All of the span's rows up to there are in
+            this value or an earlier one.
     """
 
     columns: Columns
@@ -139,7 +138,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Offsets that could not be read to their end; rows of them that were yielded before stay valid.
+    """Says that a span could not be read to its end; rows of it that were yielded before stay valid.
 
     Attributes:
         index: index of the span.
@@ -152,7 +151,7 @@ class Failed:
 
 @dataclass
 class Buffers:
-    """Memory for the rows that are read, which one reader at a time may use again and again.
+    """Memory for received and decompressed bytes, which readers use one after another instead of new memory.
 
     After a range that needed much memory, it shrinks to its usual size.
     """
@@ -182,7 +181,7 @@ def read_range(
     """Read what one replica shows in [start, end), chunk by chunk; `read_ranges` does the same for several partitions.
 
     If a batch is corrupt, all rows before it are yielded before the error is raised. A response that is very large when
-    decompressed comes as several chunks, some of which may end within a batch.
+    decompressed is yielded as several chunks, some of which may end within a batch.
 
     Args:
         client: connections to the cluster.
@@ -251,13 +250,14 @@ def read_ranges(
     buffers: Buffers | None = None,
     pace: Pacing | None = None,
 ) -> Iterator[Shown | Failed]:
-    """Read what one broker's replicas show in the given offsets (spans), of different partitions.
+    """Read what one broker's replicas show in some spans of offsets, each of another partition.
 
     A span is read until its position has reached its end. If the replica has no more records below its high watermark
     (in read_committed: last stable offset), the position moves to that watermark. If the watermark is below the span's
-    end, reading ends there, because the replica does not show the rest at present.
+    end, reading stops there, because consumers get nothing beyond it at present.
 
-    A fault of one log delays no other. If the broker itself fails, all spans that have not ended are `Failed`.
+    A fault of one log delays no other. If the broker itself fails, all spans that are not read to their end are
+    `Failed`.
 
     Args:
         client: connections to the cluster.
@@ -273,7 +273,7 @@ def read_ranges(
         pace: delays the Fetches; no delay by default.
 
     Yields:
-        Rows with the positions that were reached, and spans that failed.
+        `Shown`: rows, and the positions that were reached by them; or `Failed`: a span that could not be read on.
     """
     buffers = buffers or Buffers()
     reading = _Reading(client, broker, isolation, max_bytes, deadline_ms, pace)

@@ -1,6 +1,6 @@
-"""Makes the requests of this package that change nothing, and turns the responses into its own types.
+"""Makes the requests that only read, and turns their responses into the plain values of `parallax.replica.types`.
 
-It sends none of them. Requests that change something are in `parallax.replica.changes`.
+It sends nothing. Requests that change something on the cluster are made in `parallax.replica.changes`.
 """
 
 from __future__ import annotations
@@ -56,30 +56,30 @@ T = TypeVar("T")
 
 
 class Request(NamedTuple):
-    """A request of kafka.protocol, and its acceptable versions."""
+    """A request of kafka-python (kafka.protocol), and the versions in which it may be sent."""
 
     message: Any
     versions: Versions
 
 
 def metadata(topics: Sequence[str] | None) -> Request:
-    """A Metadata request for topics by name; None asks for all topics, and an empty list for none."""
+    """Make a Metadata request for topics by name; None asks for all, and an empty list for none."""
     kind = MetadataRequest.MetadataRequestTopic
     names = None if topics is None else [kind(name=name) for name in topics]
     return Request(MetadataRequest(topics=names, allow_auto_topic_creation=False), versions.METADATA)
 
 
 def operations(topics: Sequence[str]) -> Request:
-    """A Metadata request for topics, and for what the client's user may do with them (KIP-430)."""
+    """Make a Metadata request that also asks what the client's user may do with the topics (KIP-430)."""
     named = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(topics=named, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
     return Request(request, versions.METADATA_WITH_OPERATIONS)
 
 
 def may_alter_configs_of(response: Any) -> dict[str, bool]:
-    """By topic, whether the user may change its settings (ALTER_CONFIGS), by a response to `operations`.
+    """Whether the user may change the settings of each topic (ALTER_CONFIGS), from the response to `operations`.
 
-    Topics of which the broker does not say it are left out.
+    Topics for which the response does not say so are left out.
     """
     return {
         topic.name: _ALTER_CONFIGS in topic.authorized_operations
@@ -89,7 +89,7 @@ def may_alter_configs_of(response: Any) -> dict[str, bool]:
 
 
 def topics_of(response: Any) -> dict[str, TopicMetadata]:
-    """By name, the topics of a Metadata response."""
+    """The topics in a Metadata response, by name."""
     return {topic.name: _topic(topic) for topic in response.topics if topic.name}
 
 
@@ -112,7 +112,7 @@ def _topic(answer: Any) -> TopicMetadata:
 
 
 def describe_configs(topics: Sequence[str], names: Sequence[str]) -> Request:
-    """A request for settings of topics.
+    """Make the request for settings of topics (DescribeConfigs).
 
     Args:
         topics: names of the topics.
@@ -124,7 +124,7 @@ def describe_configs(topics: Sequence[str], names: Sequence[str]) -> Request:
 
 
 def configs_of(response: Any) -> dict[str, dict[str, str] | ReplicaError]:
-    """By topic, its settings by name, or why the broker did not give them."""
+    """The values of settings in a response, by topic and name; if the broker refused, the topic's error."""
     return {
         result.resource_name: from_code(
             result.error_code, topic=result.resource_name, needs=MissingRight.DESCRIBE_CONFIGS
@@ -136,9 +136,9 @@ def configs_of(response: Any) -> dict[str, dict[str, str] | ReplicaError]:
 
 
 def own_configs_of(broker: int, response: Any) -> dict[str, dict[str, Config] | ReplicaError]:
-    """By topic, its settings as one broker shows them, or why the broker did not give them.
+    """The settings in one broker's response, by topic and then by name; or a topic's error if the broker refused.
 
-    Each setting says whether it is the topic's own value or a default.
+    Each setting says whether it is the topic's own value or a default of the broker.
     """
     return {
         result.resource_name: from_code(
@@ -155,7 +155,7 @@ def own_configs_of(broker: int, response: Any) -> dict[str, dict[str, Config] | 
 
 
 def describe_broker(broker: int, names: Sequence[str]) -> Request:
-    """A request for settings of the broker that gets it; no broker gives the settings of another.
+    """Make the request for settings of the broker that it is sent to; a broker refuses it for another broker's id.
 
     Args:
         broker: the broker's id.
@@ -167,14 +167,14 @@ def describe_broker(broker: int, names: Sequence[str]) -> Request:
 
 
 def who_answers(broker: int) -> Request:
-    """A request that only the broker with a given id serves; `is_another` reads the answer."""
+    """Make a request that only the broker with a given id serves; `is_another` reads the answer."""
     return describe_broker(broker, ["broker.id"])
 
 
 def is_another(response: Any) -> bool | None:
-    """Whether a broker with another id than the intended one answers, by a response to `who_answers`.
+    """Whether a broker with another id than the intended one answered, from the response to `who_answers`.
 
-    None if the broker does not say, as without the right DESCRIBE_CONFIGS on the cluster.
+    None if the response does not say, as without the right DESCRIBE_CONFIGS on the cluster.
     """
     codes = {(result.error_code, result.error_message or "") for result in response.results}
     if any(code == _INVALID_REQUEST and _ANOTHER_BROKER in message for code, message in codes):
@@ -183,15 +183,15 @@ def is_another(response: Any) -> bool | None:
 
 
 def list_reassignments() -> Request:
-    """A request for all reassignments that are under way (KIP-455)."""
+    """Make the request for all reassignments that are under way (KIP-455)."""
     return Request(ListPartitionReassignmentsRequest(topics=None), versions.LIST_PARTITION_REASSIGNMENTS)
 
 
 def reassignments_of(response: Any) -> dict[TopicPartition, tuple[int, ...]]:
-    """By partition that is being reassigned, the brokers that hold it in the end.
+    """All partitions that are being reassigned, each with the ids of the brokers that will hold it in the end.
 
     Raises:
-        ReplicaError: the brokers did not say.
+        ReplicaError: the request was refused.
     """
     if response.error_code:
         raise from_code(response.error_code, detail=response.error_message or "", needs=MissingRight.CLUSTER)
@@ -205,7 +205,7 @@ def reassignments_of(response: Any) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def describe_log_dirs(partitions: Iterable[TopicPartition], accepted: Versions = versions.DESCRIBE_LOG_DIRS) -> Request:
-    """A request for a broker's log directories, and for the sizes of some partitions in them."""
+    """Make the request for a broker's log directories, and for the sizes of some partitions in them."""
     kind = DescribeLogDirsRequest.DescribableLogDirTopic
     by_topic: dict[str, list[int]] = {}
     for topic, number in partitions:
@@ -215,10 +215,10 @@ def describe_log_dirs(partitions: Iterable[TopicPartition], accepted: Versions =
 
 
 def log_dirs_of(broker: int, response: Any) -> list[LogDir]:
-    """The log directories of a broker, by a response to `describe_log_dirs`.
+    """The log directories of a broker, from the response to `describe_log_dirs`.
 
     Raises:
-        ReplicaError: the broker did not say, or one of the directories has failed.
+        ReplicaError: the broker refused, or one of the directories has failed.
     """
     codes = [response.error_code or 0, *(one.error_code for one in response.results)]
     if any(codes):
@@ -242,10 +242,10 @@ def log_dirs_of(broker: int, response: Any) -> list[LogDir]:
 
 
 def log_dir_states_of(broker: int, response: Any) -> dict[str, bool]:
-    """By path of a log directory, whether it is online.
+    """Whether each log directory of a broker is online, by its path, from the response to `describe_log_dirs`.
 
     Raises:
-        ReplicaError: the broker did not say.
+        ReplicaError: the broker refused.
     """
     if response.error_code or not response.results:
         # Without DESCRIBE on the cluster the list is empty, up to version 2 without an error.
@@ -263,7 +263,7 @@ def fetch(
     max_wait_ms: int = 0,
     accepted: Versions | None = None,
 ) -> Request:
-    """A Fetch of records from one broker's replicas, as a consumer of an isolation level.
+    """Make a Fetch of records from one broker's replicas, as a consumer of an isolation level.
 
     Topics are named by id if each position has an id and the broker speaks that version.
 
@@ -309,7 +309,7 @@ def fetch(
 
 
 def fetched(broker: int, positions: Sequence[FetchPosition], response: FetchAnswer) -> list[FetchedPartition]:
-    """What a Fetch response says of each position, in the order of the positions."""
+    """Turn a Fetch response into one `FetchedPartition` for each requested position, in their order."""
     answers = {(p.topic, p.topic_id, p.partition): p for p in response.partitions}
     found = (
         answers.get(("", position.topic_id, position.partition))
@@ -320,7 +320,10 @@ def fetched(broker: int, positions: Sequence[FetchPosition], response: FetchAnsw
 
 
 def fetched_one(broker: int, position: FetchPosition, answer: PartitionAnswer | None) -> FetchedPartition:
-    """What a Fetch response says of one position; ``answer`` is None if the response leaves the partition out."""
+    """Turn a Fetch response's part about one position into a `FetchedPartition`.
+
+    ``answer`` is None if the response has no part about that partition.
+    """
     topic, partition = position.topic, position.partition
     error: ReplicaError | None = None
     if answer is None:
@@ -353,7 +356,7 @@ def fetched_one(broker: int, position: FetchPosition, answer: PartitionAnswer | 
 
 
 def describe_producers(partitions: Sequence[TopicPartition]) -> Request:
-    """A request for the producers that a broker's replicas remember (KIP-664); followers answer too."""
+    """Make the request for the producers that a broker's replicas remember (KIP-664); followers answer too."""
     kind = DescribeProducersRequest.TopicRequest
     topics = [kind(name=topic, partition_indexes=indexes) for topic, indexes in _by_topic(partitions).items()]
     return Request(DescribeProducersRequest(topics=topics), versions.DESCRIBE_PRODUCERS)
@@ -362,7 +365,7 @@ def describe_producers(partitions: Sequence[TopicPartition]) -> Request:
 def producers_of(
     broker: int, partitions: Sequence[TopicPartition], response: Any
 ) -> dict[TopicPartition, list[ProducerState] | ReplicaError]:
-    """By partition, the producers that its replica remembers, or why the broker did not give them."""
+    """The producers that each partition's replica remembers, by partition; or the error if the broker refused."""
     return _each(broker, partitions, response, _producers, MissingRight.READ)
 
 
@@ -381,7 +384,7 @@ def _producers(answer: Any) -> list[ProducerState]:
 
 
 def list_transactions(producer_ids: Sequence[int]) -> Request:
-    """A request for the transactions that a broker coordinates (KIP-664).
+    """Make the request for the transactions that a broker coordinates (KIP-664).
 
     Args:
         producer_ids: list only transactions of these producers; all if empty.
@@ -391,7 +394,7 @@ def list_transactions(producer_ids: Sequence[int]) -> Request:
 
 
 def transactions_of(broker: int, response: Any) -> list[TransactionListing]:
-    """The transactions that a coordinator lists.
+    """The transactions in the response to `list_transactions` of one coordinator.
 
     Raises:
         ReplicaError: the coordinator refused to list them.
@@ -405,16 +408,16 @@ def transactions_of(broker: int, response: Any) -> list[TransactionListing]:
 
 
 def describe_transactions(transactional_ids: Sequence[str]) -> Request:
-    """A request for some transactions with their partitions, to the broker that coordinates them (KIP-664)."""
+    """Make the request for details of some transactions; send it to the broker that coordinates them (KIP-664)."""
     return Request(
         DescribeTransactionsRequest(transactional_ids=list(transactional_ids)), versions.DESCRIBE_TRANSACTIONS
     )
 
 
 def described_transactions(broker: int, response: Any) -> list[TransactionListing]:
-    """The transactions that a coordinator describes.
+    """The transactions with their partitions, in a coordinator's response to `describe_transactions`.
 
-    Those that it refuses, or no longer coordinates, are left out.
+    Transactions that the broker refuses to describe, or no longer coordinates, are left out.
     """
     return [
         TransactionListing(
@@ -431,15 +434,15 @@ def described_transactions(broker: int, response: Any) -> list[TransactionListin
 
 
 def may_describe_transactions_of(response: Any) -> bool:
-    """Whether the user may describe a transaction, by an answer to `describe_transactions`.
+    """Whether the user has the right to describe the transactions of an answer to `describe_transactions`.
 
-    The transaction need not exist.
+    The transactions need not exist, because a broker checks the right before it looks for them.
     """
     return all(state.error_code != _TRANSACTIONAL_ID_REFUSED for state in response.transaction_states)
 
 
 def left_out(broker: int, topic: str, partition: int) -> NotHosted:
-    """The error for a partition that a response does not mention."""
+    """The error for a partition that a broker's response does not contain, though it was asked about."""
     return NotHosted("the broker's answer leaves it out", broker=broker, topic=topic, partition=partition)
 
 

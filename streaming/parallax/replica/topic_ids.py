@@ -1,6 +1,6 @@
-"""Topic ids (KIP-516) in their two forms: bytes and text.
+"""Converts topic ids (KIP-516) between 16 bytes, as on the wire, and text.
 
-On the wire they are 16 bytes. In texts they are URL-safe base64 without padding, as Kafka prints them.
+As text they are URL-safe base64 without padding, as Kafka's tools print them.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ SIZE = 16
 
 
 def text(raw: bytes) -> str:
-    """A topic id as text; empty for the zero id, which means that the broker gave none.
+    """A topic id as text; empty for the id that is all zeros, because that means that the broker gave none.
 
-    Brokers below 2.8 have no topic ids. An answer that reports an error of a topic may have none either.
+    Brokers below Kafka 2.8 have no topic ids. An answer that reports an error for a topic may lack one as well.
     """
     return base64.urlsafe_b64encode(raw).decode().rstrip("=") if any(raw) else ""
 
 
 @lru_cache(maxsize=65_536)
 def of(text: str) -> uuid.UUID:
-    """The topic id that a text denotes.
+    """Read a topic id from its text.
 
     Raises:
         ValueError: the text is no topic id.

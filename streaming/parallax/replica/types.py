@@ -1,4 +1,4 @@
-"""The questions that a client asks of a broker, and the broker's answers, as plain values."""
+"""What `ReplicaClient` asks brokers, and what they answer, as plain values without kafka-python's types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_RECORDS = memoryview(b"")
 
 @dataclass(frozen=True)
 class PartitionMetadata:
-    """Where a partition's replicas and its leader are, by the controller's metadata."""
+    """A partition's leader, leader epoch, replicas and replicas in sync, as broker ids from a broker's metadata."""
 
     leader: int
     """-1 while there is none."""
@@ -28,7 +28,7 @@ class PartitionMetadata:
 
 
 class HowGone(StrEnum):
-    """Why a partition no longer exists, by what a broker says of its topic."""
+    """Why a partition no longer exists, according to a broker's metadata about its topic."""
 
     TOPIC = "topic"
     """There is no topic of that name."""
@@ -40,7 +40,7 @@ class HowGone(StrEnum):
 
 @dataclass(frozen=True)
 class TopicMetadata:
-    """A topic and its partitions."""
+    """A topic as a broker's metadata describe it, with its partitions by number."""
 
     name: str
     topic_id: str
@@ -56,11 +56,11 @@ class TopicMetadata:
     """The setting ``delete.retention.ms``; None where nobody asked or nobody said."""
 
     def gone(self, partition: int, topic_id: str = "") -> HowGone | None:
-        """Why a partition no longer exists, by this answer of a broker; None if it exists or the broker does not say.
+        """Why a partition of the topic no longer exists; None if it exists, or if the broker did not say.
 
         Args:
             partition: the partition's number.
-            topic_id: Kafka's id of the topic that is meant; empty if it is not known.
+            topic_id: Kafka's id of the topic that the caller means; empty if the caller does not know it.
         """
         if self.error is not None:
             return HowGone.TOPIC if isinstance(self.error, UnknownTopic) else None
@@ -71,7 +71,7 @@ class TopicMetadata:
 
 @dataclass(frozen=True)
 class Config:
-    """A setting of a topic, as one broker shows it."""
+    """A topic's setting on one broker: the value, and whether it is the topic's own or a default."""
 
     value: str
     is_own: bool
@@ -80,7 +80,10 @@ class Config:
 
 @dataclass(frozen=True)
 class LogDir:
-    """A log directory of a broker; sizes in bytes, -1 if the broker does not say."""
+    """A log directory of a broker: bytes of its volume, usable bytes, and the bytes of some replicas in it.
+
+    A number is -1 if the broker does not say.
+    """
 
     path: str
     total: int
@@ -90,7 +93,7 @@ class LogDir:
 
 @dataclass(frozen=True)
 class FetchPosition:
-    """The offset from which one partition is to be fetched, and how much."""
+    """One partition in a Fetch: from which offset, and how many bytes at most."""
 
     topic: str
     partition: int
@@ -108,8 +111,9 @@ class FetchPosition:
 class FetchedPartition:
     """One replica's answer to a Fetch of one partition.
 
-    The watermarks are this replica's own; with an ``error`` they are -1. ``records`` holds record batches as they lie
-    in the log. The last batch may be truncated, and the first may begin below the offset that was asked for.
+    High watermark, last stable offset and log start are this replica's own; with an ``error`` they are -1. ``records``
+    holds record batches as they lie in the log. The last batch may be truncated, and the first may begin below the
+    requested offset.
     """
 
     topic: str
@@ -127,11 +131,11 @@ class FetchedPartition:
 
 @dataclass(frozen=True)
 class Greeting:
-    """What a broker showed of itself when the connection was made.
+    """What a broker showed when a connection was made: its Kafka version, TLS version and certificate's end.
 
     Attributes:
-        version: the version of Kafka, by the requests that the broker speaks. A broker newer than all that Parallax
-            knows has the newest of these.
+        version: the version of Kafka, concluded from the requests that the broker speaks. For a broker that is newer
+            than any version that Parallax knows, it is the newest known one.
         tls: the version of TLS; None without TLS.
         certificate_ends: when the broker's certificate expires, in seconds since 1970 UTC; None if it was not checked.
     """
@@ -143,7 +147,7 @@ class Greeting:
 
 @dataclass(frozen=True)
 class Watermarks:
-    """How far one replica's log goes, as that replica says."""
+    """Log start, last stable offset, high watermark and log end of one replica, as that replica reports them."""
 
     high_watermark: int
     last_stable_offset: int
@@ -157,7 +161,7 @@ OFFSETS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_
 
 @dataclass(frozen=True)
 class ProducerState:
-    """A producer that a replica remembers (DescribeProducers, KIP-664)."""
+    """The state of one producer as a replica remembers it, with its open transaction (DescribeProducers, KIP-664)."""
 
     producer_id: int
     producer_epoch: int
@@ -174,7 +178,7 @@ class TransactionListing:
     """A transaction as its coordinator lists it.
 
     Attributes:
-        state: Kafka's name of its state.
+        state: Kafka's name of the transaction's state, such as ``Ongoing``.
         coordinator: the broker that coordinates it.
         partitions: the partitions that an ongoing transaction has written to; if it is ending, only those without an
             end marker yet. None if the coordinator was not asked for them.
@@ -191,11 +195,11 @@ class TransactionListing:
 
 @dataclass(frozen=True)
 class TransactionListings:
-    """The transactions that all coordinators list, and which coordinators did not answer.
+    """The transactions that all coordinators together list, and which coordinators did not answer.
 
     Attributes:
         transactions: the transactions.
-        unanswered: by broker id of a coordinator that did not answer, why.
+        unanswered: the error for each coordinator that did not answer, by its broker id.
     """
 
     transactions: list[TransactionListing]

@@ -1,14 +1,15 @@
-"""Which versions of Kafka's requests are used: the lowest acceptable, and the highest that this package can handle.
+"""Which versions of Kafka's requests Parallax uses: for each request the lowest and the highest.
 
-The reasons are in Kafka's sources (4.2: ReplicaManager, FetchParams, KafkaApis) and KIPs:
+Reasons for the lowest ones, from Kafka's sources (4.2: ReplicaManager, FetchParams, KafkaApis) and KIPs:
 
 - A follower answers a consumer's Fetch from version 11 on; below 11 only the leader answers. Version 12 is the first in
   which the broker checks the epoch of what was read before (KIP-595). Version 13 names topics by their ids (KIP-516).
   If a broker has another topic of the same name, it then reports an error instead of showing that topic's log
   (``ReplicaManager.readFromLog``).
-- DescribeLogDirs says how large a directory's volume is from version 4 on (KIP-827).
-- Metadata says what may be done with a topic from version 8 on (KIP-430).
-- ListOffsets gives the start of a log that is partly in tiered storage from version 8 on (KIP-405).
+- DescribeLogDirs says from version 4 on how large a directory's volume is (KIP-827).
+- Metadata says from version 8 on what the user may do with a topic (KIP-430).
+- ListOffsets gives from version 8 on the first offset on the broker's disk, if a log is partly in tiered storage
+  (KIP-405).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 
 class Versions(NamedTuple):
-    """A range of versions, both ends included."""
+    """The lowest and the highest version in which a request may be sent."""
 
     lowest: int
     highest: int

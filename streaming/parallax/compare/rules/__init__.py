@@ -1,1 +1,4 @@
-"""The rules that replicas must keep (`parallax.model.Rule`), as pure functions on arrays: no Spark, no clock, no IO."""
+"""The rules that replicas must keep (`parallax.model.Rule`), as pure functions on arrays.
+
+They know no Spark, read no clock and do no IO.
+"""

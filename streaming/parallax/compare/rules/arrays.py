@@ -1,4 +1,7 @@
-"""Array operations that several rules share."""
+"""Array operations that several rules share.
+
+In bit masks of replicas, bit number n is the replica in row n of ``state.brokers``. This number is its *slot*.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ _SLOT_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 
 def bits(slots: Array) -> Array:
-    """For each replica, a mask in which only its bit is set.
+    """For each slot, a bit mask that names only this replica.
 
     Args:
-        slots: the replicas, as rows in the state's table of brokers.
+        slots: the replicas, as rows of ``state.brokers``.
     """
     return _SLOT_BITS[slots]
 
@@ -28,14 +31,15 @@ def bits(slots: Array) -> Array:
 def has_bit(masks: Array, slot: int | np.integer[Any] | Array) -> Array:
     """For each bit mask, whether it names a replica.
 
-    The bit that has the number of the replica's slot is set then. A slot is a replica's row in the state's table of
-    brokers. Give a single slot, or one for each mask.
+    Args:
+        masks: bit masks of replicas.
+        slot: the replica, as a row of ``state.brokers``; a single one, or one for each mask.
     """
     return (masks >> np.uint32(slot)) & 1 == 1
 
 
 def slots_of(mask: int) -> list[int]:
-    """The replicas that a mask names, as slots (rows in the state's table of brokers), ascending."""
+    """The replicas that a bit mask names, as slots (rows of ``state.brokers``), ascending."""
     return [slot for slot in range(mask.bit_length()) if mask >> slot & 1]
 
 
@@ -45,7 +49,7 @@ def bit_counts(masks: Array) -> Array:
 
 
 def table(dtype: np.dtype[Any], length: int, **columns: Any) -> Array:
-    """A structured array from columns; columns that are not given are zero."""
+    """A structured array made from columns; columns that are not given are zero."""
     made = np.zeros(length, dtype)
     for name, value in columns.items():
         made[name] = value
@@ -53,9 +57,9 @@ def table(dtype: np.dtype[Any], length: int, **columns: Any) -> Array:
 
 
 def joined(*tables: Array) -> Array:
-    """Structured arrays of one type, one after another.
+    """Structured arrays of one type, joined one after another.
 
-    This is faster than ``np.concatenate``, which works out the common type in Python each time, field by field.
+    It is faster than ``np.concatenate``, which works out the common type in Python each time, field by field.
     """
     made = np.empty(sum(len(part) for part in tables), tables[0].dtype)
     start = 0
@@ -66,23 +70,23 @@ def joined(*tables: Array) -> Array:
 
 
 def group_starts(sorted_keys: Array) -> Array:
-    """Index of the first row of each run of equal keys."""
+    """The index of the first entry of each run of equal keys."""
     if not len(sorted_keys):
         return np.empty(0, np.intp)
     return np.concatenate([[0], np.flatnonzero(sorted_keys[1:] != sorted_keys[:-1]) + 1])
 
 
 def passed_without(positions: Array, members: int, offsets: Array, shown: Array) -> Array:
-    """For each row, the replicas that were read past its offset without showing it.
+    """For each row, a bit mask of the replicas that were read past its offset and did not show it.
 
     Args:
-        positions: next offset to read of each replica, by slot (row in the state's table of brokers).
+        positions: next offset to read of each replica, by slot (row of ``state.brokers``).
         members: bit mask of the replica set.
-        offsets: of each row, ``int64[n]``.
-        shown: bit mask of the replicas that showed the row, ``uint32[n]``.
+        offsets: the offset of each row, ``int64[n]``.
+        shown: for each row, a bit mask of the replicas that showed it, ``uint32[n]``.
 
     Returns:
-        A bit mask for each row, ``uint32[n]``.
+        ``uint32[n]``.
     """
     passed = np.zeros(len(offsets), np.uint32)
     for slot in slots_of(members):
@@ -147,13 +151,13 @@ def _index(hi: Array, lo: Array) -> tuple[Array, Array, Array]:
 
 
 def have_key_among(hi: Array, lo: Array, other_hi: Array, other_lo: Array) -> Array:
-    """Mask of the rows whose key is among the given other keys; quick if these are few.
+    """For each row, whether its key is in a set of keys; it is quick if the set is small.
 
     Args:
         hi: high halves of the rows' key hashes.
         lo: low halves of the rows' key hashes.
-        other_hi: high halves of the key hashes to look among.
-        other_lo: low halves of the key hashes to look among.
+        other_hi: high halves of the key hashes in the set.
+        other_lo: low halves of the key hashes in the set.
     """
     found = np.zeros(len(hi), np.bool_)
     keys_hi, keys_lo, slots = _index(other_hi, other_lo)
@@ -162,12 +166,12 @@ def have_key_among(hi: Array, lo: Array, other_hi: Array, other_lo: Array) -> Ar
 
 
 def latest_of_keys(hi: Array, lo: Array, others: list[tuple[Array, Array, Array]]) -> Array:
-    """For each key, the highest offset at which it occurs among other rows.
+    """For each key, the highest offset at which it occurs in some tables.
 
     Args:
-        hi: high halves of the hashes of the keys asked for.
-        lo: low halves of these hashes.
-        others: sets of other rows to look in: (high halves, low halves, offsets).
+        hi: high halves of the hashes of the keys.
+        lo: low halves of the hashes of the keys.
+        others: the tables to look in, each as (high halves, low halves, offsets).
 
     Returns:
         ``int64[n]``; -1 where the key does not occur.

@@ -15,10 +15,11 @@ _BARE = np.uint64((1 << 60) - 1)
 
 
 def fingerprints(rows: ViewRows) -> Array:
-    """For each row, one 64-bit number that replicas with the same record share.
+    """For each row, a 64-bit number that is equal on replicas with the same record.
 
-    It is made of producer id and epoch, key, value and headers, and timestamp; that of an end marker, of its producer
-    and type. The leader epoch is left out: it belongs to the batch, and a follower may know an older one.
+    For a record it is made of producer id and epoch, key, value and headers, and timestamp. For an end marker it is
+    made of producer and type. The leader epoch is left out: it belongs to the batch, and a follower may know an older
+    one.
 
     The highest four bits are the version of the content's hash. Records whose hashes have different versions never
     count as different. Key and content are keyed 128-bit and 64-bit hashes already, so mixing them needs no
@@ -43,13 +44,13 @@ def fingerprints(rows: ViewRows) -> Array:
 
 
 def take_in(content: Array, offsets: Array, prints: Array, slots: Array) -> Array:
-    """Add the records that replicas showed to the table of records that not every replica has passed.
+    """Add the records that replicas showed to the state's table of records that not every replica has passed.
 
     Args:
-        content: the table so far, rows of `CONTENT` in offset order.
-        offsets: of the records shown.
-        prints: their `fingerprints`.
-        slots: for each, the replica that showed it, as a slot (row in the state's table of brokers).
+        content: the table so far, `CONTENT` rows in offset order.
+        offsets: the offset of each record.
+        prints: the fingerprint of each record (`fingerprints`).
+        slots: the replica that showed each record, as a slot (row of ``state.brokers``).
 
     Returns:
         The new table, in offset order. It has one row for each offset, or one for each distinct record where replicas
@@ -84,12 +85,12 @@ def _merged(content: Array, shown: Array) -> Array:
 
 
 def is_shown(table: Array, offsets: Array, slots: Array) -> Array:
-    """For each offset, whether a given replica has shown something there.
+    """For each offset, whether a given replica has shown a record or an end marker there.
 
     Args:
-        table: rows of `CONTENT`, in offset order.
+        table: records that not every replica has passed (`CONTENT` rows), in offset order.
         offsets: the offsets to look up.
-        slots: for each offset, the replica, as a slot (row in the state's table of brokers).
+        slots: for each offset, the replica, as a slot (row of ``state.brokers``).
     """
     first, end = (np.searchsorted(table["offset"], offsets, side) for side in ("left", "right"))
     mask = np.zeros(len(offsets), np.bool_)
@@ -101,10 +102,10 @@ def is_shown(table: Array, offsets: Array, slots: Array) -> Array:
 
 
 def contradictions(content: Array) -> Array:
-    """Mask of the rows at whose offset replicas show different records; only hashes of one version are compared.
+    """For each row, whether replicas show different records at its offset; only hashes of one version are compared.
 
     Args:
-        content: rows of `CONTENT`, in offset order.
+        content: records that not every replica has passed (`CONTENT` rows), in offset order.
     """
     offset = content["offset"]
     differs = np.zeros(len(content), np.bool_)
@@ -131,10 +132,10 @@ def _versions(content: Array) -> Array:
 def incomparable(content: Array) -> Array:
     """The offsets where nobody can tell whether records differ, because their hashes are of two versions.
 
-    The hashes differ. That may be because the records do, or only because the versions do.
+    The hashes differ there. That may be because the records do, or only because the versions do.
 
     Args:
-        content: rows of `CONTENT`, in offset order.
+        content: records that not every replica has passed (`CONTENT` rows), in offset order.
     """
     offset, bare = content["offset"], content["fingerprint"].astype(np.uint64) & _BARE
     unlike = (offset[1:] == offset[:-1]) & (bare[1:] != bare[:-1]) & (_versions(content)[1:] != _versions(content)[:-1])
@@ -142,13 +143,13 @@ def incomparable(content: Array) -> Array:
 
 
 def differences(rows: Array) -> list[tuple[int, list[int]]]:
-    """For each offset where replicas show different records, which replicas show the same; nothing proves who is right.
+    """For each offset where replicas show different records, which replicas show which record.
 
     Args:
         rows: the `CONTENT` rows that `contradictions` selects, in offset order.
 
     Returns:
-        (offset, one bit mask of replicas for each distinct record), in offset order.
+        For each offset, in order: the offset, and one bit mask of replicas for each distinct record.
     """
     starts = [int(s) for s in group_starts(rows["offset"])]
     ends = [*starts, len(rows)][1:]

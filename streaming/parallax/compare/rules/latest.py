@@ -1,9 +1,9 @@
-"""Invariant I3 (latest value): replicas show the same latest committed value of each key.
+"""Invariant I3 (latest value): replicas show the same latest committed value of each key; a tombstone counts as none.
 
-It holds up to a last stable offset that all have reached. A tombstone equals no record at all. Replicas compact on
-their own, so the rule looks for absences that nothing explains. A record that some replicas showed and others passed
-without showing it is a *candidate*, a row of `CANDIDATE`. It stays one until a later record of its key is seen, or
-until the replicas that lack it were read up to where such a record could lie.
+It holds up to a last stable offset that all replicas have reached. Replicas compact on their own, so a record that only
+some of them hold is normal. The rule looks for absences that nothing explains. An absence is a record that some
+replicas showed and others passed without showing it, kept as a `CANDIDATE` row. It stays one until a later record of
+its key is seen, or until the replicas that lack it were read up to where such a record could lie.
 """
 
 from __future__ import annotations
@@ -21,21 +21,19 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 
 def absences(released: Array, members: int | Array, markers: Array, *, strict_from: int, passed_at: int) -> Array:
-    """The records that every replica of the set has passed and that not all have shown, as `CANDIDATE` rows.
+    """The records that every replica of the set has passed and not all have shown, as `CANDIDATE` rows.
 
     A record that some replica shows as aborted is left out: the replicas that lack it may have cleaned it as aborted.
-    There is one exception: a tombstone that was surely committed stays. No replica may show what it deletes, even if
-    another replica shows the tombstone as aborted.
+    There is one exception: a tombstone that was surely committed stays. No replica may show the value that it deletes,
+    even if another replica shows the tombstone as aborted.
 
     Args:
         released: `PENDING` rows that every replica has passed.
         members: bit mask of the replica set, or one mask for each row.
-        markers: known end markers, rows of `MARKER`.
-        strict_from: below this offset, records without a key are left out, for they have no latest value.
-        passed_at: when the last of the replicas passed them, milliseconds since 1970 UTC.
-
-    Returns:
-        Rows of `CANDIDATE`, whose absence is to be explained or judged.
+        markers: known end markers, `MARKER` rows.
+        strict_from: from this offset on the topic is not compacted. Below it, records without a key are left out,
+            because they have no latest value.
+        passed_at: when the last of the replicas passed the records, milliseconds since 1970 UTC.
     """
     holders = released["visible"] & np.uint32(members)
     absent = (holders != 0) & (lacking(released, members) != 0) & ~is_doubted(released)
@@ -48,22 +46,22 @@ def absences(released: Array, members: int | Array, markers: Array, *, strict_fr
 
 
 def is_doubted(rows: Array) -> Array:
-    """Mask of the records that some replica has shown as aborted, rightly or not.
+    """For each row, whether some replica has shown its record as aborted, rightly or not.
 
     Args:
-        rows: of `PENDING` or `CANDIDATE`.
+        rows: `PENDING` or `CANDIDATE` rows.
     """
     mask: Array = (rows["aborted"] != 0) | (rows["flags"] & DISPUTED != 0)
     return mask
 
 
 def doubted_deletions(rows: Array, members: int | Array) -> Array:
-    """Mask of the tombstones that some replicas lack and some have shown as aborted.
+    """For each row, whether it is a tombstone that some replicas lack and some have shown as aborted.
 
     A replica that lacks such a tombstone may still show the deleted record, and nothing proves that this is wrong.
 
     Args:
-        rows: of `PENDING` or `CANDIDATE`.
+        rows: `PENDING` or `CANDIDATE` rows.
         members: bit mask of the replica set, or one mask for each row.
     """
     # Of unlike records at one offset the row does not say whose is what.
@@ -74,17 +72,15 @@ def doubted_deletions(rows: Array, members: int | Array) -> Array:
 
 
 def early_absences(pending: Array, members: int, markers: Array, *, strict_from: int) -> Array:
-    """Mask of the tombstones to judge before absent replicas have passed them.
+    """For each row, whether it is a tombstone to judge before the absent replicas have passed it.
 
-    Each of these tombstones is lacked by some replica that is still read.
-
-    Only tombstones that were surely committed count. A replica that still shows an older value is wrong, whatever the
-    absent replicas may show. All other absences wait for the absent replicas.
+    It must be surely committed, and some replica that is still read must lack it. A replica that still shows an older
+    value is then wrong, whatever the absent replicas hold. All other absences wait for the absent replicas.
 
     Args:
         pending: `PENDING` rows that all of ``members`` have passed.
         members: bit mask of the replicas that are still being read.
-        markers: known end markers, rows of `MARKER`.
+        markers: known end markers, `MARKER` rows.
         strict_from: see `absences`.
     """
     lacks = (pending["visible"] != 0) & (lacking(pending, members) != 0) & (pending["aborted"] == 0)
@@ -99,7 +95,7 @@ def as_candidates(rows: Array, passed_at: int) -> Array:
     """Turn records that replicas have passed (`PENDING` rows) into absences to be judged (`CANDIDATE` rows).
 
     Args:
-        rows: of `PENDING`.
+        rows: `PENDING` rows.
         passed_at: when the last replica passed them, milliseconds since 1970 UTC.
     """
     made = np.zeros(len(rows), CANDIDATE)
@@ -111,12 +107,12 @@ def as_candidates(rows: Array, passed_at: int) -> Array:
 
 
 def superseding(rows: Array) -> Array:
-    """Those of the given records that make older records of their key irrelevant.
+    """The records that supersede older records of their key.
 
     They have a key, some replica shows them as committed, and none as aborted.
 
     Args:
-        rows: of `PENDING` or `CANDIDATE`.
+        rows: `PENDING` or `CANDIDATE` rows.
     """
     return rows[(rows["visible"] != 0) & (rows["aborted"] == 0) & (rows["flags"] & NULL_KEY == 0)]
 
@@ -125,9 +121,9 @@ def unexplained(candidates: Array, shown: Sequence[Array]) -> Array:
     """The absences that no later record explains: no replica has shown a later committed record of their key.
 
     Args:
-        candidates: absences to be judged, rows of `CANDIDATE`.
-        shown: tables with the records that supersede older ones of their key; the absent records themselves are among
-            them.
+        candidates: absences, `CANDIDATE` rows.
+        shown: tables with the records that supersede older ones of their key (`superseding`). The absent records
+            themselves may be among them.
     """
     if not len(candidates):
         return candidates
@@ -138,17 +134,16 @@ def unexplained(candidates: Array, shown: Sequence[Array]) -> Array:
 
 
 def set_horizons(candidates: Array, brokers: Array) -> Array:
-    """Set the *horizon* of each absence that has none yet. It waits until all replicas that answer report once more.
+    """Set the *horizon* of the absences that have none yet: the offset up to which an explanation may lie.
 
-    The absence is judged once the replicas that lack the record were read up to its horizon.
-
-    A replica may have copied a log in which the record was superseded already. The superseding record may be anywhere
-    below the last stable offset of the replica it copied from. So the horizon is the highest last stable offset of all,
-    as reported after the record was passed.
+    An absence is judged once the replicas that lack the record were read up to its horizon. A replica may have copied a
+    log in which the record was superseded already. The superseding record may be anywhere below the last stable offset
+    of the replica that it copied from. So the horizon is the highest last stable offset that any replica reported after
+    the record was passed. It is set once all replicas that answer have reported again.
 
     Args:
-        candidates: absences to be judged, rows of `CANDIDATE`.
-        brokers: rows of `BROKER`.
+        candidates: absences, `CANDIDATE` rows.
+        brokers: the state's rows about its replicas (`BROKER`).
     """
     waiting = candidates["horizon"] == UNKNOWN
     asked = brokers["member"] & brokers["reachable"]
@@ -166,18 +161,18 @@ def lacking(candidates: Array, members: int | Array) -> Array:
     """For each row, a bit mask of the replicas that have not shown its record.
 
     Args:
-        candidates: rows of `CANDIDATE` or `PENDING`.
+        candidates: `CANDIDATE` or `PENDING` rows.
         members: bit mask of the replica set, or one mask for each row.
     """
     return np.uint32(members) & ~candidates["visible"] & ~candidates["aborted"]
 
 
 def ripe(candidates: Array, positions: Array, members: int | Array) -> Array:
-    """Mask of the absences to judge now: all replicas that lack the record were read past its horizon.
+    """For each absence, whether it can be judged: all replicas that lack the record were read up to its horizon.
 
     Args:
-        candidates: absences to be judged, rows of `CANDIDATE`.
-        positions: by slot (row in the state's table of brokers), the next offset to read of a replica.
+        candidates: absences, `CANDIDATE` rows.
+        positions: next offset to read of each replica, by slot (row of ``state.brokers``).
         members: bit mask of the replica set, or one mask for each row.
     """
     done = candidates["horizon"] != UNKNOWN
@@ -190,12 +185,12 @@ def ripe(candidates: Array, positions: Array, members: int | Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Which replica is accused of one absence, a record that not all replicas have shown.
+    """The result of `judge` for one absence and one accused replica.
 
     Attributes:
         row: index of the absence among the candidates.
-        slot: the accused replica, by its slot (row in the state's table of brokers); `NOBODY` if nothing proves which
-            side is wrong.
+        slot: the accused replica, as a row of ``state.brokers``; `NOBODY` if nothing proves which side is wrong.
+        kind: the kind of the accusation.
     """
 
     row: int
@@ -204,15 +199,15 @@ class Verdict:
 
 
 def surely_committed(candidates: Array, markers: Array) -> Array:
-    """Mask of the records that were committed, whatever end markers any replica has lost.
+    """For each record, whether it was committed, whatever end markers any replica has lost.
 
-    That holds for every plain record. A transactional record was surely committed if some replica shows it, and
-    directly behind it a COMMIT of its producer. The true end is the lowest marker behind the record, and there is no
-    room for a lower one.
+    That is true of every record without a transaction. A record of a transaction was surely committed if some replica
+    shows it with a COMMIT of its producer directly behind it. The true end is the lowest marker behind the record, and
+    no lower one fits between.
 
     Args:
-        candidates: rows of `CANDIDATE` or `PENDING`.
-        markers: rows of `MARKER`; two at one offset are a difference of content and prove nothing.
+        candidates: `CANDIDATE` or `PENDING` rows.
+        markers: `MARKER` rows; two at one offset are a difference of content and prove nothing.
     """
     sure = candidates["producer_id"] == UNKNOWN
     ends = markers[~disputed_offsets(markers)]
@@ -226,19 +221,19 @@ def surely_committed(candidates: Array, markers: Array) -> Array:
 def judge(candidates: Array, members: int | Array, *, strict_from: int, sure: Array) -> list[Verdict]:
     """Say which replica is accused of each absence that nothing explains.
 
-    - A tombstone that was surely committed: each replica that lacks it is accused, for it may still show the deleted
-      record. The older value is not in the state if all replicas have shown it; the probe looks for it.
-    - From ``strict_from`` on, where nothing is compacted, any record that some lack: each replica that lacks it is
-      accused of `RECORD_MISSING`.
-    - Anything else is a `VISIBILITY_MISMATCH` that accuses nobody. Replicas that lack a value may have lost it, or the
-      others may have lost its tombstone. Or the replicas that show a tombstone should have aborted it. How many
+    - A tombstone that was surely committed: each replica that lacks it is accused, because it may still show the
+      deleted record. If all replicas have shown the older value, the state no longer has it; the probe looks for it.
+    - Any record from ``strict_from`` on, where nothing is compacted: each replica that lacks it is accused of
+      `RECORD_MISSING`.
+    - Any other absence is a `VISIBILITY_MISMATCH` that accuses nobody. Replicas that lack a value may have lost it, or
+      the others may have lost its tombstone. Or the replicas that show a tombstone should have aborted it. How many
       replicas show a record proves nothing.
 
     Args:
-        candidates: absences to be judged, rows of `CANDIDATE`.
+        candidates: absences, `CANDIDATE` rows.
         members: bit mask of the replica set, for all rows or one for each.
         strict_from: the offset from which on nothing is compacted.
-        sure: mask of the rows that are `surely_committed`.
+        sure: for each row, whether it is `surely_committed`.
     """
     absent = lacking(candidates, members)
     tombstone = (candidates["flags"] & TOMBSTONE) != 0

@@ -1,11 +1,11 @@
 """The head of a log: if a topic is only compacted, no log may begin above that of another replica.
 
 Compaction never moves a log start, and Kafka refuses DeleteRecords for such a topic. A follower takes over the log
-start of its leader (``UnifiedLog.maybeIncrementLogStartOffset``). So a log has lost records that no policy deleted if
-it begins above another one for longer than a follower needs to fetch.
+start of its leader (``UnifiedLog.maybeIncrementLogStartOffset``). So if a log begins above another one for longer than
+a follower needs to fetch, it has lost records that no policy deleted.
 
-An empty log holds no head, wherever it begins. The log of a new replica begins at 0 until the leader has reported
-where its own begins.
+An empty log proves nothing, wherever it begins. The log of a new replica begins at 0 until the leader has reported
+where its own log begins.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from parallax.model import UNKNOWN, FindingKind, Rule
 
 
 def holds_any(brokers: Array) -> Array:
-    """Mask of the replicas whose logs are known to hold records; an empty log proves no lost head.
+    """For each replica, whether its log is known to hold records.
 
     Args:
-        brokers: rows of `BROKER`.
+        brokers: the state's rows about its replicas (`BROKER`).
     """
     starts = brokers["log_start_offset"]
     known: Array = (starts != UNKNOWN) & (starts < np.maximum(brokers["log_end_offset"], brokers["high_watermark"]))
@@ -29,18 +29,19 @@ def holds_any(brokers: Array) -> Array:
 
 
 def observe(brokers: Array, deleted_to: int, head: int, grace_ms: int) -> list[Accusation]:
-    """Accuse each replica whose log has begun above another log with records for longer than the grace period.
+    """Accuse each replica whose log has begun above another log for longer than the grace period.
 
     All logs may have lost their head: they begin at one offset, above the one where a log once began. That happens if
     the leader loses its head, and the others take over its log start. Then one replica is accused for all: the one that
-    was first seen to begin so high. Only replicas that answered at the last tick count; older answers are out of date.
+    was first seen to begin so high. Only replicas that answered at the last tick count, because older answers are out
+    of date.
 
     Args:
-        brokers: rows of `BROKER`, with the micro-batch's progress in them; written to.
-        deleted_to: up to this offset the cleanup policy may have deleted records, so a log may begin there; -1 where it
+        brokers: `BROKER` rows, with the micro-batch's progress in them; they are changed.
+        deleted_to: up to this offset the cleanup policy may have deleted records, so a log may begin there; -1 if it
             never deleted.
         head: the lowest start of a log with records, seen while the policy deleted nothing; -1 if none was seen.
-        grace_ms: for how many milliseconds a log start may trail that of the leader.
+        grace_ms: for how many milliseconds a log start may differ from that of the leader.
     """
     starts = brokers["log_start_offset"]
     asked = brokers["member"] & brokers["reachable"] & (starts != UNKNOWN)

@@ -1,9 +1,10 @@
 """Invariant I2 for transactions: all replicas that had a transaction open show the same end marker for it.
 
-A replica's read_uncommitted rows show its transactions as *intervals* (rows of `INTERVAL`). An interval goes from the
-first data of a producer to its next end marker on that replica. Another replica may show a marker of the producer
-strictly inside the interval. If this replica passed that offset, it missed the marker. Then its transaction was ended
-by its next marker instead, or by nothing.
+A replica's read_uncommitted rows show its transactions as *intervals* (`INTERVAL` rows). An interval goes from the
+first record of a producer's transaction to the producer's next end marker on that replica. Example: on broker 2,
+producer 9 writes at offset 0 and its next marker is a COMMIT at 6. Broker 1 shows an ABORT of producer 9 at 1, inside
+this interval. If broker 2 was read past offset 1, it missed that marker. Its transaction was ended by the next marker
+instead, or by none.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ _OVER = 255
 def take_in_markers(
     markers: Array, offsets: Array, producers: Array, types: Array, slots: Array, epochs: Array
 ) -> Array:
-    """Add the end markers that replicas showed to the table of known ones; returns the new table, in offset order.
+    """Add the end markers that replicas showed to the state's table of markers; returns the new table, in offset order.
 
-    There is one row for each offset. Where replicas show different markers (a difference of content, I1), there is one
-    row for each distinct marker.
+    There is one row for each offset. Where replicas show different markers at one offset (a difference of content, I1),
+    there is one row for each distinct marker.
 
     Args:
-        markers: known end markers, rows of `MARKER`.
-        offsets: of the markers shown.
-        producers: their producer ids.
+        markers: known end markers, `MARKER` rows.
+        offsets: the offset of each marker shown.
+        producers: the producer id of each.
         types: COMMIT or ABORT (`RowKind`).
-        slots: the replica that showed each, as a slot (row in the state's table of brokers).
-        epochs: their leader epochs.
+        slots: the replica that showed each, as a slot (row of ``state.brokers``).
+        epochs: the leader epoch of each.
     """
     if not len(offsets):
         return markers
@@ -66,12 +67,13 @@ def take_in_markers(
 
 
 def disputed_offsets(markers: Array) -> Array:
-    """Mask of the end markers at whose offset another replica shows another marker: one of the logs was replaced.
+    """For each end marker, whether another replica shows a different marker at its offset.
 
-    Nothing proves which log it was. So neither marker proves how a transaction ended on other replicas.
+    Then one of the logs was replaced, and nothing proves which. So neither marker proves how a transaction ended on
+    other replicas.
 
     Args:
-        markers: rows of `MARKER`, in offset order.
+        markers: `MARKER` rows, in offset order.
     """
     disputed = np.zeros(len(markers), np.bool_)
     twice = markers["offset"][1:] == markers["offset"][:-1]
@@ -81,17 +83,17 @@ def disputed_offsets(markers: Array) -> Array:
 
 
 def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types: Array, slots: Array) -> Array:
-    """Continue the transactions of each replica with the transactional rows that it has newly shown.
+    """Add the transactional rows that replicas have newly shown to their transactions (intervals).
 
     Args:
-        intervals: the transactions so far, rows of `INTERVAL`.
-        offsets: of transactional records and of end markers.
-        producers: their producer ids.
+        intervals: the transactions so far, `INTERVAL` rows.
+        offsets: the offsets of new transactional records and end markers.
+        producers: the producer id of each.
         types: `DATA` for a record, or the marker's type.
-        slots: the replica that showed each, as a slot (row in the state's table of brokers).
+        slots: the replica that showed each, as a slot (row of ``state.brokers``).
 
     Returns:
-        The new rows of `INTERVAL`: some open transactions have ended, and new ones are added.
+        The new `INTERVAL` rows: some open transactions have ended, and new ones are added.
     """
     if not len(offsets):
         return intervals
@@ -145,16 +147,16 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
 
 
 def add_ended(intervals: Array, markers: Array, offsets: Array, producers: Array, slots: Array) -> Array:
-    """Add the transactions of records that lie in no known one, where the replica has shown the end marker.
+    """Add transactions of records that lie in no known interval, if the replica has shown an end marker behind them.
 
-    Such a transaction goes from the first of its given records to the replica's next marker of the producer.
+    Such a transaction goes from the first of its given records to the producer's next marker on that replica.
 
     Args:
-        intervals: the transactions so far, rows of `INTERVAL`.
-        markers: known end markers, rows of `MARKER`.
-        offsets: of transactional records.
-        producers: their producer ids.
-        slots: the replica that showed each, as a slot (row in the state's table of brokers).
+        intervals: the transactions so far, `INTERVAL` rows.
+        markers: known end markers, `MARKER` rows.
+        offsets: the offsets of transactional records.
+        producers: the producer id of each.
+        slots: the replica that showed each, as a slot (row of ``state.brokers``).
     """
     made = [intervals]
     for slot, producer in sorted(set(zip(slots.tolist(), producers.tolist(), strict=True))):
@@ -185,27 +187,27 @@ def _ended(slot: int, producer: int, span: tuple[int, int], end_type: int) -> Ar
 
 
 def within_ended(intervals: Array, slots: Array, producers: Array, offsets: Array) -> Array:
-    """Mask of the records in a transaction whose end marker their replica has shown already.
+    """For each record, whether it lies in a transaction whose end marker its replica has shown already.
 
-    Such records are read after the marker because the readers of the two views are not equally far.
+    A record can be read after the marker because the readers of the two views are not equally far.
 
     Args:
-        intervals: transactions, rows of `INTERVAL`.
-        slots: the replica that shows each record, as a slot (row in the state's table of brokers).
-        producers: their producer ids.
-        offsets: their offsets.
+        intervals: transactions, `INTERVAL` rows.
+        slots: the replica that shows each record, as a slot (row of ``state.brokers``).
+        producers: the producer id of each record.
+        offsets: the offset of each record.
     """
     return within(intervals[intervals["end"] != NEVER], slots, producers, offsets)
 
 
 def within(intervals: Array, slots: Array, producers: Array, offsets: Array) -> Array:
-    """Mask of the records that lie in a transaction that the same replica has shown.
+    """For each record, whether it lies in a known transaction of the replica that shows it.
 
     Args:
-        intervals: transactions, rows of `INTERVAL`.
-        slots: the replica that shows each record, as a slot (row in the state's table of brokers).
-        producers: their producer ids.
-        offsets: their offsets.
+        intervals: transactions, `INTERVAL` rows.
+        slots: the replica that shows each record, as a slot (row of ``state.brokers``).
+        producers: the producer id of each record.
+        offsets: the offset of each record.
     """
     slot = np.concatenate([intervals["slot"], slots])
     producer = np.concatenate([intervals["producer_id"], producers])
@@ -222,20 +224,20 @@ def within(intervals: Array, slots: Array, producers: Array, offsets: Array) -> 
 
 
 def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array, Array]:
-    """For each replica that showed some given rows, the end markers that it showed below the last of these rows.
+    """For some rows that replicas showed, the end markers that the same replica showed below them.
 
-    It may have shown a marker in either view. The cleaner may remove one that read_committed showed before the reader
-    of read_uncommitted comes to it. That marker has ended the transaction all the same.
+    A marker counts in whichever view the replica showed it. The cleaner may remove a marker that read_committed showed
+    before the reader of read_uncommitted comes to it. That marker has ended the transaction all the same.
 
     Args:
-        markers: known end markers, rows of `MARKER`.
-        slots: for each of the given rows, the replica that showed it, as a slot (row in the state's table of brokers);
-            ascending.
-        offsets: the offset of each of the given rows; ascending for each slot.
+        markers: known end markers, `MARKER` rows.
+        slots: for each of the rows, the replica that showed it, as a slot (row of ``state.brokers``); ascending.
+        offsets: the offset of each of the rows; ascending for each slot.
 
     Returns:
-        Three arrays: the end markers, as rows of ``markers``, one replica after the other; for each, the slot of the
-        replica that showed it; for each of the given rows, how many markers of its replica lie below it.
+        Three arrays: the end markers below the last row of each replica, as `MARKER` rows, one replica after the other;
+        for each marker, the slot of its replica; for each of the given rows, how many markers of its replica lie below
+        it.
     """
     passed = np.zeros(len(slots), np.intp)
     found, of = [markers[:0]], [slots[:0]]
@@ -254,12 +256,12 @@ def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array
 def end_at_own(intervals: Array, markers: Array, positions: Array) -> Array:
     """End each transaction at the lowest end marker of its producer that its own replica has shown inside it.
 
-    The rest of the interval is dropped, because nobody knows where in it the next transaction began.
+    The part of the interval behind that marker is dropped, because nobody knows where the next transaction began there.
 
     Args:
-        intervals: transactions, rows of `INTERVAL`.
-        markers: known end markers, rows of `MARKER`.
-        positions: by slot (row in the state's table of brokers), a replica's next offset in read_uncommitted.
+        intervals: transactions, `INTERVAL` rows.
+        markers: known end markers, `MARKER` rows.
+        positions: a replica's next offset in read_uncommitted, by slot (row of ``state.brokers``).
     """
     made = intervals
     for slot in np.unique(intervals["slot"]) if len(markers) else ():
@@ -281,16 +283,16 @@ def end_at_own(intervals: Array, markers: Array, positions: Array) -> Array:
 def find_missed(intervals: Array, markers: Array, positions: Array, members: int) -> Array:
     """Find for each transaction the lowest end marker within it that its replica passed without showing it.
 
-    The lowest is the true end: a marker can be lost, never invented.
+    The lowest is the true end, because a marker can be lost but never invented.
 
     Args:
-        intervals: transactions, rows of `INTERVAL`.
-        markers: known end markers, rows of `MARKER`.
-        positions: by slot (row in the state's table of brokers), a replica's next offset in read_uncommitted.
+        intervals: transactions, `INTERVAL` rows.
+        markers: known end markers, `MARKER` rows.
+        positions: a replica's next offset in read_uncommitted, by slot (row of ``state.brokers``).
         members: bit mask of the replica set.
 
     Returns:
-        The rows of `INTERVAL`, with the markers that were found in the columns ``missed`` and ``missed_...``.
+        The `INTERVAL` rows, with the missed marker of each in the columns ``missed`` and ``missed_...``.
     """
     if not len(intervals) or not len(markers):
         return intervals
@@ -305,17 +307,17 @@ def find_missed(intervals: Array, markers: Array, positions: Array, members: int
 
 
 def later_ones(intervals: Array, shown: Array) -> Array:
-    """The transactions that a replica took for a part of an earlier one, because it missed that one's end marker.
+    """The transactions that a replica took for a part of an earlier one.
 
-    The replica's next marker ended both. The later transaction begins at the producer's first record that the replica
-    shows behind the missed marker.
+    It did because it missed the earlier one's end marker; its next marker ended both. The later transaction begins at
+    the producer's first record that the replica shows behind the missed marker.
 
     Args:
-        intervals: transactions, rows of `INTERVAL`.
-        shown: records, rows of `PENDING` in offset order; they say where a later transaction begins.
+        intervals: transactions, `INTERVAL` rows.
+        shown: records, `PENDING` rows in offset order; they say where a later transaction begins.
 
     Returns:
-        New rows of `INTERVAL`, one for each later transaction that has none yet. Their ``missed`` is `NEVER`.
+        A new `INTERVAL` row for each such later transaction that has none yet. Its ``missed`` is `NEVER`.
     """
     ended = intervals[(intervals["missed"] != NEVER) & (intervals["end"] != NEVER) & (intervals["end_type"] != UNREAD)]
     begins = np.searchsorted(shown["offset"], ended["missed"], side="right")
@@ -376,32 +378,33 @@ def _lowest_inside(intervals: Array, mine: Array, markers: Array) -> tuple[Array
 def reconcile(
     intervals: Array, slot: int, producers: Array, starts: Array, log_ends: tuple[int, int], stable: int
 ) -> Array:
-    """Find the transactions that are open by a replica's rows, but not by the replica's own list of open transactions.
+    """Find transactions that a replica's rows leave open, but that its own list of open transactions does not contain.
 
     Such a transaction has ended unseen: the cleaner removed its data and its end marker before the reader got to the
     marker. Either the replica does not list it, or it lists a later transaction of the producer.
 
-    The result says in ``over_by`` below which offset the transaction has ended, and in ``next_start`` where the listed
-    later one begins. `close_ended` ends it once the reader has passed ``over_by``, because the reader may still come to
-    the marker until then.
+    The result says in ``over_by`` below which offset the transaction has ended, and in ``next_start`` where the later
+    transaction begins. `close_ended` ends it once the reader has passed ``over_by``, because the reader may still come
+    to the marker until then.
 
     A transaction that begins at or above the last stable offset is left open. The cleaner removes nothing there, so its
     marker can still be read. The marker may also be truncated before it is replicated: then the transaction is open
     again.
 
     Args:
-        intervals: transactions, rows of `INTERVAL`.
-        slot: the index of the replica's row in the state's table of brokers.
-        producers: producer ids of the transactions that it listed.
-        starts: the first offset of each, which is the first of a batch. The transaction's first record that is left may
-            lie above it.
+        intervals: transactions, `INTERVAL` rows.
+        slot: the replica, as a row of ``state.brokers``.
+        producers: producer ids of the transactions that the replica listed.
+        starts: the first offset of each listed transaction, which is the first of a batch. The transaction's first
+            record that is left may lie above it.
         log_ends: the replica's log end offset, at the tick before and now. A transaction that is not listed is over
             only if it begins below both. Above, the log may have been truncated and written again in between.
         stable: the replica's last stable offset, asked before the list.
 
     Returns:
-        The rows of `INTERVAL`. An open transaction that the replica lists from a lower offset on now begins there. It
-        does not if it was reported already, or if an earlier one of its producer ended above that offset.
+        The new `INTERVAL` rows. If the replica lists an open transaction from a lower offset on, its interval now
+        begins there. It does not if it was reported already, or if an earlier one of its producer ended above that
+        offset.
     """
     mine = np.flatnonzero((intervals["slot"] == slot) & (intervals["end"] == NEVER))
     if not len(mine):
@@ -427,14 +430,14 @@ def reconcile(
 
 
 def close_ended(intervals: Array, positions: Array) -> Array:
-    """End each transaction that `reconcile` has found to be over, once its replica was read that far.
+    """End each transaction that `reconcile` has found to be over, once its replica was read up to its ``over_by``.
 
-    It ends at its ``over_by``, without a marker. If the replica lists a later transaction of the producer, that one is
-    added as open. An end marker below this end stays missed: the replica had passed it with the transaction open.
+    It ends there, without a marker. If the replica lists a later transaction of the producer, that one is added as
+    open. An end marker below this end stays missed: the replica had passed it with the transaction open.
 
     Args:
-        intervals: transactions, rows of `INTERVAL`.
-        positions: by slot (row in the state's table of brokers), a replica's next offset in read_uncommitted.
+        intervals: transactions, `INTERVAL` rows.
+        positions: a replica's next offset in read_uncommitted, by slot (row of ``state.brokers``).
     """
     over = (intervals["end"] == NEVER) & (intervals["over_by"] <= positions[intervals["slot"]])
     if not over.any():
@@ -451,9 +454,11 @@ def close_ended(intervals: Array, positions: Array) -> Array:
 
 
 def passed_open(intervals: Array) -> Array:
-    """Mask of the transactions that stayed open past another replica's end marker, and whose own end was not read.
+    """For each transaction, whether its replica missed an end marker and no end marker of its own was read.
+
+    Only the replica's list of open transactions shows that such a transaction is over.
 
     Args:
-        intervals: transactions, rows of `INTERVAL`.
+        intervals: transactions, `INTERVAL` rows.
     """
     return (intervals["end"] != NEVER) & (intervals["end_type"] == UNREAD) & (intervals["missed"] != NEVER)

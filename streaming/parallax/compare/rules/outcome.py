@@ -1,6 +1,6 @@
-"""Invariant I2 (outcome): all replicas that show an outcome of a record show the same one.
+"""Invariant I2 (outcome): all replicas that show an outcome (committed or aborted) of a record show the same one.
 
-An outcome that a replica has shown once counts for good.
+An outcome that a replica has shown once still counts after the record is cleaned.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def shown_records(
     epochs: Array,
     nameless: Array,
 ) -> Array:
-    """The records that replicas showed in read_committed, as rows of `PENDING`: one for each record and replica.
+    """The records that replicas showed in read_committed, as `PENDING` rows: one for each record and replica.
 
     `PENDING` is the state's table of records that wait to be compared. Aborted records are among them: a read_committed
-    Fetch returns these as well, with the list by which consumers skip them.
+    Fetch returns these as well, with a list of aborted transactions that lets consumers skip them.
 
     All arguments are arrays of one length, with an entry for each row; ``keys`` holds the two halves of the key hashes.
     ``slots`` says which replica showed a row, ``aborted`` whether it showed it as aborted. ``nameless`` marks rows that
@@ -66,14 +66,14 @@ def shown_records(
 
 
 def take_in(pending: Array, shown: Array) -> Array:
-    """Add the records that replicas showed to the table; returns the new one, with one row for each offset.
+    """Add the records that replicas showed to the `PENDING` table; returns the new table, one row per offset.
 
-    The bit `DISPUTED` of a row is set where replicas show unlike outcomes of its record. A dispute that was reported is
-    open again if another replica shows an outcome of the record, for that replica has not been judged. Two different
-    records at one offset are not compared here: that is a difference of content (I1).
+    The flag `DISPUTED` of a row is set if replicas show unlike outcomes of its record. A dispute that was reported is
+    open again if another replica shows an outcome of the record, because that replica has not been judged. Two
+    different records at one offset are not compared here: that is a difference of content (I1).
 
     Args:
-        pending: the table, rows of `PENDING` in offset order.
+        pending: the table, `PENDING` rows in offset order.
         shown: what replicas showed (`shown_records`), in offset order.
     """
     if not len(shown):
@@ -141,20 +141,20 @@ def _differ(rows: Array, starts: Array) -> Array:
 
 
 def open_disputes(pending: Array) -> Array:
-    """Mask of the records (rows of `PENDING`) with unlike outcomes that were not reported yet."""
+    """For each `PENDING` row, whether replicas show unlike outcomes of its record that were not reported yet."""
     return (pending["flags"] & (DISPUTED | REPORTED)) == DISPUTED
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Records of one producer whose outcome differs on one replica from that on other replicas.
+    """The result of `judge_disputes` for some records of one producer: which replica shows them with a wrong outcome.
 
     Attributes:
-        slot: the replica that is wrong, by its slot (row in the state's table of brokers); `NOBODY` if nothing proves
-            which outcome is right.
-        rows: indices into ``pending``.
-        shown_aborted: whether the replica shows them as aborted; otherwise it shows them as committed.
-        markers: for each row the end marker that the replica lacks; -1 where it is not known.
+        slot: the replica that is wrong, as a row of ``state.brokers``; `NOBODY` if nothing proves which outcome is
+            right.
+        rows: the records, as indices into ``pending``.
+        shown_aborted: whether the wrong replica shows them as aborted; otherwise it shows them as committed.
+        markers: for each record the offset of the end marker that the replica lacks; -1 if it is not known.
     """
 
     slot: int
@@ -171,7 +171,7 @@ class Verdict:
 def judge_disputes(
     pending: Array, rows: Array, markers: Array, intervals: Array, unmarked: Array | tuple[int, int] = NOWHERE
 ) -> list[Verdict]:
-    """Say of records with unlike outcomes which replica is wrong, as far as end markers prove it.
+    """Say which replica is wrong about each record with unlike outcomes, as far as end markers prove it.
 
     The records are those that no missed marker explains (`explained`).
 
@@ -179,9 +179,9 @@ def judge_disputes(
     If the type does not fit, the replica contradicts itself (`follow_ends`). Then the marker does not say where the
     transaction ended on other replicas.
 
-    Of two replicas with unlike outcomes, one is wrong if any of these holds:
+    Of two replicas with unlike outcomes, one is wrong if any of these is true:
 
-    - Its transaction ended at a higher offset.
+    - Its transaction ended at a higher offset than that of the other.
     - It passed a marker with the transaction open. Then its end lies above that marker, even if it was cleaned unread.
     - The other replica shows the opposite end marker directly behind the record, in the record's leader epoch, and the
       wrong one shows its first end marker further up. That marker's type proves nothing: it may be of a later
@@ -189,16 +189,16 @@ def judge_disputes(
 
     Otherwise nobody is accused: neither the number of replicas nor the order of reading proves anything. Then a replica
     may contradict itself by a marker whose leader epoch is not the record's. Such a replica is on no side, because the
-    marker that gave its outcome may have been truncated before anybody read it. If the outcomes of a row differ only
-    because of such replicas, no verdict has the row: its outcome is unknown.
+    marker that gave its outcome may have been truncated before anybody read it. If the outcomes of a record differ only
+    because of such replicas, no verdict names the record: its outcome is unknown.
 
     Args:
-        pending: rows of `PENDING`.
-        rows: indices into ``pending`` of disputed records, all of one producer.
-        markers: rows of `MARKER`, in offset order.
-        intervals: transactions, rows of `INTERVAL`.
-        unmarked: the offsets (first, end) where ``markers`` may lack some that were shown. If a transaction reaches
-            into that range, its first known end marker is only an upper bound of the true end.
+        pending: `PENDING` rows.
+        rows: the disputed records, as indices into ``pending``, all of one producer.
+        markers: `MARKER` rows, in offset order.
+        intervals: transactions, `INTERVAL` rows.
+        unmarked: the range of offsets (first, end) where ``markers`` may lack some that were shown. If a transaction
+            reaches into that range, its first known end marker is only an upper bound of the true end.
     """
     offsets, shows, hides = pending["offset"][rows], pending["visible"][rows], pending["aborted"][rows]
     concerned = slots_of(int(np.bitwise_or.reduce(shows | hides)))
@@ -300,20 +300,20 @@ def _open_past(intervals: Array, slot: int, offsets: Array, producer: int) -> Ar
 
 
 def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array, Array]:
-    """Compare the outcome of each transaction in read_committed with the end marker that its replica shows behind it.
+    """Compare each transaction's outcome in read_committed with the end marker that the same replica shows behind it.
 
     The marker that ended a transaction stays in the log as long as its records. So behind a record, a replica's first
-    marker of the producer has the type of the outcome that the replica gives the record. If it has not, the replica
-    contradicts itself: its index of aborted transactions is wrong. That needs no other replica.
+    marker of the producer should have the type of the outcome that the replica gives the record. If it has not, the
+    replica contradicts itself: its index of aborted transactions is wrong. That proof needs no other replica.
 
     Args:
-        unended: transactions without end from the steps before, rows of `UNENDED`.
+        unended: transactions without an end from earlier steps, `UNENDED` rows.
         shown: new transactional records as `UNENDED` rows, in offset order for each slot.
         ends: new end markers as `UNENDED` rows; ``aborted`` where it is an ABORT.
 
     Returns:
-        Three arrays. The transactions that have yet to end, at most two rows for each. The first record of each
-        transaction whose end contradicts its outcome. For each of these, the offset of that end.
+        Three arrays. The transactions whose end is still to be read, at most two rows for each. The first record of
+        each transaction whose end marker contradicts its outcome. For each of these, the offset of that marker.
     """
     same = (shown["slot"][1:] == shown["slot"][:-1]) & (shown["producer_id"][1:] == shown["producer_id"][:-1])
     same &= shown["aborted"][1:] == shown["aborted"][:-1]
@@ -345,17 +345,17 @@ def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array
 def ended_ahead(unended: Array, markers: Array, intervals: Array) -> tuple[Array, Array, Array]:
     """Compare records with their replica's own end marker, if only its read_uncommitted reader has got to the marker.
 
-    While an earlier transaction stays open, read_committed never gets to these markers.
+    While an earlier transaction stays open, the read_committed reader never gets to these markers.
 
     Args:
-        unended: transactions whose end read_committed has not shown, rows of `UNENDED`.
-        markers: rows of `MARKER`, in offset order; all that were shown behind the first of ``unended``.
-        intervals: rows of `INTERVAL`, only transactions that missed an end marker. A record within one did not end with
+        unended: transactions whose end read_committed has not shown, `UNENDED` rows.
+        markers: `MARKER` rows, in offset order; all that were shown behind the first of ``unended``.
+        intervals: `INTERVAL` rows, only transactions that missed an end marker. A record within one did not end with
             its own next marker.
 
     Returns:
-        Three arrays. The transactions that have yet to end. The rows that the first own marker behind them contradicts.
-        For each of these, the offset of that marker.
+        Three arrays. The transactions whose end is still to be read. The rows of ``unended`` whose outcome contradicts
+        the first end marker that the same replica shows behind them. For each of these, the offset of that marker.
     """
     first = np.full(len(unended), UNKNOWN)
     for slot in np.unique(unended["slot"]) if len(markers) else ():
@@ -377,20 +377,19 @@ def ended_ahead(unended: Array, markers: Array, intervals: Array) -> tuple[Array
 
 
 def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> list[int]:
-    """Find records whose replica has no end marker for them, though their transaction ended behind them.
+    """Find records that lie before an emptied end marker of their producer, with no other marker between.
 
-    The cleaner empties an end marker once no record of its transaction is left. A replica may show a record and behind
-    it an emptied end marker of its producer, with no other marker between. Then it has copied the empty batch instead
-    of the marker.
+    The cleaner empties an end marker only once no record of its transaction is left. So a replica that shows a record
+    before the emptied marker has copied an empty batch instead of the marker.
 
     Args:
-        unended: transactions without end from the steps before, rows of `UNENDED`.
+        unended: transactions without an end from earlier steps, `UNENDED` rows.
         shown: new transactional records, as `UNENDED` rows.
         ends: new end markers, as `UNENDED` rows.
         emptied: new end markers that are emptied, as `UNENDED` rows.
 
     Returns:
-        For each emptied marker, the offset of the last such record; -1 where there is none.
+        For each emptied marker, the offset of the last such record; -1 if there is none.
     """
 
     def last(rows: Array, end: Array) -> int:
@@ -402,12 +401,12 @@ def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> li
 
 
 def turned(intervals: Array) -> Array:
-    """Mask of the transactions that ended the opposite way on their replica.
+    """For each transaction, whether it ended on its replica by the opposite of the marker that the replica missed.
 
-    It missed an ABORT, and its next marker was a COMMIT, or the other way round.
+    E.g. the replica missed an ABORT, and its next marker was a COMMIT.
 
     Args:
-        intervals: transactions, rows of `INTERVAL`.
+        intervals: transactions, `INTERVAL` rows.
     """
     return (
         (intervals["missed"] != NEVER)
@@ -421,11 +420,11 @@ def wrongly_shown(pending: Array, interval: Array) -> Array:
     """The records that a replica shows with a wrong outcome, because it missed the end marker of their transaction.
 
     Args:
-        pending: rows of `PENDING`.
-        interval: the transaction on that replica, a row of `INTERVAL`.
+        pending: `PENDING` rows.
+        interval: the transaction on that replica, an `INTERVAL` row.
 
     Returns:
-        Rows of ``pending``: records below the missed marker that the replica shows as its next marker ended them.
+        Rows of ``pending`` below the missed marker that the replica shows with the outcome of its next marker.
     """
     showed = pending["visible"] if interval["end_type"] == COMMIT else pending["aborted"]
     own = has_bit(showed, interval["slot"])
@@ -435,11 +434,11 @@ def wrongly_shown(pending: Array, interval: Array) -> Array:
 def shown_against(unended: Array, interval: Array) -> Array:
     """The records whose outcome on a replica contradicts the end marker that ended their transaction there.
 
-    The replica shows them as aborted although that marker is a COMMIT, or as committed although it is an ABORT.
+    E.g. the replica shows them as aborted although that marker is a COMMIT.
 
     Args:
-        unended: rows of `UNENDED`.
-        interval: the transaction on that replica, a row of `INTERVAL`.
+        unended: first records of transactions whose end was not shown in read_committed yet (`UNENDED` rows).
+        interval: the transaction on that replica, an `INTERVAL` row.
 
     Returns:
         Rows of ``unended``.
@@ -453,14 +452,14 @@ def _within(unended: Array, interval: Array) -> Array:
 
 
 def explained(pending: Array, intervals: Array) -> Array:
-    """Mask of the records whose unlike outcomes are explained by a missed end marker.
+    """For each record, whether a missed end marker explains its unlike outcomes.
 
-    They are if all replicas that show one of the outcomes show it because they missed a marker. Each of these replicas
-    must be known to have missed it. For two may have missed the same marker, and one may be read much later.
+    It does if all replicas that show one of the outcomes are known to have missed a marker that would have given them
+    the other. Each must be known, because two replicas may have missed the same marker, and one may be read much later.
 
     Args:
-        pending: rows of `PENDING`.
-        intervals: rows of `INTERVAL`, only transactions that missed a marker.
+        pending: `PENDING` rows.
+        intervals: `INTERVAL` rows, only transactions that missed a marker.
     """
     wrong = np.zeros(len(pending), np.uint32)
     for interval in intervals:
@@ -473,12 +472,12 @@ def explained(pending: Array, intervals: Array) -> Array:
 
 
 def covered(offsets: Array, producers: Array, interval: Array) -> Array:
-    """Mask of the records of a transaction that lie below the end marker that its replica missed.
+    """For each record, whether it lies in a transaction, below the end marker that the replica missed.
 
     Args:
-        offsets: of the records.
-        producers: their producer ids.
-        interval: the transaction on that replica, a row of `INTERVAL`.
+        offsets: the offset of each record.
+        producers: the producer id of each record.
+        interval: the transaction on one replica, an `INTERVAL` row.
     """
     inside: Array = (
         (producers == interval["producer_id"]) & (offsets >= interval["start"]) & (offsets < interval["missed"])

@@ -1,12 +1,12 @@
 """Invariant I4 (progress): a replica past the end of a transaction does not keep its last stable offset before it.
 
-The last stable offset of a replica may stay where it is. A clock starts once the replica's high watermark has reached
-the *reference*: the last stable offset that another replica had when it was first seen ahead. If the logs of the others
-were truncated, the reference is the highest that any of them reported since. So a replica that does not replicate is no
-suspect. A high watermark that trails by a fetch round, or steps back after a restart, makes none either. Any movement
+A last stable offset that stays behind that of another replica is not wrong yet. A clock starts once the replica's high
+watermark has reached the *reference*: the last stable offset that the other replica had when it was first seen ahead.
+So a replica that does not replicate is no suspect. A high watermark that trails by a fetch round, or steps back after a
+restart, makes none either. If the other replicas' logs are truncated, the reference goes down with them. Any movement
 of the last stable offset stops the clock.
 
-No other replica may be ahead, and all may still be wrong: their last stable offsets lie below one that some replica had
+If no other replica is ahead, all may still be wrong: their last stable offsets lie below one that some replica had
 reached. That happens if the right replicas are replaced by copies of a wrong one. Then the reference is the high
 watermark that was seen together with the higher last stable offset (`Ended`).
 """
@@ -26,14 +26,14 @@ from parallax.model import UNKNOWN, FindingKind, Rule
 
 
 class Ended(NamedTuple):
-    """The offset up to which all transactions were seen to have ended, as `PARTITION` keeps it; -1 where unknown.
+    """The offset up to which all transactions were seen to have ended; `PARTITION` keeps it, -1 if unknown.
 
     Attributes:
         to: a last stable offset: every transaction that begins below it, and from ``start`` on, had ended.
         below: the high watermark that was seen with ``to``: the end markers of these transactions lie below it.
-        start: log start of that replica.
-        epoch: leader epoch of the last batch that the replica held below ``below``.
-        broker: id of the broker whose replica it was.
+        start: log start of the replica that reported ``to``.
+        epoch: leader epoch of the last batch that this replica held below ``below``.
+        broker: id of the broker of this replica.
     """
 
     to: int = UNKNOWN
@@ -53,15 +53,16 @@ NOTHING_ENDED = Ended()
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """A replica whose last stable offset has stood still for longer than the grace period.
+    """One replica whose last stable offset has not moved for longer than the grace period, though it should have.
 
     Attributes:
-        slot: the accused replica, by its slot (row in the state's table of brokers).
+        slot: the replica, as a row of ``state.brokers``.
         last_stable_offset: the offset that does not move.
-        ahead: the highest last stable offset of the others. If none is ahead, the highest that any replica had before.
+        ahead: the highest last stable offset of the other replicas. If none is ahead, the highest that any replica had
+            before.
         seconds: for how long it has not moved.
-        producer_id: of the open transaction that holds it, -1 where the replica did not say.
-        start: first offset of that transaction, -1 where the replica did not say.
+        producer_id: producer of the open transaction that holds it back; -1 if the replica did not say.
+        start: first offset of that transaction; -1 if the replica did not say.
     """
 
     slot: int
@@ -80,14 +81,14 @@ def observe(
     grace_ms: int,
     ended: Ended = NOTHING_ENDED,
 ) -> list[Frozen]:
-    """Find the frozen replicas: follow each replica's last stable offset through the ticks, in the order of time.
+    """Find the frozen replicas, by following each replica's last stable offset from tick to tick.
 
     Args:
-        brokers: the state's table of brokers (rows of `BROKER`); written to.
-        rows: of progress.
+        brokers: the state's table of brokers (`BROKER` rows); it is changed.
+        rows: progress rows, in any order.
         listed: the open transactions named in ``rows``.
         slots: for each row, the index of its replica in ``brokers``.
-        grace_ms: for how many milliseconds a last stable offset may trail.
+        grace_ms: for how many milliseconds a last stable offset may stay behind.
         ended: up to which offset all transactions were seen to have ended.
 
     Returns:
@@ -150,13 +151,13 @@ def _holder(listed: OpenTransactions, broker: int, observed_at: int, stands_at: 
 def accuse(
     frozen: Frozen, brokers: Array, intervals: Array, grace_ms: int, ended: Ended = NOTHING_ENDED
 ) -> Accusation | None:
-    """The accusation of a frozen replica, with the transaction that freezes it; None for no accusation, or not yet.
+    """The accusation of a frozen replica, with the transaction that freezes it; None if it is not accused (yet).
 
     While the transaction cannot be named, but may be soon, the accusation waits. If a transaction freezes all replicas,
     one of them is accused. But if some replica missed the transaction's end marker, nobody is accused here, because
     there is a suspect about that already.
 
-    The transaction's start is taken from the replica's read_uncommitted rows where they show it. So this divergence has
+    The transaction's start is taken from the replica's read_uncommitted rows if they show it. So this divergence has
     the same cause as that of the missed marker.
     """
     mine = intervals[(intervals["slot"] == frozen.slot) & (intervals["end"] == NEVER) & (intervals["over_by"] == NEVER)]

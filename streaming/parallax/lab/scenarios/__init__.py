@@ -32,7 +32,11 @@ _ALL: Mapping[str, Write] = {
 
 @dataclass(frozen=True)
 class Scenario:
-    """Scripts that are played together in one outage of broker 2, the victim."""
+    """A named set of scripts, each with a topic of its own, that are played together in one outage of broker 2.
+
+    A script makes the replicas of its topic diverge in one way. ``diverges`` is False for the control: the same scripts
+    with a longer ``delete.retention.ms``, so that nothing is lost.
+    """
 
     name: str
     scripts: Mapping[str, Write]
@@ -57,9 +61,10 @@ class Scenario:
             producer: which client writes the transactions: ``legacy`` or ``java`` (`parallax.lab.traffic`).
             topic_prefix: put in front of each topic's suffix; no topic of the cluster may begin so yet.
             say: called with what happens, a line at a time.
-            await_observed: called with (topic, offset, broker) before anything may be cleaned away; it must return
-                once a job has recorded that offset.
-            hold_s: seconds between the last marker and the first cleaning, if ``await_observed`` is not given.
+            await_observed: called with (topic, offset, broker) before the brokers may clean that offset; it must return
+                once a job has recorded the offset.
+            hold_s: without ``await_observed``: how many seconds to wait between the last end marker and the first
+                cleaning.
             outage: how broker 2 goes away: ``kill`` (SIGKILL), ``stop`` (SIGTERM) or ``pause`` (SIGSTOP).
 
         Raises:
@@ -98,7 +103,7 @@ SCENARIOS: Mapping[str, Scenario] = {
 
 
 def scenario(name: str) -> Scenario:
-    """A scenario by name.
+    """The scenario of a given name, such as ``resurrected``.
 
     Raises:
         LabError: there is none of that name; the text lists those that exist.

@@ -1,4 +1,4 @@
-"""Plays scripts in one outage of broker 2, the victim. Then it verifies on each broker what the scripts have left."""
+"""Plays a scenario's scripts in one outage of broker 2, the victim, and checks each broker's replicas afterwards."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ S = TypeVar("S", Outage, Cleaning, Return)
 
 @dataclass(frozen=True)
 class ExpectedFinding:
-    """A divergence that is now on the brokers.
+    """A divergence that a scenario has made and checked on the brokers: a job is expected to find it.
 
-    ``offset`` is that of the record whose outcome or presence is wrong on ``broker``. For a frozen replica it is its
-    last stable offset.
+    ``offset`` is the offset of the record that ``broker`` shows wrongly, or wrongly lacks. If ``broker`` is frozen, it
+    is the broker's last stable offset.
     """
 
     kind: FindingKind
@@ -56,7 +56,7 @@ class ExpectedFinding:
 
 @dataclass(frozen=True)
 class ScenarioResult:
-    """The result of a scenario: the divergences that are now on the brokers, verified on each."""
+    """What a scenario has left on the brokers: topics, and the divergences that a job should find."""
 
     name: str
     topics: tuple[str, ...]
@@ -90,7 +90,7 @@ class _Act:
 
 
 class Conductor:
-    """One scenario on one cluster; ``play`` runs it once."""
+    """Plays one scenario on one cluster, once: writes, takes broker 2 away, lets the others clean, and checks."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Conductor:
         self._plain = PlainProducer(cluster.bootstrap_servers)
 
     def play(self) -> ScenarioResult:
-        """Run the scenario to its end.
+        """Play the scenario to its end; returns what it has left on the brokers.
 
         Raises:
             ScenarioFailed: the brokers did not diverge as planned; the text says what each shows.

@@ -1,6 +1,6 @@
-"""A consumer group's deletion is lost: Kafka's own compacted topic ``__consumer_offsets`` diverges like any other.
+"""The scenario ``group-offset``: broker 2 misses that a consumer group was deleted, in ``__consumer_offsets``.
 
-Clients cannot write to that topic directly. A group's commit of an offset writes a record, and deleting the group
+Clients cannot write to that topic directly. A group's commit of an offset writes a record there, and deleting the group
 writes a tombstone.
 """
 
@@ -24,7 +24,7 @@ _FILLED = 10
 
 
 class GroupStage(Stage):
-    """A stage for scripts that commit offsets of the consumer group ``group``, or delete it.
+    """What a script works with if it commits offsets of the consumer group ``group``, or deletes the group.
 
     The group's records lie in partition 0 of the offsets topic.
     """
@@ -75,7 +75,7 @@ def group_offset_resurrected(stage: Stage) -> Script:
 
 
 class GroupConductor(Conductor):
-    """Plays one script on ``__consumer_offsets`` instead of on topics of its own."""
+    """Plays one script on Kafka's own topic ``__consumer_offsets``, instead of on a topic made for it."""
 
     def __init__(self, *arguments: Any, topic_prefix: str, **more: Any) -> None:
         super().__init__(*arguments, topic_prefix="", **more)
@@ -100,7 +100,7 @@ class GroupConductor(Conductor):
 
 
 def group_of_partition(cluster: Cluster, name: str, partition: int) -> str:
-    """A name for a group whose records are in a given partition of ``__consumer_offsets``; it begins with ``name``.
+    """A group id, ``name`` with a number, whose records Kafka puts in a given partition of ``__consumer_offsets``.
 
     Kafka chooses the partition by ``Utils.abs(groupId.hashCode) % partitions`` (GroupCoordinator.partitionFor).
     """
@@ -117,6 +117,6 @@ def _java_hash(text: str) -> int:
 
 
 def offset_key(group: str, topic: str, partition: int) -> bytes:
-    """The key of the record of a committed offset (OffsetCommitKey of version 1)."""
+    """The key that a committed offset's record has in ``__consumer_offsets`` (OffsetCommitKey of version 1)."""
     texts = b"".join(struct.pack(">h", len(text)) + text.encode() for text in (group, topic))
     return struct.pack(">h", 1) + texts + struct.pack(">i", partition)

@@ -1,6 +1,6 @@
-"""Plays each of the five scripts twice in one outage, on topics with the same settings.
+"""Plays each of the five scripts on two topics in one outage, to show that a guard's hold prevents the divergence.
 
-A guard holds one of the two topics, and not the other.
+A guard holds one of the two topics, which have the same settings. A hold keeps tombstones and end markers for longer.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _RETENTION_MS = 20_000
 
 
 class GuardedConductor(Conductor):
-    """Plays the scripts on topics that a guard holds, where nothing may diverge, and on others that it does not hold.
+    """Plays the scripts on held topics, where no replica may diverge, and on topics without a hold, where they do.
 
-    A held topic is not cleaned. So its script does not wait for a cleaner.
+    On a held topic the brokers clean nothing. So the script there does not wait for a cleaner.
     """
 
     def _config(self) -> dict[str, str]:

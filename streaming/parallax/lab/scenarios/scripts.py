@@ -1,7 +1,8 @@
-"""How replicas come to diverge: one script per kind.
+"""How replicas come to diverge: one script for each way.
 
-Each script writes something, and then broker 2, the victim, goes away. Meanwhile the script deletes the record or ends
-the transaction, and lets the other brokers clean away the tombstone or end marker. So the victim never gets it.
+Each script writes something, and then broker 2, the victim, goes away. While broker 2 is away, the script deletes the
+record or ends the transaction, and waits until the other brokers have cleaned the tombstone or end marker away. So the
+victim never gets it.
 
 A cleaner removes a tombstone in its second pass over it. It removes a marker in the third, once no record of the
 transaction is left and delete.retention.ms has passed (LogCleaner, CleanedTransactionMetadata, KIP-534).
@@ -27,7 +28,10 @@ def deleted_record_resurrected(stage: Stage) -> Script:
 
 
 def aborted_record_committed(stage: Stage) -> Script:
-    """Broker 2 misses an ABORT marker, and takes the producer's next COMMIT for the end of both transactions."""
+    """Broker 2 misses an ABORT marker, and takes the producer's next COMMIT for the end of both transactions.
+
+    So it shows the aborted record as committed.
+    """
     stage.begin()
     poison = stage.send("transfer-1", "rolled back")
     yield Outage()
@@ -46,8 +50,8 @@ def aborted_record_committed(stage: Stage) -> Script:
 def committed_record_aborted(stage: Stage) -> Script:
     """Broker 2 misses a COMMIT marker, and takes the producer's next ABORT for the end of both transactions.
 
-    A cleaner removes a COMMIT only once all records of its transaction are gone. So the committed record is a
-    tombstone, which goes as well. The victim takes the deletion for rolled back, and still shows the deleted value.
+    A cleaner removes a COMMIT only once all records of its transaction are gone. So the script commits a tombstone,
+    which is cleaned away as well. The victim treats the deletion as aborted, and still shows the deleted value.
     """
     old = stage.put("order-5", "open")
     stage.begin()
@@ -66,10 +70,10 @@ def committed_record_aborted(stage: Stage) -> Script:
 
 
 def committed_put_aborted(stage: Stage) -> Script:
-    """Like ``committed_record_aborted``, with a record that is overwritten later instead of a deletion.
+    """Like ``committed_record_aborted``, but the transaction writes a value, which a later record overwrites.
 
-    No key's latest value differs. Only the outcome of the overwritten record does, and the victim's list of aborted
-    transactions shows it.
+    All replicas agree on each key's latest value. They differ only in the outcome of the overwritten record, as the
+    victim's list of aborted transactions shows.
     """
     stage.begin()
     first = stage.send("price-3", "10")

@@ -1,4 +1,4 @@
-"""What a scenario's script works with: a topic, its producers, and the steps at which the script waits."""
+"""What a scenario's script works with: its topic, its producers, and the steps at which it waits."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ SURVIVORS = (1, 3)
 
 @dataclass(frozen=True)
 class Outage:
-    """A step: wait until all replicas hold what has been written so far; then broker 2 goes away."""
+    """A script yields this to wait until all replicas hold what was written. Then broker 2 is taken away."""
 
 
 @dataclass(frozen=True)
 class Cleaning:
-    """A step: wait until the brokers that stayed have cleaned their logs, so that nothing is left at some offsets.
+    """A script yields this to wait until brokers 1 and 3 have cleaned some offsets away.
 
-    ``superseded`` are offsets of records that compaction removes in any case. ``evidence`` are offsets of tombstones
-    and markers, which go when delete.retention.ms is over. In the scenario ``healthy`` it is not over, so they stay.
+    ``superseded`` are the offsets of records that a later record of their key replaces: compaction always removes them.
+    ``evidence`` are the offsets of tombstones and end markers: they go once ``delete.retention.ms`` has passed. In the
+    scenario ``healthy`` it has not passed, so they stay.
     """
 
     superseded: Sequence[int]
@@ -34,7 +35,7 @@ class Cleaning:
 
 @dataclass(frozen=True)
 class Return:
-    """A step: the broker that is away comes back; wait until it has caught up."""
+    """A script yields this to have broker 2 started again, and to wait until it has caught up."""
 
     wrong: Callable[[ReplicaView], bool]
     """Whether a replica shows the divergence."""
@@ -44,7 +45,7 @@ class Return:
 
 @dataclass(frozen=True)
 class Divergence:
-    """What the script has made wrong on broker 2, the victim."""
+    """What a script returns: how broker 2, the victim, is wrong now, and at which offset."""
 
     kind: FindingKind
     offset: int
@@ -55,7 +56,7 @@ Script = Generator[Outage | Cleaning | Return, None, Divergence]
 
 
 class Stage:
-    """One topic, and the two producers of a script.
+    """What one script works with: its topic, a plain producer and a transactional one.
 
     The topic has one partition, which broker 1 leads, and brokers 1, 2 and 3 hold.
     """
