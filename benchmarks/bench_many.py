@@ -22,9 +22,10 @@ import pyarrow as pa
 from pyarrow import fs
 
 from parallax.alerting.state import MonitorState
-from parallax.compare.feed import Options, Share, Work, compared
+from parallax.compare.passes import compared
 from parallax.compare.results import told_by
 from parallax.compare.segments import Manifest, Segment, Store
+from parallax.compare.work import Options, Stretch, Work
 from parallax.config import CompareSettings
 from parallax.model import ReadEvent
 from parallax.source.schema import PROGRESS, VIEW
@@ -207,10 +208,10 @@ class Comparison:
             The processor seconds of all tasks, those of the driver, and how many partitions the tasks reported.
         """
         started = time.process_time()
-        work = Work(tuple(files), "", "", self._manifest, 0, BEGAN_MS)
+        work = Work((Stretch(tuple(files), 0),), "", "", self._manifest, BEGAN_MS)
         everything = range(self._manifest.buckets)
-        shares = [Share(work, frozenset(everything[n :: self._tasks])) for n in range(self._tasks)]
-        rows = [row for share in shares for row in compared(self._options, share).to_pylist()]
+        shares = [frozenset(everything[n :: self._tasks]) for n in range(self._tasks)]
+        rows = [row for share in shares for row in compared(self._options, work, share, self._store).to_pylist()]
         done = time.process_time()
         suspects, coverages = told_by(rows)
         if suspects:

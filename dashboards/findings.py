@@ -75,18 +75,22 @@ class FindingAlerts(Alerts):
                 "says which.",
                 past=(f"Suspects in {WHERE}{FOR} could not be decided for a time", "None is without a verdict now."),
             ),
-            self._alert(
+            self._lasting(
                 "ParallaxUnsafeElection",
-                f"max by (cluster, topic, partition, broker_id) ({self._e.known('preferred_leader_unsafe')}) > 0",
+                self._p.first_for,
+                lambda known: (
+                    "max by (cluster, topic, partition, broker_id) "
+                    f"({known('preferred_leader_unsafe', told_with='heartbeat_timestamp_seconds')}) > 0"
+                ),
                 "warning",
                 f"The next election of {WHERE}{FOR} makes a wrong replica the leader",
                 "Broker {{ $labels.broker_id }} is proven wrong and does not lead. It is in sync and comes first in "
                 "the assignment, so the next election of preferred leaders, which brokers hold every five minutes by "
                 "default, moves leadership to it. `parallax lead {{ $labels.topic }} -c CONFIG` names the command that "
                 "keeps it from leading.",
-                (
-                    f"The next election of {WHERE}{FOR} would have made a wrong replica the leader",
-                    "Who comes first or who leads has changed, or nothing is known against that replica any more.",
+                past=(
+                    f"What the next election of {WHERE}{FOR} would do has changed",
+                    "A wrong replica came first. Now it leads, or another comes first, or nothing is known against it.",
                 ),
             ),
             self._alert(

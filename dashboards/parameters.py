@@ -27,6 +27,8 @@ class Parameters:
         lag_s: seconds that a view may be behind.
         lag_for: for how long it must be.
         full_for: how long the storage may be full, or an address be another cluster's.
+        first_for: how long a replica that is proven wrong may come first without leading: for so long the job may not
+            have seen who leads, or what a repair has mended.
         restarts: of a query in 15 minutes.
         undelivered_s: seconds that a receiver of the job's own messages may be out of reach.
         absent_share: of the time that a replica may be absent.
@@ -47,6 +49,7 @@ class Parameters:
     lag_s: int = 600
     lag_for: str = "5m"
     full_for: str = "1m"
+    first_for: str = "1m"
     restarts: int = 3
     undelivered_s: int = 300
     absent_share: float = 0.5

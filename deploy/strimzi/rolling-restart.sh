@@ -5,7 +5,7 @@
 # Operator restarts that with its next reconciliation (every two minutes by default).
 # What the operator restarts by itself (a new version, a new certificate) waits for nobody: pause it before with
 # strimzi.io/pause-reconciliation, restart by this script what is due, and end the pause.
-# Checked: by a test with a kubectl that stands in. Not run: on a cluster of Strimzi.
+# Checked: by tests with a kubectl that stands in, one of which restarts real brokers. Not run: on a cluster of Strimzi.
 set -euo pipefail
 
 usage="usage: rolling-restart.sh CLUSTER NAMESPACE [POD-OF-PARALLAX]"

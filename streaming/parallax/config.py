@@ -326,10 +326,10 @@ class CompareSettings(_Section):
         description="Time from the start of one micro-batch of comparing to the next.",
     )
     max_rows_per_trigger: int = Field(
-        1_000_000,
+        10_000_000,
         ge=1,
         le=MAX_BYTES,
-        description="Recorded rows that one micro-batch compares at most. It bounds the memory that a backlog takes.",
+        description="Recorded rows that one micro-batch compares at most. A task reads about a million together.",
     )
     grace_ms: int = Field(
         3000,

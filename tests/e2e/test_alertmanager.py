@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -599,6 +599,34 @@ if INSTALLED:
             title, text = told()[6]
             assert title == "[CHANGED] Nobody knows whether this is over: It has become worse: Broker 2 lacks it"
             assert "Over" not in text
+
+    def test_of_a_finding_that_became_worse_and_is_over_in_one_message_its_end_is_told(tmp_path: Path) -> None:
+        with (
+            Receiver() as receiver,
+            Alertmanager(tmp_path, receiver.port, is_quick=True, speaks=True) as alertmanager,
+        ):
+
+            def told() -> list[dict[str, Any]]:
+                """Each message to Slack."""
+                return [m.body["attachments"][0] for m in receiver.messages if m.path == "/slack"]
+
+            def of(name: str, ends: str, turn: str) -> dict[str, Any]:
+                said = {**RULES[name]["annotations"], "summary": "Broker 2 lacks it", "resolved_summary": ends}
+                return {"labels": of_finding("lab", alertname=name), "annotations": said | {"resolved_turn": turn}}
+
+            began = {"startsAt": (datetime.now(UTC) - timedelta(minutes=5)).isoformat()}
+            worse = of("ParallaxDivergenceConfirmed", "It has not ended: consumers see it now", "It has become worse: ")
+            over = of("ParallaxDivergenceExposed", "Replicas differed, and that is over", "")
+            alertmanager.post(worse | began, over | began)
+            until(lambda: len(told()) == 1, "both", timeout=60)
+            now = datetime.now(UTC)
+            before = {"endsAt": (now - timedelta(minutes=1)).isoformat()}
+            alertmanager.post(worse | began | before, over | began | {"endsAt": now.isoformat()})
+            until(lambda: len(told()) == 2, "their end", timeout=60)
+            assert told()[1]["title"] == "[RESOLVED] Replicas differed, and that is over (the first of 2 alerts)"
+            assert told()[1]["color"] == "good"
+            assert "Over: Replicas differed, and that is over" in told()[1]["text"]
+            assert "consumers see it now" not in told()[1]["text"]
 
     def test_a_resolved_alert_says_in_each_annotation_that_it_is_worse_or_what_healed_it(
         tmp_path: Path,

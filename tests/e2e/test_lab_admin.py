@@ -88,9 +88,9 @@ def test_who_is_eligible_to_lead_is_known_and_makes_no_restart_safe(
     lab.wait_isr(topic, {1, 2})
     refused = CliRunner().invoke(app, ["roll", "1", "-c", str(config), "--format", "json"])
     (one,) = json.loads(refused.stdout)["partitions"]
-    assert one["notes"] == ["producers with acks=all would be refused: 1 replica in sync, min.insync.replicas is 2"], (
-        refused.output
-    )
+    assert one["notes"] == [
+        "producers with acks=all would be refused: 1 replica would be in sync, min.insync.replicas is 2"
+    ], refused.output
 
 
 def test_topics_change_while_they_are_used(lab: Cluster, client: ReplicaClient, topic: str) -> None:

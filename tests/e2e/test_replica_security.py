@@ -654,6 +654,45 @@ def test_the_commands_of_repair_grant_what_a_repair_needs_on_the_cluster(
         revoke(admin, acl(operation, "kafka-cluster", ResourceType.BROKER, user))
 
 
+def test_the_check_names_each_right_of_a_repair_that_is_missing_until_none_is(
+    secured: Secured, admin: AdminClient, topic: str, tmp_path: Path
+) -> None:
+    user, path = "parallax-repair", tmp_path / "repair.yaml"
+    secured.cluster.create_topic(topic)
+    document: dict[str, Any] = {
+        "kafka": {**secured.sasl, "sasl.username": user},
+        "topics": {"include": [topic]},
+        "storage": {"path": str(tmp_path / "data")},
+        "alerting": {"metrics_port": 0},
+        "repair": {"mode": "on"},
+    }
+    path.write_text(json.dumps(document))
+
+    def is_said(result: str, text: str) -> bool:
+        done = CliRunner().invoke(app, ["check", "-c", str(path), "--format", "json"])
+        (line,) = [line for line in json.loads(done.stdout) if line["about"] == "repair"]
+        return line["result"] == result and text in line["text"]
+
+    def until_it_says(result: str, text: str) -> None:
+        until(lambda: is_said(result, text), f"{text} to be said", timeout=20)
+
+    def on_cluster(operation: AclOperation) -> AclBinding:
+        return acl(operation, "kafka-cluster", ResourceType.BROKER, user)
+
+    until_it_says("unknown", "grant DESCRIBE on the cluster as well")
+    given = (AclOperation.DESCRIBE, AclOperation.CLUSTER_ACTION, AclOperation.ALTER)
+    try:
+        grant(admin, on_cluster(given[0]))
+        until_it_says("wrong", "CLUSTER_ACTION on the cluster (or ALTER, from Kafka 3.8 on) is missing")
+        grant(admin, on_cluster(given[1]))
+        until_it_says("note", "to copy, or to move leadership, ALTER on the cluster is missing")
+        grant(admin, on_cluster(given[2]))
+        until_it_says("ok", "it has its rights on the cluster")
+    finally:
+        for one in given:
+            revoke(admin, on_cluster(one))
+
+
 _CLUSTER = acl(AclOperation.DESCRIBE, "kafka-cluster", ResourceType.BROKER)
 _GUARDED = {"cleanup.policy": "compact", "delete.retention.ms": "600000"}
 

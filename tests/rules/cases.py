@@ -85,6 +85,7 @@ LASTING = {
         0,
         {"reason": "deferred"},
     ),
+    "ParallaxUnsafeElection": Lasting("preferred_leader_unsafe", REPLICA, 1, None, _OTHER_TOPIC),
     "ParallaxVerdictOverdue": Lasting("verdict_waiting_seconds", PARTITION, 700, 0, _OTHER_TOPIC),
     "ParallaxInitialReadingIncomplete": Lasting("initial_reading_complete", PARTITION, 0, 1, _OTHER_TOPIC),
     "ParallaxLogStartDiffers": Lasting(
@@ -250,7 +251,14 @@ def _others() -> Iterator[Case]:
     hanging = series("hanging_transaction_start_timestamp_seconds", PARTITION | {"producer_id": "4000"})
     unsafe = series("preferred_leader_unsafe", REPLICA)
     one = [1.0 if BEGAN <= step < 100 else None for step in range(STEPS)]
-    yield Case("ParallaxUnsafeElection", "the wrong one comes first", {unsafe: one}, BEGAN, 100)
+    first = BEGAN + WAITS["ParallaxUnsafeElection"]
+    yield Case("ParallaxUnsafeElection", "the wrong one comes first", {unsafe: one}, first, 100)
+    over = [1.0 if BEGAN <= step < 97 else None for step in range(STEPS)]
+    killed: Values = [-7200.0 if step < 99 else None for step in range(STEPS)]
+    what = "another one comes first, and then the job is killed"
+    yield Case("ParallaxUnsafeElection", what, {unsafe: over}, first, 97, killed)
+    soon = [1.0 if step in (4, 5, 50, 51) else None for step in range(STEPS)]
+    yield Case("ParallaxUnsafeElection", "it is elected, or mended, within seconds", {unsafe: soon}, None)
     yield Case("ParallaxTransactionHanging", "one hangs", {hanging: _since(BEGAN, until=200)}, BEGAN, 200)
     # More than an hour, so that a scrape at the hour is none.
     paused = series("reading_paused_timestamp_seconds", {"broker_id": "2"})

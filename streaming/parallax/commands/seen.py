@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
@@ -18,7 +19,7 @@ from parallax.commands.shared import (
 )
 from parallax.model import IsolationLevel
 from parallax.moments import utc_text
-from parallax.output import as_json
+from parallax.output import as_json, bytes_as_text, printable
 
 NOT_KNOWN = 3
 
@@ -38,7 +39,7 @@ def seen(
     config: Config,
     topic: Annotated[str, typer.Option(help="The topic.", **TOPIC)],
     at: Annotated[datetime, typer.Option(formats=_FORMATS, metavar="TIME", help="The time, UTC.")],
-    key: Annotated[str | None, typer.Option(help="The record's key, as text.")] = None,
+    key: Annotated[str | None, typer.Option(help="The record's key; bytes as the shell gives them.")] = None,
     offset: Annotated[int | None, typer.Option(help="Or an offset.", **OFFSET)] = None,
     partition: Annotated[int | None, typer.Option(help="The partition. With --key: all by default.", **NUMBER)] = None,
     broker: BrokerIds = None,
@@ -64,10 +65,11 @@ def seen(
     if key is None and partition is None:
         raise ConfigError("--partition: an offset is of one partition; give its number")
     settings = used_settings(config)
-    hashed = None
+    hashed, name = None, f"offset {offset}"
     if key is not None:
         hasher = ContentHasher(bytes.fromhex(hash_key(settings.storage.path, settings.read)))
-        hashed = hasher.key_hash(key.encode())
+        raw = os.fsencode(key)  # What is not UTF-8 comes as surrogates.
+        hashed, name = hasher.key_hash(raw), f"key {printable(bytes_as_text(raw))}"
     moment, level = at.replace(tzinfo=UTC), IsolationLevel[isolation.name.upper()]
     if moment > datetime.now(UTC):
         raise ConfigError("--at: it is in the future; give a time that is over, in UTC")
@@ -81,8 +83,7 @@ def seen(
         typer.echo(as_json([document(one) for one in found]))
     else:
         for number in sorted({one.partition for one in found}):
-            what = f"offset {offset}" if key is None else f"key {key}"
-            typer.echo(f"{topic}-{number}, {what}, {isolation} at {utc_text(moment)}:")
+            typer.echo(f"{topic}-{number}, {name}, {isolation} at {utc_text(moment)}:")
             typer.echo("\n".join(f"  {in_words(one)}" for one in found if one.partition == number))
     if any(one.what is What.UNKNOWN for one in found):
         raise typer.Exit(NOT_KNOWN)

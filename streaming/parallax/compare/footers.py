@@ -81,45 +81,68 @@ class Sparing:
     Attributes:
         alike: by partition, the range of offsets in which all readers' sums are equal.
         footers: by name of the table and path, the footer of each file that was looked at.
+        rows: how many rows of the files have to be read; all rows of a file that does not say what they add up to.
     """
 
     alike: Mapping[TopicPartition, Alike] = field(default_factory=dict)
     footers: Mapping[tuple[str, str], Footer] = field(default_factory=dict)
+    rows: int = 0
 
 
-def sparing(files: Iterable[tuple[str, DataFile]], opened: Mapping[str, fs.FileSystem], wanted: Wanted) -> Sparing:
+Looked = dict[tuple[str, str], tuple[Any, Blocks]]
+"""By name of the table and path, the metadata of a Parquet file, and the sums that it holds."""
+
+
+def sparing(
+    files: Iterable[tuple[str, DataFile]],
+    opened: Mapping[str, fs.FileSystem],
+    wanted: Wanted,
+    looked: Looked | None = None,
+) -> Sparing:
     """Read the footers of a micro-batch's files, and find the offsets in which all readers' sums are equal.
 
     Args:
         files: the files, each with the name of its table, in the order of their commits.
         opened: by name of the view, the file system of its files; files of other tables are ignored.
         wanted: says of a topic and partition number whether it is compared here.
+        looked: the footers that were read before; new ones are added, so that no footer is read twice.
 
     Raises:
         OSError: a file cannot be read, or upkeep has removed it in the meantime.
         pyarrow.ArrowException: a file is no Parquet file.
     """
-    mine = [(name, file) for name, file in files if name in opened and file.first is None]
+    views = [(name, file) for name, file in files if name in opened]
+    mine = [(name, file) for name, file in views if file.first is None]
+    all_rows = sum(file.rows for _, file in views)
     if sum(file.rows for _, file in mine) < WORTH:
-        return Sparing()
+        return Sparing(rows=all_rows)
+    looked = {} if looked is None else looked
     told: dict[Reader, list[Blocks]] = {}
-    read: dict[tuple[str, str], tuple[Any, Blocks]] = {}
     for name, file in mine:
-        with opened[name].open_input_file(file.path) as source:
-            metadata = pq.read_metadata(source)
-        blocks = _blocks(metadata)
-        read[name, file.path] = metadata, blocks
+        if (name, file.path) not in looked:
+            with opened[name].open_input_file(file.path) as source:
+                metadata = pq.read_metadata(source)
+            looked[name, file.path] = metadata, _blocks(metadata)
         if file.broker is not None:
-            told.setdefault((file.broker, VIEW_OF[name]), []).append(blocks)
+            told.setdefault((file.broker, VIEW_OF[name]), []).append(looked[name, file.path][1])
+    read = {(name, file.path): looked[name, file.path] for name, file in mine}
     found = _alike({reader: Blocks.concat(several) for reader, several in told.items()}, wanted)
     spared = {place: (one.start, one.end) for place, one in found.items()}
+    others = sum(_rows_of_others(blocks, wanted) for _, blocks in read.values())
     return Sparing(
         found,
         {
             key: Footer(metadata, _spans(blocks, wanted) if spared else {}, spared if blocks.places else {})
             for key, (metadata, blocks) in read.items()
         },
+        all_rows - others - sum(one.rows for one in found.values()),
     )
+
+
+def _rows_of_others(blocks: Blocks, wanted: Wanted) -> int:
+    """How many rows of a file are of partitions that are compared elsewhere."""
+    is_other = np.array([not wanted(*place) for place in blocks.places], np.bool_)
+    return int(_rows(blocks)[is_other].sum()) if is_other.any() else 0
 
 
 def _blocks(metadata: Any) -> Blocks:
@@ -166,4 +189,4 @@ def _spans(blocks: Blocks, wanted: Wanted) -> dict[TopicPartition, Span]:
     return spans
 
 
-__all__ = ["VIEW_OF", "Footer", "Span", "Sparing", "Wanted", "sparing"]
+__all__ = ["VIEW_OF", "Footer", "Looked", "Span", "Sparing", "Wanted", "sparing"]

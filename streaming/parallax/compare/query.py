@@ -9,13 +9,14 @@ from typing import Any
 
 from pyarrow import fs
 
-from parallax.compare.feed import QUERY, ComparisonSource, Options
+from parallax.compare.feed import QUERY, ComparisonSource
 from parallax.compare.following import Place
 from parallax.compare.results import told_by
 from parallax.compare.segments import Manifest, Segment, StateGoneError, Store
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import append_suspects, create_suspects
 from parallax.compare.trouble import Trouble
+from parallax.compare.work import Options
 from parallax.config import Settings
 from parallax.model import TopicPartition
 from parallax.source.feedback import AwaitedFile, write_awaited

@@ -205,7 +205,7 @@ class States:
     def put(self, place: TopicPartition, before: PartitionState | None, after: PartitionState) -> None:
         """Replace a partition's state.
 
-        If its unmatched tables are large, they are written into a file of their own, unless they are as before.
+        If its unmatched tables are large, `rows` writes them into a file of their own, unless they are as before.
 
         Args:
             place: the partition.
@@ -217,17 +217,13 @@ class States:
         if row is not None and row["file"] and before is not None and after.has_unmatched_of(before):
             self._changed[place] = {**row, "head": head}
             return
-        unmatched, name = after.unmatched_bytes(), ""
-        if len(unmatched) >= LARGE:
-            name = _kept(self._files, "unmatched", unmatched)
-            unmatched = b""
         self._changed[place] = {
             "bucket": self.bucket,
             "topic": place.topic,
             "partition": place.partition,
             "head": head,
-            "unmatched": unmatched,
-            "file": name,
+            "unmatched": after.unmatched_bytes(),
+            "file": "",
         }
 
     def packed(self, places: Sequence[TopicPartition]) -> tuple[Blobs, Blobs, Array]:
@@ -263,8 +259,28 @@ class States:
         ]
         self._together.append(pa.Table.from_arrays(columns, schema=_SEGMENT))
 
+    def as_put(self) -> States:
+        """The same states, as if just read from a segment. All of them can then be compared and put once more."""
+        return States(self._files, self.bucket, self._all())
+
     def rows(self) -> pa.Table:
-        """All states of the bucket as an Arrow table, to be written into a segment."""
+        """All states of the bucket as an Arrow table, to be written into a segment.
+
+        Large unmatched tables are written into files of their own.
+
+        Raises:
+            OSError: such a file cannot be written.
+        """
+        table = self._all().combine_chunks()
+        large = np.flatnonzero(np.array(pc.binary_length(table["unmatched"])) >= LARGE).tolist()
+        if not large:
+            return table
+        rows = table.to_pylist()
+        for n in large:
+            rows[n] |= {"file": _kept(self._files, "unmatched", rows[n]["unmatched"]), "unmatched": b""}
+        return pa.Table.from_pylist(rows, _SEGMENT)
+
+    def _all(self) -> pa.Table:
         stays = self._stays.copy()
         stays[[self._at[place] for place in self._changed if place in self._at]] = False
         changed = pa.Table.from_pylist([dict(row) for row in self._changed.values()], _SEGMENT)

@@ -79,11 +79,38 @@ def compare(
         OSError: the views cannot be read.
     """
     if spared is not None:
-        made = _without_rows(state, seen, spared.alike, settings, now_ms, options)
+        made = without_rows(state, seen, spared.alike, settings, now_ms, views, limits=limits, **options)
         if made is not None:
-            return replace(made, state=begun(state, made.state, settings, views.until, limits or Limits()))
+            return made
         seen = replace(seen, rows=spared.rows())
     return withheld.compare(state, seen, settings, now_ms, views, limits=limits, **options)
+
+
+def without_rows(
+    state: PartitionState,
+    seen: Observations,
+    alike: Alike,
+    settings: CompareSettings,
+    now_ms: int,
+    views: Views,
+    *,
+    limits: Limits | None = None,
+    **options: Any,
+) -> StepResult | None:
+    """Compare a micro-batch of one partition without the rows that need not be read; None if they are needed after all.
+
+    Args:
+        state: the state after the micro-batch before; it is not changed.
+        seen: what this micro-batch showed, without the rows that were not read.
+        alike: the range of offsets in which all readers' sums are equal.
+        settings: for the grace period and the cap of the state.
+        now_ms: milliseconds since 1970 UTC.
+        views: reads withheld rows again.
+        limits: how many rows must wait before any are withheld; None for the usual limits.
+        options: further arguments of `parallax.compare.step.step`.
+    """
+    made = _without_rows(state, seen, alike, settings, now_ms, options)
+    return made and replace(made, state=begun(state, made.state, settings, views.until, limits or Limits()))
 
 
 def _without_rows(
@@ -147,4 +174,4 @@ def _standing_at(state: PartitionState, offset: int) -> PartitionState:
     return made
 
 
-__all__ = ["Spared", "compare"]
+__all__ = ["Spared", "compare", "without_rows"]

@@ -7,7 +7,7 @@ tables.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -19,8 +19,10 @@ from parallax.compare.joint import MANY_ROWS, Quiet, step_quiet
 from parallax.compare.observations import Array, Observations
 from parallax.compare.results import pieces, to_columns, to_json
 from parallax.compare.segments import States, bucket_of
-from parallax.compare.spared import Spared, compare
-from parallax.compare.withheld import Views
+from parallax.compare.spared import Spared
+from parallax.compare.spared import without_rows as without_rows_of_one
+from parallax.compare.step import StepResult
+from parallax.compare.withheld import Views, compare
 from parallax.config import CompareSettings
 from parallax.model import TopicPartition
 
@@ -120,6 +122,49 @@ class Told:
     problem: str | None = None
 
 
+Ready = Mapping[TopicPartition, StepResult | None]
+"""By partition whose rows were not read, the result without them; None where they are needed."""
+
+
+def without_rows(
+    before: Mapping[int, States],
+    seen: Seen,
+    settings: CompareSettings,
+    now_ms: int,
+    views: Callable[[TopicPartition], Views],
+    *,
+    from_log_start: bool,
+) -> Ready:
+    """Compare the partitions whose rows were not read because the sums of all replicas are equal.
+
+    Args:
+        before: by bucket (share of the partitions), the states of its partitions; they are not changed.
+        seen: what was observed.
+        settings: for the grace period and the cap of the state.
+        now_ms: milliseconds since 1970 UTC.
+        views: returns the reader of a partition's withheld rows (`parallax.compare.again.Again.views`).
+        from_log_start: see `parallax.compare.step.step`.
+    """
+    ready: dict[TopicPartition, StepResult | None] = {}
+    for bucket, places in seen.many.items():
+        for place in places.keys() & seen.spared.keys():
+            try:
+                ready[place] = without_rows_of_one(
+                    before[bucket].get(place),
+                    Observations.concat(places[place]),
+                    seen.spared[place].alike,
+                    settings,
+                    now_ms,
+                    views(place),
+                    from_log_start=from_log_start,
+                )
+            except NOT_OF_ONE_PARTITION:
+                raise
+            except Exception:  # noqa: BLE001 - comparing it by its rows says what is wrong with it
+                ready[place] = None
+    return ready
+
+
 def step_buckets(
     before: Mapping[int, States],
     seen: Seen,
@@ -128,6 +173,7 @@ def step_buckets(
     views: Callable[[TopicPartition], Views],
     *,
     from_log_start: bool,
+    ready: Ready | None = None,
 ) -> Told:
     """Compare what a micro-batch showed of one Spark task's partitions; the new states are put into ``before``.
 
@@ -138,6 +184,7 @@ def step_buckets(
         now_ms: milliseconds since 1970 UTC.
         views: returns the reader of a partition's withheld rows (`parallax.compare.again.Again.views`).
         from_log_start: see `parallax.compare.step.step`.
+        ready: what `without_rows` returned; other partitions are compared by all of their rows. None if there are none.
 
     Raises:
         OSError: a file of a state or of the views cannot be read or written.
@@ -158,8 +205,10 @@ def step_buckets(
         try:
             observations = observed()
             state = before[bucket].get(place)
-            spared, read = seen.spared.get(place), views(place)
-            result = compare(state, observations, spared, settings, now_ms, read, from_log_start=from_log_start)
+            result = (ready or {}).get(place)
+            if result is None:
+                observations = _with_all_rows(observations, seen.spared.get(place))
+                result = compare(state, observations, settings, now_ms, views(place), from_log_start=from_log_start)
             text = to_json(result.suspects, result.coverage)
         except NOT_OF_ONE_PARTITION:
             raise
@@ -175,6 +224,10 @@ def step_buckets(
         for place, parts in sorted(places.items()):
             one(bucket, place, partial(Observations.concat, parts))
     return told
+
+
+def _with_all_rows(observations: Observations, spared: Spared | None) -> Observations:
+    return observations if spared is None else replace(observations, rows=spared.rows())
 
 
 def _quiet(before: Mapping[int, States], seen: Seen, settings: CompareSettings, told: Told) -> Quiet | None:
@@ -214,4 +267,4 @@ def _runs(buckets: Sequence[int]) -> list[tuple[int, int, int]]:
     return [(buckets[start], start, end) for start, end in zip(starts.tolist(), ends, strict=True)]
 
 
-__all__ = ["Gathering", "Seen", "Told", "step_buckets"]
+__all__ = ["Gathering", "Ready", "Seen", "Told", "step_buckets", "without_rows"]

@@ -14,6 +14,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from parallax.counts import counted
 from parallax.model import UNKNOWN, IsolationLevel, Outcome, ReadEvent, RowKind
 from parallax.moments import utc_text
 
@@ -40,7 +41,8 @@ class Row:
     Attributes:
         written: the record's timestamp.
         content: the keyed hash of value and headers, 16 hexadecimal digits.
-        value_size: bytes of the value; -1 for a tombstone.
+        key_size: bytes of the key; -1 without one.
+        value_size: bytes of the value; -1 without one. A record with a key and no value is a tombstone.
         outcome: committed, aborted or of no transaction, as this replica shows it to read_committed consumers.
     """
 
@@ -49,7 +51,13 @@ class Row:
     leader_epoch: int
     outcome: Outcome
     content: str
+    key_size: int
     value_size: int
+
+    @property
+    def what(self) -> What:
+        """A tombstone or a record; one without a key deletes nothing."""
+        return What.TOMBSTONE if self.value_size < 0 <= self.key_size else What.RECORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,16 +257,16 @@ def _not_given(row: Mapping[str, Any]) -> str:
 
 
 def _shown(row: Mapping[str, Any]) -> _Found:
-    size = int(row["value_size"])
     found = Row(
         offset=int(row["offset"]),
         written=row["timestamp"],
         leader_epoch=int(row["leader_epoch"]),
         outcome=Outcome(row["outcome"]),
         content=f"{int(row['content_hash']) & (1 << 64) - 1:016x}",
-        value_size=size,
+        key_size=int(row["key_size"]),
+        value_size=int(row["value_size"]),
     )
-    return (What.TOMBSTONE if size < 0 else What.RECORD), "", found
+    return found.what, "", found
 
 
 def document(one: Sight) -> dict[str, Any]:
@@ -277,6 +285,7 @@ def document(one: Sight) -> dict[str, Any]:
             "leader_epoch": row.leader_epoch,
             "outcome": row.outcome.name.lower(),
             "content_hash": row.content,
+            "key_size": row.key_size,
             "value_size": row.value_size,
         },
         "read_up_to": one.read_to,
@@ -295,8 +304,16 @@ def saw(one: Sight) -> str:
     row = one.row
     if row is None:
         return f"not known: {one.why}" if one.what is What.UNKNOWN else f"nothing: {one.why}"
-    kind = "a tombstone" if row.value_size < 0 else f"a value of {row.value_size:,} bytes (content {row.content})"
-    return f"{kind} at offset {row.offset}, written {utc_text(row.written)}"
+    return f"{_named(row)} at offset {row.offset}, written {utc_text(row.written)}"
+
+
+def _named(row: Row) -> str:
+    if row.what is What.TOMBSTONE:
+        return "a tombstone"
+    without_key = ", without a key" if row.key_size < 0 else ""
+    if row.value_size < 0:
+        return f"a record without a value{without_key}"
+    return f"a value of {counted(row.value_size, 'byte')} (content {row.content}){without_key}"
 
 
 __all__ = ["Marks", "Row", "Sight", "What", "document", "in_words", "saw", "sights"]

@@ -97,6 +97,11 @@ _OF_A_DELETION = {
     ),
 }
 """What these kinds say of a tombstone: ``shows`` and ``consumers``."""
+_OF_NO_RECORD = (
+    "Broker {broker} has aborted a committed transaction of {partition}; it was committed {others}. No replica that "
+    "answered holds its record at offset {offset} any more."
+)
+"""What ``committed_record_aborted`` says where cleaners have taken the record: nobody hides or shows it now."""
 _LACKING = frozenset({Shows.NO_VALUE, Shows.LACKS_VALUE})
 _OF_A_KEY = _LACKING | {Shows.VALUE, Shows.SOME_VALUE, Shows.TOMBSTONE, Shows.LACKS_TOMBSTONE}
 
@@ -115,7 +120,25 @@ def _words(claim: Claim, decision: Decision, answers: Answers) -> tuple[str, str
         return _TAKEN_BY_THE_OUTCOME
     if kind in _OF_A_DELETION and _is_deletion(claim.first_offset, answers):
         return _OF_A_DELETION[kind]
+    if kind is FindingKind.COMMITTED_RECORD_ABORTED and _is_gone(claim.first_offset, answers):
+        if _shows_older(claim, decision, answers):
+            older = f"{_OF_NO_RECORD} Broker {{broker}} still shows an older value of its key, at offset {{shown}}."
+            return older, "in read_committed see that older value"
+        return _OF_NO_RECORD, "in read_committed may miss what that transaction wrote"
     return KINDS[kind].shows, KINDS[kind].consumers
+
+
+def _is_gone(offset: int, answers: Answers) -> bool:
+    """Whether every replica that answered was asked about an offset, and holds no record there."""
+    asked = [a for a in answers.replicas.values() if a.error is None]
+    return all(offset in a.asked and offset not in {*a.committed, *a.uncommitted} for a in asked)
+
+
+def _shows_older(claim: Claim, decision: Decision, answers: Answers) -> bool:
+    """Whether the accused shows a value of the claim's key from before its record."""
+    answer = answers.replicas.get(decision.accused)
+    key = answer.key if answer is not None else None
+    return key is not None and key.complete and key.live is not None and key.live.offset < claim.first_offset
 
 
 def _is_deletion(offset: int, answers: Answers) -> bool:

@@ -81,7 +81,9 @@ def summed(absences: Absences, now: float) -> str:
         parts.append(f"{len(absences.absent):,} of broker {_brokers(absences)}")
     if len(bounds) > passed:
         first = min(bound for bound in bounds if bound > now * 1000)
-        parts.append(f"what they lack is kept until {time_text(first)} at least")
+        some = len(bounds) - passed
+        whose = "they" if some == len(absences.absent) else f"{some:,} of them"
+        parts.append(f"what {whose} lack is kept until {time_text(first)} at least")
     if passed:
         parts.append(f"what {passed:,} of them lack may be gone by now")
     if held:

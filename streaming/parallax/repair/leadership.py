@@ -38,7 +38,8 @@ def leadership(look: Look, shell: Shell, said: Said) -> Leadership:
         said: what a person states.
     """
     if not look.claims:
-        return Leadership(note="No finding stands here: any replica may lead, as far as is known.")
+        command = shell.parallax("lead", look.place.topic, "--partition", look.place.partition, by_settings=True)
+        return Leadership(note=f"No finding is open here that says who must not lead. What else counts: {command}")
     found, missing = sides(look, look.claims, said)
     if found is None:
         return Leadership(missing=tuple(missing))

@@ -65,6 +65,12 @@ class Plan:
     missing: tuple[str, ...] = ()
     note: str = ""
 
+    def __post_init__(self) -> None:
+        """Refuse a plan that takes the partition for good from a broker without a step that calls its replica wrong."""
+        for step in self.steps:
+            if isinstance(step, MoveStep) and {*step.move.gone} - {*step.dropped} & {*self.replicas}:
+                raise ValueError(f"step {step.number} deletes a copy that it does not call wrong")
+
     @property
     def place(self) -> TopicPartition:
         """The partition that the plan is about."""
@@ -134,6 +140,8 @@ def make(
         # A replica that holds one open and is copied again gets the end that its source has.
         missing += [text for text, holders in open_still if not (holders and holders <= copied)]
         missing += [*_unmatched(look, said), *lacking]
+        if not (steps or missing or look.findings):
+            note = "There is nothing to repair: no finding is open here, and no transaction hangs."
     return Plan(
         FORMAT,
         look.cluster_id,

@@ -74,13 +74,26 @@ def elected(led: Led, broker: int) -> int | None:
 def may_stop(led: Led, topic: TopicSettings, outage: Outage) -> Fitness:
     """Return whether a planned outage of a broker is safe for one partition that it holds, and why not.
 
+    If no other broker holds the partition, the outage is safe: no other replica can lead or differ, now or later.
+
     Args:
         led: who leads the partition, and which replicas may.
         topic: the settings of the partition's topic.
         outage: the planned outage.
     """
+    if _is_alone(led, outage.broker):
+        return SAFE
     found = _by_election(led, topic, outage.broker).also(_by_preference(led, outage.broker))
     return found.also(_by_producers(led, topic, outage.broker)).also(_by_clock(topic, outage))
+
+
+def _is_alone(led: Led, broker: int) -> bool:
+    return {*led.replicas} == {broker}
+
+
+def _because(found: Fitness, text: str) -> Fitness:
+    """The same judgement on a replica; its reasons follow the text that says when the replica leads."""
+    return replace(found, why=(f"{text}: {' and '.join(found.why)}",)) if found.why else found
 
 
 def _by_election(led: Led, topic: TopicSettings, broker: int) -> Fitness:
@@ -91,7 +104,7 @@ def _by_election(led: Led, topic: TopicSettings, broker: int) -> Fitness:
     if first in led.isr:
         found = led.fitness[first]
         verb = "leads on" if first == led.leader else "would lead"
-        return replace(found, why=tuple(f"broker {first} {verb}: {why}" for why in found.why))
+        return _because(found, f"broker {first} {verb}")
     if first is not None:
         then = f"broker {first} would lead, which is eligible (ELR)"
     elif topic.is_unclean:
@@ -109,7 +122,7 @@ def _by_preference(led: Led, broker: int) -> Fitness:
     found = led.fitness[preferred]
     since = "once it is back" if preferred == broker else "once it is in sync" if preferred not in led.isr else ""
     text = f"{since}, an election makes" if since else "an election makes"
-    return replace(found, why=tuple(f"{text} broker {preferred} the leader: {why}" for why in found.why))
+    return _because(found, f"{text} broker {preferred} the leader")
 
 
 def _left(led: Led, broker: int) -> int:
@@ -130,7 +143,7 @@ def _by_producers(led: Led, topic: TopicSettings, broker: int) -> Fitness:
 
 def _refused(led: Led, topic: TopicSettings, broker: int) -> str:
     left = counted(_left(led, broker), "replica")
-    return f"producers with acks=all would be refused: {left} in sync, min.insync.replicas is {topic.min_isr}"
+    return f"producers with acks=all would be refused: {left} would be in sync, min.insync.replicas is {topic.min_isr}"
 
 
 def _by_clock(topic: TopicSettings, outage: Outage) -> Fitness:
@@ -148,17 +161,21 @@ def _by_clock(topic: TopicSettings, outage: Outage) -> Fitness:
 
 
 def notes(led: Led, topic: TopicSettings, broker: int) -> list[str]:
-    """What a restart costs one partition even if it is safe, as phrases; empty if nothing.
+    """What the verdict on one partition leaves out, as phrases; empty if nothing.
 
-    A phrase says so if producers with ``acks=all`` are refused during the restart. Another does if the broker that
-    leads during the restart fails too, and then a wrong replica may lead, or one that lacks records.
+    A phrase says so if nobody leads during the restart, or if producers with ``acks=all`` are refused and the verdict
+    does not say that. Another does if the broker that leads meanwhile fails too, and then a wrong replica may lead, or
+    one that lacks records.
 
     Args:
         led: who leads the partition, and which replicas may.
         topic: the settings of the partition's topic.
         broker: the id of the broker that is to be restarted.
     """
-    found = [_refused(led, topic, broker)] if _refuses(led, topic, broker) else []
+    if _is_alone(led, broker):
+        return [f"nobody leads it meanwhile: no other broker holds it than broker {broker}"]
+    is_said = _by_producers(led, topic, broker).may is not May.SAFE
+    found = [_refused(led, topic, broker)] if _refuses(led, topic, broker) and not is_said else []
     first = elected(led, broker)
     next_ones, lacks = _next(led, topic, {broker, first})
     wrong = [one for one in next_ones if led.fitness[one].may is May.UNSAFE]

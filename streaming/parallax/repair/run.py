@@ -186,7 +186,7 @@ def said(event: Event, made: Plan) -> str:
             return f"Step {event.step}: done, and every replica shows it ({event.reason})."
         case EventKind.STOPPED:
             where = f" at step {event.step}" if event.step else ""
-            return f"Stopped{where}: {event.reason}."
+            return f"Stopped{where}: {event.reason.rstrip('.')}."
         case _:
             return f"{str(event.kind).capitalize()}: {event.reason}." if event.reason else str(event.kind).capitalize()
 

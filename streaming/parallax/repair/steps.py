@@ -80,6 +80,17 @@ class MoveStep(Told):
     wrong: tuple[int, ...]
     offsets: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        """Refuse a step whose reassignment is another than the step says, as in a plan that somebody has edited."""
+        before, after, move = {*self.before}, {*self.move.replicas}, self.move
+        if ({*move.gone}, {*move.copied}) != (before - after, after - before):
+            raise ValueError(f"step {self.number} deletes or copies others than it names")
+        is_for_good = move.purpose is Purpose.DROP
+        if self.source not in before & after or (is_for_good and not before - after <= {*self.wrong}):
+            raise ValueError(f"step {self.number} deletes a copy that it does not call wrong")
+        if move.purpose in (Purpose.LEAD, Purpose.ORDER) and before != after:
+            raise ValueError(f"step {self.number} is about the order, and deletes or copies")
+
     @property
     def dropped(self) -> tuple[int, ...]:
         """Ids of the brokers that hold a wrong replica, and that the step deletes it from."""

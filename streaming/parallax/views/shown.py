@@ -28,6 +28,7 @@ COLUMNS = (
     "leader_epoch",
     "outcome",
     "content_hash",
+    "key_size",
     "value_size",
     "position",
 )

@@ -65,7 +65,13 @@ def row(broker: int, minute: int, key: tuple[int, int], offset: int, value: int 
         log = {"log_start_offset": 0, "last_stable_offset": offset, "high_watermark": offset}
         return made | {"position": log | {"event": "ok", "topic_id": "A"}}
     high, low = key
-    record = {"kind": int(RowKind.RECORD), "outcome": int(Outcome.NONE), "content_hash": 1, "value_size": value}
+    record = {
+        "kind": int(RowKind.RECORD),
+        "outcome": int(Outcome.NONE),
+        "content_hash": 1,
+        "key_size": 1,
+        "value_size": value,
+    }
     return made | record | {"key_hash_hi": high, "key_hash_lo": low}
 
 
@@ -90,6 +96,15 @@ def test_of_a_key_each_replica_is_said_as_it_was_at_the_time(config: Path) -> No
     assert (before.exit_code, one["broker"], one["saw"], one["read_up_to"]) == (0, 1, "record", 1)
     early = seen(config, "--key", "k", "--at", "2026-01-01T12:00:30")
     assert (early.exit_code, early.stdout.count("not known")) == (3, 3), early.output
+
+
+def test_a_key_may_be_any_bytes_and_is_shown_so_that_it_can_be_read(config: Path) -> None:
+    for key, shown in (("\udcff\udcfe", "0xfffe"), ("a\nb\x1b", "a\\nb\\x1b")):
+        done = seen(config, "--key", key, "--broker", 1, "--at", "2026-01-01T12:05:00")
+        assert (done.exit_code, done.stdout.splitlines()[0]) == (
+            3,
+            f"orders-0, key {shown}, read_committed at 2026-01-01 12:05:00Z:",
+        ), done.output
 
 
 def test_at_an_offset_it_is_said_who_held_something_there(config: Path) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from parallax.compare.feed import QUERY, ComparisonReader, Options
+from parallax.compare.feed import QUERY, ComparisonReader
 from parallax.compare.query import ComparisonSink
 from parallax.compare.suspect import Coverage, Suspect
+from parallax.compare.work import Options
 from parallax.config import CompareSettings
 from parallax.model import IsolationLevel, RowKind
 from parallax.source.offsets import Range, Reader

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from parallax.compare import footers, recorded, spared, sums
+from parallax.compare import passes, recorded, spared, sums
 from parallax.compare.blocks import Alike, Recorded, alike
 from parallax.compare.footers import Sparing
 from parallax.compare.observations import POSITION, Observations, ViewRows
@@ -104,7 +104,7 @@ def both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, history: Callable
     for name in ("sums", "rows"):
         with monkeypatch.context() as patched:
             if name == "rows":
-                patched.setattr(footers, "sparing", lambda *_: Sparing())
+                patched.setattr(passes, "sparing", lambda *_: Sparing())
             told.append(Told(tmp_path / name, patched))
             history(told[-1])
     by_sums, by_rows = told

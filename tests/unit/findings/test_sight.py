@@ -25,6 +25,7 @@ def record(offset: int, value: int | None = 7, outcome: Outcome = Outcome.NONE, 
         "leader_epoch": 3,
         "outcome": int(outcome),
         "content_hash": -1,
+        "key_size": 1,
         "value_size": -1 if value is None else value,
         "position": None,
     }
@@ -51,6 +52,13 @@ def test_the_newest_record_of_a_key_that_was_read_by_then_counts() -> None:
     assert (one(KEY, 9).what, one(KEY, 9).why) == (What.NOTHING, "no record of the key was shown")
     assert (one(KEY, 10).what, one(KEY, 19).row.offset) == (What.RECORD, 1)  # type: ignore[union-attr]
     assert (one(KEY, 20).what, one(KEY, 20).read_to) == (What.TOMBSTONE, 8)
+
+
+def test_a_record_without_key_and_value_is_no_tombstone() -> None:
+    nothing, value = ([BEGUN, record(1, size, key_size=-1), read(4, 10)] for size in (None, 1))
+    assert (one(nothing, 10, 1).what, document(one(nothing, 10, 1))["record"]["key_size"]) == (What.RECORD, -1)
+    assert saw(one(nothing, 10, 1)).startswith("a record without a value, without a key at offset 1, ")
+    assert saw(one(value, 10, 1)).startswith("a value of 1 byte (content ffffffffffffffff), without a key at offset 1")
 
 
 @pytest.mark.parametrize(

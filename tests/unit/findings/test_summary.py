@@ -12,7 +12,7 @@ from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.findings.summary import resolved, sides_in_words, spread, summary, unsettled
 from parallax.model import NOBODY, FindingKind
 from parallax.sides import parsed
-from tests.builders.answers import OPEN, answers, holding, record, replica, shows, silent
+from tests.builders.answers import OPEN, PRODUCER, answers, holding, record, replica, shows, silent
 from tests.builders.claims import claim, of_key, of_offset
 
 
@@ -79,6 +79,24 @@ def test_a_wrong_outcome_of_a_deletion_says_what_that_does_to_consumers(
     assert "deletion at offset 10" in text
     assert text.endswith(said_of_it)
     assert "data that was rolled back" not in text
+
+
+@pytest.mark.parametrize(
+    ("at", "said_of_it"),
+    [
+        (4, "Broker 2 still shows an older value of its key, at offset 4. If broker 2 becomes the leader, consumers"),
+        (40, "holds its record at offset 10 any more. If broker 2 becomes the leader, consumers"),
+    ],
+)
+def test_nobody_is_said_to_hide_a_record_that_no_replica_holds_any_more(at: int, said_of_it: str) -> None:
+    c = claim(FindingKind.COMMITTED_RECORD_ABORTED, recorded=Recorded(outcomes={1: "committed", 2: "aborted"}))
+    asked = frozenset({10})
+    newer = None if at < 10 else record(at, producer_id=-1)
+    given = [shows(1, newer, asked=asked), shows(2, record(at, producer_id=-1), asked=asked, aborted=((PRODUCER, 10),))]
+    text = said(c, *given)
+    assert text.startswith("Broker 2 has aborted a committed transaction of orders-0; it was committed")
+    assert said_of_it in text
+    assert "hides" not in text
 
 
 def test_a_value_that_a_wrong_outcome_has_taken_is_said_to_be_lacking() -> None:

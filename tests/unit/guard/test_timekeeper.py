@@ -151,6 +151,12 @@ def test_all_absences_in_one_sentence(tmp_path: Path) -> None:
     now = START / 1000
     assert summed(keeper.said, now) == "1 of broker 2; what they lack is kept until 2023-11-14 23:13:14 UTC at least"
     assert summed(keeper.said, now + 7200) == "1 of broker 2; what 1 of them lack may be gone by now"
+    (one,) = keeper.said.absent
+    both = replace(keeper.said, absent=(one, replace(one, unclear=Unclear.NO_TIME, bound_ms=None)))
+    assert summed(both, now) == (
+        "2 of broker 2; what 1 of them lack is kept until 2023-11-14 23:13:14 UTC at least; of 1 it is not known until "
+        "when it is kept"
+    )
     keeper.take_in(BACK)
     assert summed(keeper.said, now) == "", "it is not absent any more"
 

@@ -43,7 +43,9 @@ def test_nothing_has_to_be_done_where_a_right_one_leads_and_the_wrong_comes_last
     made = planned(seen(assigned=(1, 2, 3), leader=1))
     assert (made.steps, made.missing) == ((), ())
     assert made.note == "Broker 1 leads, and is right. Broker 3 comes last already."
-    assert "any replica may lead" in planned(seen(claims=(), findings=frozenset())).note
+    none = planned(seen(claims=(), findings=frozenset())).note
+    assert none.startswith("No finding is open here that says who must not lead."), none
+    assert "lead orders --partition 0" in none, "the command that knows what is against a replica besides findings"
 
 
 def test_of_two_that_are_wrong_both_come_last() -> None:

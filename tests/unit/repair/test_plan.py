@@ -194,6 +194,7 @@ def test_several_are_ended_in_the_order_of_their_offsets() -> None:
 def test_nothing_stands_where_nothing_is_open() -> None:
     made = planned(replace(look({b: replica() for b in (1, 2, 3)}), transactions=()))
     assert (made.steps, made.missing) == ((), ())
+    assert made.note == "There is nothing to repair: no finding is open here, and no transaction hangs."
     assert END > MARKER
 
 

@@ -126,10 +126,24 @@ def test_if_it_alone_is_in_sync_it_is_said_who_would_lead(
 
 def test_producers_that_would_be_refused_wait_for_who_is_behind_and_are_a_note_if_nobody_is() -> None:
     two = replace(KEPT, min_isr=2)
-    refused = "producers with acks=all would be refused: 1 replica in sync, min.insync.replicas is 2"
-    assert said(led(1, 1, 2, 3, isr=(1, 2)), two) == f"unsafe ({refused})"
+    refused = "producers with acks=all would be refused: 1 replica would be in sync, min.insync.replicas is 2"
+    behind = led(1, 1, 2, 3, isr=(1, 2))
+    assert (said(behind, two), notes(behind, two, 1)) == (f"unsafe ({refused})", []), "it is said once"
     assert (said(led(1, 1, 2), two), notes(led(1, 1, 2, isr=(1, 2)), two, 1)) == ("safe", [refused])
     assert (said(led(1, 1, 2, 3), two), notes(led(1, 1, 2, 3), two, 1)) == ("safe", [])
+
+
+def test_a_partition_that_no_other_broker_holds_is_a_note_since_nothing_can_be_waited_for() -> None:
+    alone, short = led(1, 1, isr=(1,), b1=OPEN), replace(KEPT, retention_ms=1, min_isr=1)
+    assert said(alone, short) == "safe"
+    assert notes(alone, short, 1) == ["nobody leads it meanwhile: no other broker holds it than broker 1"]
+
+
+def test_several_reasons_against_one_replica_name_it_once() -> None:
+    doubted = Fitness(May.UNKNOWN, ("no job watches", "it was not compared yet"))
+    assert said(led(1, 1, 2, 3, b2=doubted)) == (
+        "unknown (broker 2 would lead: no job watches and it was not compared yet)"
+    )
 
 
 def test_a_second_failure_is_a_note_and_no_verdict() -> None:
@@ -194,7 +208,7 @@ def test_the_partitions_that_the_broker_holds_and_the_job_watches_are_judged(
     found = roll(load(config(tmp_path)), 1, 600)
     assert ([one.led.place for one in found.partitions], found.unwatched, found.exit_code) == ([PLACE], 1, 1)
     (one,) = found.partitions
-    refused = ("producers with acks=all would be refused: 1 replica in sync, min.insync.replicas is 2",)
+    refused = ("producers with acks=all would be refused: 1 replica would be in sync, min.insync.replicas is 2",)
     assert (one.led.elr, one.notes) == ((9,), refused)
     assert json.dumps(document(found))
     assert roll(load(config(tmp_path)), 9, 600).exit_code == 3

@@ -86,6 +86,31 @@ def test_a_copy_goes_through_a_file_and_each_change_is_on_record_before_it_is_as
     assert kinds == [EventKind.BEGUN, EventKind.KEPT, *step * 4, EventKind.OVER]
 
 
+@pytest.mark.parametrize(
+    ("step", "move"),
+    [
+        (1, {"replicas": [1]}),
+        (1, {"replicas": [3, 2]}),
+        (1, {"replicas": [2, 3], "gone": [1]}),
+        (1, {"purpose": "order", "replicas": [1], "gone": [2, 3]}),
+        (2, {"purpose": "copy", "replicas": [1], "gone": [2], "copied": []}),
+        (3, {"gone": [2]}),
+    ],
+    ids=["one more", "another", "the right one", "as if for the order", "as if it stood in", "not as it says"],
+)
+def test_a_plan_that_was_edited_to_delete_a_right_copy_is_no_plan(
+    cluster: Cluster, tmp_path: Path, step: int, move: dict[str, object]
+) -> None:
+    path, plan = planned(tmp_path)
+    made = json.loads(plan.read_text())
+    made["steps"] = made["steps"][step:]
+    made["steps"][0]["move"] |= move
+    plan.write_text(json.dumps(made))
+    refused = invoked("run", plan, "--yes", "-c", path)
+    assert (refused.exit_code, "this is no plan" in refused.stderr) == (2, True), refused.output
+    assert (cluster.asked, RepairTable.is_there(str(tmp_path / "data"))) == ([], False)
+
+
 def test_an_answer_that_is_lost_is_made_up_for_by_looking(cluster: Cluster, tmp_path: Path) -> None:
     path, plan = planned(tmp_path)
     cluster.fails = [(Unreachable("it broke"), True)]
@@ -108,6 +133,12 @@ def test_what_is_refused_stops_it_and_undo_puts_back_what_was_assigned(cluster: 
     assert (resumed.exit_code, back["phase"]) == (0, "closed"), resumed.output
     assert back["reason"] == "the replicas are assigned as they were: [3, 1, 2]"
     assert cluster.asked == [(1, 3, 2), (3, 1, 2)]
+
+
+def test_a_reason_that_is_a_sentence_ends_with_one_full_stop(cluster: Cluster, tmp_path: Path) -> None:
+    path, plan = planned(tmp_path)
+    cluster.fails = [(Unauthorized("it is not allowed."), False)]
+    assert "it is not allowed.\n" in invoked("run", plan, "--yes", "-c", path).stderr
 
 
 def test_undo_needs_repairs_to_be_on_where_anything_is_to_be_put_back(cluster: Cluster, tmp_path: Path) -> None:

@@ -1,0 +1,166 @@
+"""What a Spark task of the comparison does: it compares the stretches of a micro-batch together, or one by one.
+
+Where all replicas' recorded sums are equal no row is read. So one pass takes in any number of stretches. If it had to
+read more rows than one stretch has, each stretch is a pass of its own. What is found is the same both ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any
+
+import pyarrow as pa
+
+from parallax.compare.again import Again
+from parallax.compare.footers import Looked, Sparing, sparing
+from parallax.compare.observations import ViewRows
+from parallax.compare.recorded import observed
+from parallax.compare.segments import Segment, States, Store
+from parallax.compare.spared import Spared
+from parallax.compare.together import Gathering, Ready, Seen, Told, step_buckets, without_rows
+from parallax.compare.work import STRETCH, Options, Stretch, Work
+from parallax.model import TopicPartition
+from parallax.views.commits import DataFile, TableLog
+from parallax.views.tables import VIEWS
+
+_TRIES = 2
+"""How often a task tries to compare all stretches together: the first one makes states of partitions that are new."""
+
+
+def compared(options: Options, work: Work, buckets: frozenset[int], store: Store) -> pa.RecordBatch:
+    """Read, compare and write what one Spark task is given.
+
+    Args:
+        options: of the comparison's source.
+        work: the micro-batch.
+        buckets: numbers of the buckets (shares of the partitions) that the task compares.
+        store: the files of the comparison's state.
+
+    Returns:
+        A record batch with the results (`parallax.compare.feed.RESULT_DDL`): for each pass, a row for each bucket in
+        which something was observed so far.
+
+    Raises:
+        OSError: a file or a state cannot be read, or a segment cannot be written.
+        BrokenFileError: a file of the state does not hold what was written.
+        VersionError: a state was written by another version of Parallax.
+    """
+    task = _Task(options, work, buckets, store)
+    passes = list(task.passes()) or [Told()]
+    kept = store.save(list(task.states.values())) if task.states else {}
+    # Where nothing was observed the driver has to learn between which offsets that was.
+    made = [(told, at, *one) for told in passes for at, one in enumerate(list(told.results.items()) or [(-1, [])])]
+    segments = [kept.get(bucket, Segment("")) for _, _, bucket, _ in made]
+    columns: list[Any] = [
+        pa.array([work.since] * len(made), pa.string()),
+        pa.array([work.until] * len(made), pa.string()),
+        pa.array([work.manifest.buckets] * len(made), pa.int32()),
+        pa.array([bucket for _, _, bucket, _ in made], pa.int32()),
+        pa.array([segment.name for segment in segments], pa.string()),
+        pa.array([segment.files for segment in segments], pa.list_(pa.field("element", pa.string()))),
+        pa.array([results for *_, results in made], pa.list_(pa.field("element", pa.string()))),
+        pa.array([None if at else told.quiet for told, at, *_ in made], pa.binary()),
+        pa.array([None if at else told.problem for told, at, *_ in made], pa.string()),
+    ]
+    names = ["since", "until", "buckets", "bucket", "segment", "files", "results", "quiet", "problem"]
+    return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+@dataclass
+class _Task:
+    """A Spark task while it compares.
+
+    Attributes:
+        states: by bucket, the states of its partitions so far.
+        looked: the footers that were read so far.
+    """
+
+    options: Options
+    work: Work
+    buckets: frozenset[int]
+    store: Store
+    states: dict[int, States] = field(default_factory=dict)
+    looked: Looked = field(default_factory=dict)
+
+    def passes(self) -> Iterator[Told]:
+        """Compare the stretches of the micro-batch; yields what each pass came to."""
+        rest, tries = list(self.work.stretches), _TRIES
+        while rest:
+            told = self._together(rest) if tries and len(rest) > 1 else None
+            if told is not None:
+                yield told
+                return
+            tries -= 1
+            seen = self._seen(rest[:1], self._sparing(rest[:1]))
+            yield self._stepped(seen, rest[0].until_ms, self._ready(seen, rest[0].until_ms))
+            self.states |= {bucket: one.as_put() for bucket, one in self.states.items()}
+            rest = rest[1:]
+
+    def _together(self, stretches: Sequence[Stretch]) -> Told | None:
+        """Compare stretches in one pass; None, with no state changed, if more than a stretch's rows have to be read."""
+        found = self._sparing(stretches)
+        if found.rows > STRETCH:
+            return None
+        seen, until_ms = self._seen(stretches, found), stretches[-1].until_ms
+        ready = self._ready(seen, until_ms)
+        return None if None in ready.values() else self._stepped(seen, until_ms, ready)
+
+    def _sparing(self, stretches: Sequence[Stretch]) -> Sparing:
+        opened = {name: _files(self.options.storage, name) for name in VIEWS}
+        files = (file for stretch in stretches for file in stretch.files)
+        return sparing(files, opened, self._gathering().wants, self.looked)
+
+    def _gathering(self) -> Gathering:
+        return Gathering(self.work.manifest.buckets, self.buckets)
+
+    def _seen(self, stretches: Sequence[Stretch], found: Sparing) -> Seen:
+        """What the files hold of the task's partitions, without the rows that need not be read."""
+        files = [file for stretch in stretches for file in stretch.files]
+        gathering, options = self._gathering(), self.options
+        for name, file in files:
+            footer, folder = found.footers.get((name, file.path)), _files(options.storage, name)
+            for part in observed(folder, name, file, gathering.wants, options.brokers, footer=footer):
+                gathering.take(part)
+        rows = partial(_rows, options, files)
+        seen = gathering.seen({place: Spared(alike, partial(rows, place)) for place, alike in found.alike.items()})
+        new = {bucket: self.work.manifest.segments.get(bucket) for bucket in seen.touched if bucket not in self.states}
+        self.states |= self.store.load(new)
+        return seen
+
+    def _ready(self, seen: Seen, until_ms: int) -> Ready:
+        views, settings = Again(self.options.storage, until_ms).views, self.options.compare
+        from_log_start = self.options.from_log_start
+        return without_rows(self.states, seen, settings, self.work.now_ms, views, from_log_start=from_log_start)
+
+    def _stepped(self, seen: Seen, until_ms: int, ready: Ready) -> Told:
+        return step_buckets(
+            {bucket: self.states[bucket] for bucket in seen.touched},
+            seen,
+            self.options.compare,
+            self.work.now_ms,
+            Again(self.options.storage, until_ms).views,
+            from_log_start=self.options.from_log_start,
+            ready=ready,
+        )
+
+
+def _rows(options: Options, files: Sequence[tuple[str, DataFile]], place: TopicPartition) -> ViewRows:
+    """All rows of a partition in some files of the views."""
+
+    def wanted(topic: str, partition: int) -> bool:
+        return place == (topic, partition)
+
+    views = [(name, file) for name, file in files if name in VIEWS]
+    parts = (observed(_files(options.storage, name), name, file, wanted) for name, file in views)
+    return ViewRows.concat(one.rows for of_file in parts for part in of_file for one in part.each())
+
+
+@lru_cache(maxsize=8)
+def _files(storage: str, name: str) -> Any:
+    # Spark reuses its Python workers: what reads a store outlives the task.
+    return TableLog(storage, name).files
+
+
+__all__ = ["compared"]

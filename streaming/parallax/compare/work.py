@@ -1,0 +1,82 @@
+"""What the comparison's planning process gives to its Spark tasks: settings, and the files to read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from parallax.compare.segments import Manifest
+from parallax.config import CompareSettings
+from parallax.views.commits import DataFile
+
+STRETCH = 1_000_000
+"""The most rows of a stretch, unless a single commit has more. A task has no more rows than that in memory."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The settings of the comparison's Spark source, as its ``option("settings", ...)`` carries them.
+
+    Attributes:
+        storage: folder or URI of the tables (``storage.path``).
+        parallelism: the highest number of Spark tasks of a micro-batch.
+        compare: settings of the comparison.
+        from_log_start: see `parallax.compare.step.step`.
+        checkpoint: folder or URI of the query's checkpoint; the comparison's state lies in it.
+        brokers: ids of the brokers that are read (``topics.brokers``); only their replicas are compared. None for all.
+    """
+
+    storage: str
+    parallelism: int
+    compare: CompareSettings
+    from_log_start: bool = True
+    checkpoint: str = ""
+    brokers: Sequence[int] | None = None
+
+    def to_json(self) -> str:
+        """The options as JSON text."""
+        document = {"storage": self.storage, "parallelism": self.parallelism, "from_log_start": self.from_log_start}
+        document |= {"checkpoint": self.checkpoint, "brokers": self.brokers}
+        return json.dumps(document | {"compare": self.compare.model_dump()})
+
+    @classmethod
+    def from_json(cls, text: str) -> Options:
+        """The options from the text that `to_json` wrote."""
+        document = json.loads(text)
+        return cls(**document | {"compare": CompareSettings(**document["compare"])})
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of a micro-batch that a task can always compare in one pass: whole commits of all tables.
+
+    Attributes:
+        files: the files to read, each with the name of its table, in the order of their commits.
+        until_ms: the time of the last commit in the stretch (`parallax.views.order`).
+    """
+
+    files: tuple[tuple[str, DataFile], ...]
+    until_ms: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """One micro-batch, as all of its Spark tasks need to know it.
+
+    Attributes:
+        stretches: the parts of the micro-batch, in the order of their commits.
+        since: the mark of Spark's offset where the micro-batch begins (`parallax.compare.segments.offset_mark`).
+        until: the mark of Spark's offset where the micro-batch ends.
+        manifest: names the files (segments) that hold the comparison's state where the micro-batch begins.
+        now_ms: when the micro-batch was planned, milliseconds since 1970 UTC.
+    """
+
+    stretches: tuple[Stretch, ...]
+    since: str
+    until: str
+    manifest: Manifest
+    now_ms: int
+
+
+__all__ = ["STRETCH", "Options", "Stretch", "Work"]
