@@ -31,7 +31,7 @@ _KNOWN: Sequence[re.Pattern[str]] = (
     _pattern("{} shows? the same", "wrong"),
     _pattern("{} (?:was|were) read to show the same", "open"),
     _pattern("Nothing is proven of {}", "open"),
-    _pattern("Of {} it is not known what they read", "open"),
+    _pattern("It is not known what consumers of {} read", "open"),
     _pattern("Consumers of {} (?!is)", "wrong"),
     _pattern("unless it is of {}", "open"),
     _pattern("Wipe nothing on {}: what is held there may be right", "open"),

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -117,6 +118,13 @@ def defines(body: Sequence[ast.stmt], names: Sequence[str]) -> bool:
         if len(names) == 1 and any(isinstance(target, ast.Name) and target.id == names[0] for target in targets):
             return True
     return False
+
+
+def test_the_page_on_what_is_proven_counts_the_histories_that_still_break_a_promise() -> None:
+    known = tomllib.loads((ROOT / "tests" / "simulation" / "open_seeds.toml").read_text())["open"]
+    page = (ROOT / "docs" / "contribute" / "proven.md").read_text()
+    assert sum(map(int, re.findall(r"(\d+) open \|", page))) == len(known)
+    assert f"`simulation/test_open_seeds.py` | {len(known)} histories |" in page
 
 
 def test_the_page_on_installing_has_each_version_that_is_tried_and_no_other() -> None:

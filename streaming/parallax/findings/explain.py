@@ -93,13 +93,13 @@ def explain(finding: Finding, others: Iterable[Finding] = (), shell: Shell = ANY
 
 
 def _asked(finding: Finding) -> str:
-    said = f"It was {suspected_in_words(finding.first_suspected_at)}. That is what the replicas answered, "
+    said = f"It was {suspected_in_words(finding.first_suspected_at)}. This is what the replicas answered, "
     said += f"{asked_in_words(asked_at(finding))}."
-    return f"{said} It may not hold where one was moved or copied since." if finding.stands else said
+    return f"{said} A replica that was moved or copied since may show something else." if finding.stands else said
 
 
 _OVER = {
-    Resolution.PART: "It stands, as part of an incident, which is reported in its place: explain that one.",
+    Resolution.PART: "It is open as part of an incident, which is reported in its place: explain that one.",
     Resolution.EXPLAINED: "Another finding, named above, is about the same cause: explain that one.",
     Resolution.HEALED: "It is over: the replicas agreed when they were asked. "
     "What consumers had read before stays as they read it.",
@@ -112,8 +112,8 @@ def _over(finding: Finding) -> str:
     ended = "It is over, and that proves no replica right: see above how it ended."
     if finding.kind in OPEN_KINDS:
         ended = (
-            "It is over: the transaction is open no more. That proves nothing of how the replica ended it; a repair on "
-            "record that every replica was read to show does."
+            "It is over: the transaction is open no more. How the replica ended it is not proven, unless a repair is "
+            "on record and every replica was read to show its end marker."
         )
     return next((text for how, text in _OVER.items() if evidence_of(finding).get("resolution") == how), ended)
 
@@ -123,15 +123,15 @@ def _now(known: Grounds) -> str:
     if has_spread(finding):
         if known.silent:
             sharing = shown.replicas.keys() - known.silent
-            unknown = f"Of {in_words(known.silent)} it is not known what they read."
+            unknown = f"It is not known what consumers of {in_words(known.silent)} read."
             return f"Consumers of {in_words(sharing)} {known.consumers}. {unknown}" if sharing else unknown
         return f"Consumers of every replica {known.consumers}."
     if is_unsettled(finding):
         return f"The replicas show the same. If that is what is wrong, consumers {known.consumers}."
     if finding.broker == NOBODY:
         if finding.exposed:
-            return f"One of the sides leads, and nobody knows whether it is the wrong one: consumers {known.consumers}."
-        return "None of those that are known to differ leads."
+            return f"One of the sides leads. Whether consumers read the wrong one is not known: they {known.consumers}."
+        return "No replica that is known to differ leads."
     if known.leads is Leads.ACCUSED:
         named = "The leader shows it" if finding.is_incident else f"Broker {finding.broker} leads the partition"
         return f"{named}: consumers {known.consumers}."
@@ -183,9 +183,9 @@ def _right(known: Grounds) -> str:
             return f"None of those that show it: they share it. Nothing is proven of {in_words(known.silent)}."
         return "None: all replicas share it."
     if is_unsettled(finding):
-        return "Of none it is proven: all may be wrong."
+        return "No replica is proven right: all may be wrong."
     if finding.broker == NOBODY:
-        return "Of none it is proven. Wipe, reassign or re-elect nothing on this evidence."
+        return "No replica is proven right or wrong. Wipe, reassign or re-elect nothing on this evidence."
     said = f"Broker {finding.broker} is proven wrong"
     if right:
         said += f", {in_words(right)} {'is' if len(right) == 1 else 'are'} right in this"

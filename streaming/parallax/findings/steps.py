@@ -80,7 +80,7 @@ def _compare(known: Grounds, what: str, rest: str = ".", lead: str = "") -> Step
 def _by_word(known: Grounds) -> Step:
     after = "" if known.finding.broker != NOBODY else f" {_AFTER_IT[known.finding.is_incident]}"
     text = (
-        "Once you know which replica is right, have those that are wrong copied anew from it: give its broker to the "
+        "Once you know which replica is right, have those that are wrong copied from it again: give its broker to the "
         f"plan in place of BROKER. A wrong choice deletes what was right. {_RUN_IT}{after}"
     )
     return Step(text, _plan(known, "--right", "BROKER"))
@@ -101,8 +101,8 @@ def _acknowledge(known: Grounds, text: str) -> Step:
 def _rebuild(known: Grounds) -> tuple[Step, ...]:
     """Return the steps for a wrong index in a right log: stop the broker and rebuild the index, without a copy."""
     holds = (
-        "No copy is needed for that: its log holds the end marker. Where its cleaner has taken values by the wrong "
-        "index, the finding stands after it and says so."
+        "No copy is needed for that: its log holds the end marker. If its cleaner has taken values by the wrong "
+        "index, the finding stays open afterwards and says so."
     )
     if known.finding.is_incident:
         holds = "That takes no copy where its log holds the end markers: the runbook says what to do where it does not."
@@ -114,7 +114,7 @@ def _rebuild(known: Grounds) -> tuple[Step, ...]:
     return (*steps, *_reorder(known, known.repair)) if known.repair is not None and _has_to_lead(known) else steps
 
 
-_WRITE_AGAIN = "Have what is right written once more, be it a value or a deletion: every replica takes that over."
+_WRITE_AGAIN = "Have what is right written once more, a value or a deletion: every replica copies that."
 _LOST = (
     "Have what was lost written once more by the system that wrote it, unless another replica holds it still: wipe "
     "none before that is known."

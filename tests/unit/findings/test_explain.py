@@ -249,7 +249,7 @@ def test_it_says_what_was_not_seen_where_the_end_marker_of_a_transaction_is_clea
 
 def test_without_direction_nobody_is_right_and_nothing_is_to_be_reassigned() -> None:
     said = explain(explained(PROVEN, broker=NOBODY, kind=FindingKind.VISIBILITY_MISMATCH, exposed=True))
-    assert said.right.startswith("Of none it is proven.")
+    assert said.right.startswith("No replica is proven right or wrong.")
     assert said.away is None
     assert "reassign" not in " ".join(step.text for step in said.steps)
     assert said.runbook == "docs/runbook.md#without-direction"
@@ -272,7 +272,7 @@ def test_what_some_do_not_show_is_not_said_to_be_shared_by_them_and_nothing_is_w
     evidence = json.dumps({"leader": 1, "replicas": replicas})
     fields = {"kind": kind, "broker": 2, "offset": 4, "producer_id": 7, "status": FindingStatus.SPREAD}
     said = explain(replace(EVENT, evidence=evidence, exposed=True, **fields))
-    unknown = "Of brokers 3 and 4 it is not known what they read."
+    unknown = "It is not known what consumers of brokers 3 and 4 read."
     assert said.now == f"Consumers of brokers 1 and 2 in read_committed read data that was rolled back. {unknown}"
     assert said.right.endswith("Nothing is proven of brokers 3 and 4.")
     assert said.steps[0].text.startswith("Wipe nothing on brokers 3 and 4")
@@ -312,14 +312,14 @@ def over(status: FindingStatus, **evidence: object) -> str:
 
 
 def test_what_is_over_says_whether_it_stands_elsewhere() -> None:
-    assert over(FindingStatus.RESOLVED, resolution="part_of_incident").startswith("It stands, as part of an incident")
+    assert over(FindingStatus.RESOLVED, resolution="part_of_incident").startswith("It is open as part of an incident")
     assert over(FindingStatus.RESOLVED, resolution="explained").startswith("Another finding, named above")
     assert over(FindingStatus.DISMISSED, leans_on=["aaaa"]).startswith("Another finding, named above")
     assert over(FindingStatus.RESOLVED, resolution="healed").startswith("It is over: the replicas agreed when")
     assert over(FindingStatus.RESOLVED, resolution="agreed").startswith("It is over, and that proves no replica right")
     open_no_more = replace(explained({}, status=FindingStatus.RESOLVED), kind=FindingKind.READ_COMMITTED_FROZEN)
     open_no_more = replace(open_no_more, evidence=json.dumps({"resolution": "evidence_compacted"}))
-    assert "the transaction is open no more. That proves nothing of how" in explain(open_no_more).now
+    assert "the transaction is open no more. How the replica ended it is not proven" in explain(open_no_more).now
     assert over(FindingStatus.DISMISSED) == "It was suspected, and not confirmed."
 
 
@@ -335,12 +335,15 @@ def test_of_a_frozen_replica_each_part_names_where_it_stands_and_the_first_says_
 
 
 def test_it_says_when_the_replicas_were_asked() -> None:
-    decided = f"asked {AT:%Y-%m-%d %H:%M:%SZ}. It may not hold"
+    decided = f"asked {AT:%Y-%m-%d %H:%M:%SZ}. A replica that was moved"
     assert decided in explain(explained(PROVEN)).asked
     assert "goes on asking" not in explain(explained(PROVEN)).asked, "on its own page nothing sends there"
     evidence = json.dumps({"asked_at_ms": 1_700_000_000_000})
-    assert "asked 2023-11-14 22:13:20Z. It may" in explain(replace(explained(PROVEN), evidence=evidence)).asked
-    assert "may not hold" not in explain(explained(PROVEN, status=FindingStatus.RESOLVED)).asked
+    assert (
+        "asked 2023-11-14 22:13:20Z. A replica that was moved"
+        in explain(replace(explained(PROVEN), evidence=evidence)).asked
+    )
+    assert "that was moved" not in explain(explained(PROVEN, status=FindingStatus.RESOLVED)).asked
 
 
 def beside(broker: int, sides: dict[str, list[int]] = PROVEN, **fields: Any) -> Finding:
