@@ -102,16 +102,19 @@ class EpochEnd(NamedTuple):
 
 
 def has_entry(ends: Mapping[int, EpochEnd | None], epoch: int) -> bool:
-    """Whether a log surely has an entry for a leader epoch, by its answers to where epochs end.
+    """Whether a log has an entry for a leader epoch, by its answers to where this epoch and the one before it end.
 
-    One answer does not show it. A log that begins with a newer epoch also answers about each older one, as if that
-    epoch ended where the log begins (`LeaderEpochFileCache`). It may be a copy of a log whose first epochs had been
-    cleaned. If the log does have the entry, it names a lower end for the epoch before than for the epoch itself. If
-    nobody asked about the epoch before, the answer about the epoch itself counts.
+    The answer about the epoch alone does not prove the entry. A log that begins with a newer epoch also answers about
+    each older one, as if that epoch ended where the log begins (`LeaderEpochFileCache`). Such a log may be a copy of a
+    log whose first epochs had been cleaned. But it gives all its older epochs the same end. So the log has an entry for
+    an epoch if it says that the epoch before ends lower.
+
+    If ``ends`` has no answer about the epoch before, as for epoch 0, the result rests on the answer about the epoch
+    alone.
 
     Args:
         ends: the log's answers, by the epoch asked about; None: the log has not reached that epoch.
-        epoch: the epoch.
+        epoch: the epoch for which the log may have an entry.
     """
     end, before = ends.get(epoch), ends.get(epoch - 1)
     return end is not None and end.epoch == epoch and (before is None or before.end < end.end)

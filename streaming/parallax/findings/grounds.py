@@ -70,9 +70,9 @@ class Grounds:
 
     @property
     def if_right(self) -> Repair | None:
-        """How to give the accused a copy of a replica in ``candidates``, if a person finds it right.
+        """How to give the accused a copy of a replica in ``candidates``, once a person finds that replica right.
 
-        None without candidates. The leader is preferred among them, because then nobody has to be elected.
+        None without candidates. If the leader is a candidate, it is the source. Then no other leader has to be elected.
         """
         if not self.candidates:
             return None

@@ -196,9 +196,11 @@ class Stand(NamedTuple):
 class Readings:
     """Keeps the newest reading of each replica's log in one partition, as long as it can be relied on.
 
+    A new reading waits at first. It counts once `see` was given metadata that are surely newer than the reading,
+    because metadata name a new replica late: it may have been added, and cleaned, before the reading.
+
     Args:
-        metadata_ms: how old metadata may be. A replica may have been added, and cleaned, before the metadata name it.
-            So a reading counts only once there are metadata from after it.
+        metadata_ms: how old the metadata of a look may be. So a look ``metadata_ms`` after a reading makes it count.
     """
 
     def __init__(self, metadata_ms: int) -> None:
@@ -209,11 +211,12 @@ class Readings:
         self._retention_ms: int | None = None
 
     def take_in(self, reading: Reading, retention_ms: int) -> None:
-        """Add a reading of one replica. It must have ended before anything in it could be removed.
+        """Add a reading of one replica. The caller made sure that nothing could be removed before it was read.
 
         Args:
             reading: the reading.
-            retention_ms: the smallest ``delete.retention.ms``, by which the caller knows that nothing could be removed.
+            retention_ms: the smallest ``delete.retention.ms`` by which the caller made sure of that. If a smaller one
+                becomes known later, `stand` drops the reading.
         """
         if reading.leader_epoch != self._leader_epoch:
             return

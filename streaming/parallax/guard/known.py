@@ -243,14 +243,16 @@ class Partition:
         self.replicas = {b: one for b, one in self.replicas.items() if b in replicas}
 
     def lead(self, newest: Look) -> None:
-        """Update which broker leads. If it is another one, most replicas lose their `Replica.had_nothing_ms`.
+        """Update which broker leads the partition, and forget when logs were empty if the leader may have changed.
 
-        Such a replica may have copied from two leaders, which are cleaned independently. The time stays for a replica
-        that certainly was in sync before the change. That is the direct successor and, if the old leader was taken off
-        its broker, every replica that is in sync now.
+        Then `Replica.had_nothing_ms` becomes None, because a replica may have copied from two leaders. These are
+        cleaned independently. A replica keeps the time only if it certainly was in sync before the change:
+
+        - If the new leader leads in the very next epoch, it was in sync.
+        - If the old leader also no longer holds the partition, every replica that is in sync now was in sync.
 
         Args:
-            newest: the last look.
+            newest: the last look at the partition; it names the leader, the leader epoch and the replicas in sync.
         """
         if newest.leader == UNLED:
             return

@@ -335,9 +335,13 @@ def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
 def values_shown(case: Case) -> dict[Side, list[int]]:
     """Return by side the brokers whose replicas show the same value of the claim's key.
 
-    A replica is left out if its last stable offset is not past the claim's offset. It is also left out if it may show
-    an older value that the probe did not read. If the probe read only a replica's newer records of the key, and none
-    shows a value, the replica is on a side of its own.
+    A replica is left out if its last stable offset is not past the claim's offset.
+
+    A probe may read a replica's records of the key only from some offset X on. If these show no value:
+
+    - If X lies above the claim's offset, the replica is left out. A value between the two may be unread.
+    - If there is no such record that is not aborted, the replica is on the side "no value, read from offset X on". It
+      is another side than "no value", because the replica may show a value below X.
     """
     shown: dict[int, Side] = {}
     for answer in (case.accused, *case.others):
