@@ -124,7 +124,16 @@ class AuditQueue:
         return [place for _, place in sorted(ripe)[:MAX_TOGETHER]]
 
     def begin(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Take in that one audit of some partitions begins. Returns those of them that wait in this queue."""
+        """Note for each partition the newest event that an audit which begins now takes into account.
+
+        Later events make another audit of the partition necessary.
+
+        Args:
+            places: the partitions of this audit. It may audit partitions that other queues ask for.
+
+        Returns:
+            The partitions of ``places`` that wait in this queue.
+        """
         for place, one in self._known.items():
             one.begun = one.event if place in places else UNKNOWN
         return [place for place in places if place in self._known and self._known[place].due is not None]

@@ -418,8 +418,14 @@ def ended_up_to(state: PartitionState) -> int:
 def retained_from(state: PartitionState) -> int:
     """The offset below which nothing can be judged, because logs no longer hold it; -1 if it is unknown.
 
-    It is the highest log start of the replica set, because retention deletes at different times on each replica. If a
-    topic is only compacted, no log should begin above another. Then it is the lowest offset that two logs hold.
+    It is the highest log start of the replica set, because retention deletes at different times on each replica.
+
+    If a topic is only compacted, it is the second lowest log start. From there on two logs can be compared, and a third
+    log that begins higher may have lost its head. Two exceptions:
+
+    - Until every replica has reported its log start, the lowest one counts. A replica that has not may hold as much.
+    - While the topic's policy included ``delete``, retention deleted at different times. The result is not below the
+      highest log start of that time.
     """
     starts = log_starts(state)
     if not starts:

@@ -66,10 +66,13 @@ class Fact:
         return self.place.offset
 
     def joined(self, other: Fact) -> Fact | None:
-        """One fact from two that were seen at the same place; None if they contradict each other.
+        """Join this fact with another one that was seen at the same place; None if they contradict each other.
 
-        A fact without the producer's epoch does not know whether its record is part of a transaction. Then the other
-        fact says it.
+        If a fact has no producer epoch, it does not say either whether its record is part of a transaction. Both are
+        then taken from the other fact.
+
+        Args:
+            other: a fact of the same place, as another replica or another answer shows it.
         """
         full, part = (self, other) if self.producer_epoch != UNKNOWN else (other, self)
         if part.producer_epoch == UNKNOWN:

@@ -348,15 +348,17 @@ class Proven(Held):
         proofs: the proofs of a few members, kept as examples. The last proof was made last, so it names the present
             leader.
         ended: how many members are not wrong any more, by `Resolution`.
-        sampled: by class (see `classes`), how many members samples have asked about.
-        ``beside``: the brokers other than the accused that have shown the same as the accused for some member.
+        sampled: by class, how many of its members samples have asked about so far. A sample is a probe of some members
+            of one class; from time to time it is the next ones' turn. What a class is: `classes`.
+        ``beside``: the brokers, without the accused, that have shown the same as the accused for at least one member.
         restored_ms: the time of the event from which the incident was restored at the start of the job, milliseconds
             since 1970 UTC; -1 if it was not restored.
         is_restored: whether the group was restored from an event, and some member was not asked about since.
         unnamed: how many of the members that the event counts are not known yet. They become known as their suspects
             are probed again.
         undecided: how many undecided suspects the event mentions.
-        seen_below: what `parallax.findings.incident.seen_below` returns for the event.
+        seen_below: if the incident was restored at the start of the job: an offset below which all differences lay that
+            it knew when its last event was made. -1 if unknown.
     """
 
     event: Finding | None = None

@@ -84,7 +84,13 @@ class Freeze:
 
 
 def freezes(findings: Iterable[Finding]) -> dict[int, list[Freeze]]:
-    """Return by broker the periods in which its replica was frozen, by findings that are over or not."""
+    """Return the periods in which replicas were frozen, as findings say: broker id to its replica's periods.
+
+    A finding that is open or resolved gives one period; it accuses the broker. The earliest period comes first.
+
+    Args:
+        findings: the last events of findings of any kind.
+    """
     found: dict[int, list[Freeze]] = {}
     for finding in findings:
         is_it = finding.stands or finding.status is FindingStatus.RESOLVED

@@ -159,7 +159,7 @@ class TransactionRecords:
 
     Attributes:
         records: (offset, key) of each such record, in the order of offsets.
-        left_out: how many more of them there are beyond the transaction's ``limit``.
+        left_out: how many such records are not in ``records``, because `Transaction.limit` bounds how many are wanted.
         error: why the records are not known, or perhaps not all of them; None where all are.
     """
 

@@ -179,7 +179,11 @@ class Record:
     last: dict[str, dict[str, Event]] = field(default_factory=dict)
 
     def take_in(self, events: Iterable[Event]) -> None:
-        """Update the holds by recorded events that it does not know yet, in the order of their numbers."""
+        """Update the state of the holds by further events.
+
+        Args:
+            events: the recorded events that were not taken in before, in the order of `Event.sequence`.
+        """
         for event in events:
             self._take_in(event)
 

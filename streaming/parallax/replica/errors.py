@@ -207,7 +207,11 @@ class CorruptBatch(BatchError):
 
 
 class Unsupported(BatchError):
-    """Parallax does not read this: an unknown format or codec, too large a batch, or a redirection."""
+    """Parallax does not read this: an unknown format or codec, too large a batch, or a redirected consumer.
+
+    A broker may redirect consumers to another broker's replica, its preferred read replica (KIP-392). Parallax does not
+    follow, because it wants the replica of the broker that it asked.
+    """
 
     event = ReadEvent.UNSUPPORTED
 

@@ -302,9 +302,10 @@ def _open_past(intervals: Array, slot: int, offsets: Array, producer: int) -> Ar
 def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array, Array]:
     """Compare each transaction's outcome in read_committed with the end marker that the same replica shows behind it.
 
-    The marker that ended a transaction stays in the log as long as its records. So behind a record, a replica's first
-    marker of the producer should have the type of the outcome that the replica gives the record. If it has not, the
-    replica contradicts itself: its index of aborted transactions is wrong. That proof needs no other replica.
+    The marker that ended a transaction stays in the log as long as its records. So the first marker of the producer
+    that a replica shows behind a record should agree with the outcome that the replica gives the record. E.g. behind a
+    record shown as aborted comes an ABORT. If a COMMIT comes, the replica contradicts itself: its index of aborted
+    transactions is wrong. That proof needs no other replica.
 
     Args:
         unended: transactions without an end from earlier steps, `UNENDED` rows.
@@ -312,8 +313,10 @@ def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array
         ends: new end markers as `UNENDED` rows; ``aborted`` where it is an ABORT.
 
     Returns:
-        Three arrays. The transactions whose end is still to be read, at most two rows for each. The first record of
-        each transaction whose end marker contradicts its outcome. For each of these, the offset of that marker.
+        `UNENDED` rows of the transactions whose end marker is still to be read. A transaction has one row for each
+            outcome that its records are shown with, which is the first such record.
+        `UNENDED` rows of the transactions whose end marker contradicts the outcome of a record: the first such record.
+        For each row of the second array, the offset of that end marker.
     """
     same = (shown["slot"][1:] == shown["slot"][:-1]) & (shown["producer_id"][1:] == shown["producer_id"][:-1])
     same &= shown["aborted"][1:] == shown["aborted"][:-1]
@@ -401,9 +404,10 @@ def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> li
 
 
 def turned(intervals: Array) -> Array:
-    """For each transaction, whether it ended on its replica by the opposite of the marker that the replica missed.
+    """For each transaction, whether its replica ended it by a marker of the opposite type of the one that it missed.
 
-    E.g. the replica missed an ABORT, and its next marker was a COMMIT.
+    E.g. the replica missed the ABORT that ended the transaction elsewhere. So it held the transaction open until the
+    producer's next marker. That was a COMMIT, and made aborted records committed on this replica.
 
     Args:
         intervals: transactions, `INTERVAL` rows.

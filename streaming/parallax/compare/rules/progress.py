@@ -3,8 +3,8 @@
 A last stable offset that stays behind that of another replica is not wrong yet. A clock starts once the replica's high
 watermark has reached the *reference*: the last stable offset that the other replica had when it was first seen ahead.
 So the clock does not start for a replica that does not replicate. It does not start either for a replica whose high
-watermark trails by a fetch round, or steps back after a restart. If the other replicas' logs are truncated, the reference goes down with them. Any movement
-of the last stable offset stops the clock.
+watermark trails by a fetch round, or steps back after a restart. If the other replicas' logs are truncated, the
+reference goes down with them. Any movement of the last stable offset stops the clock.
 
 If no other replica is ahead, all may still be wrong. Example: broker 1's last stable offset was 90 when its high
 watermark was 95. Then brokers 1 and 3 are replaced by copies of broker 2, whose last stable offset stays at 50. The
