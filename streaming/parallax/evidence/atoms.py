@@ -107,6 +107,8 @@ class EpochEnd(NamedTuple):
 def has_entry(ends: Mapping[int, EpochEnd | None], epoch: int) -> bool:
     """Whether a log has an entry for a leader epoch, by its answers to where this epoch and the one before it end.
 
+    An entry says at which offset the epoch begins in the log. A log has one if it holds, or held, a batch of the epoch.
+
     The answer about the epoch alone does not prove the entry. A log that begins with a newer epoch also answers about
     each older one, as if that epoch ended where the log begins (`LeaderEpochFileCache`). Such a log may be a copy of a
     log whose first epochs had been cleaned. But it gives all its older epochs the same end. So the log has an entry for
@@ -145,7 +147,7 @@ class Ended(NamedTuple):
     Attributes:
         end: the outcome.
         upto: the offset up to which the replica had been read when it showed the outcome.
-        epoch: the leader epoch of the last batch below that offset.
+        epoch: the leader epoch of the last batch below ``upto``.
     """
 
     end: End
@@ -247,10 +249,10 @@ class Look:
         return next((top.epoch for top in self.tops if top.offset >= offset), UNKNOWN)
 
     def knows(self, epoch: int) -> bool:
-        """Whether the replica's log surely has an entry for a leader epoch (see `has_entry`).
+        """Whether the replica's log surely has an entry for a leader epoch: it knows where the epoch begins.
 
-        A batch of the epoch shows it, or else the answer about the epoch before. If the epoch is the log's first one,
-        only a batch shows it.
+        It has one if it holds a batch of the epoch. Otherwise its answers about this epoch and the epoch before must
+        show it (`has_entry`).
         """
         if any(top.epoch == epoch for top in self.tops) or epoch == self.latest_epoch or epoch in self.entries:
             return True

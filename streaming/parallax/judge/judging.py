@@ -22,7 +22,7 @@ class Judgement:
 
     Attributes:
         verdicts: what is true of replicas in every world (possible truth).
-        unsettled: keys that replicas differed about and agree on now, without proof that they are right.
+        unsettled: keys that replicas differed about and agree on now, without proof that the replicas are right.
         undecided: what is true in some worlds only, with the offsets whose reading would decide it.
         differed: by key, the offset of its newest record when replicas last differed about the key. The next judgement
             needs it.

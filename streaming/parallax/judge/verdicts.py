@@ -195,9 +195,9 @@ class Undecided:
     Attributes:
         about: what the question is about.
         broker: the broker whose replica it is.
-        missing: ranges of offsets where one more record, marker or reading would decide it; never empty.
-        key: the key that it is about; None if it is about none.
-        offset: offset of the record or transaction that it is about; `UNKNOWN` if it is about none.
+        missing: ranges of offsets where one more record, marker or reading would decide the question; never empty.
+        key: the key that the question is about; None if it is about none.
+        offset: offset of the record or transaction that the question is about; `UNKNOWN` if it is about none.
     """
 
     about: About

@@ -104,7 +104,7 @@ def agreed(case: Case, own: str) -> Decision:
 
     Args:
         case: the claim with its answers.
-        own: the outcome that they show.
+        own: the outcome that these replicas show.
     """
     claim = case.claim
     reason = f"every replica shows offset {claim.first_offset} as {own}"
