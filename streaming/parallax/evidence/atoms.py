@@ -107,7 +107,7 @@ class EpochEnd(NamedTuple):
 def has_entry(ends: Mapping[int, EpochEnd | None], epoch: int) -> bool:
     """Whether a log has an entry for a leader epoch, by its answers to where this epoch and the one before it end.
 
-    An entry says at which offset the epoch begins in the log. A log has one if it holds, or held, a batch of the epoch.
+    An entry says at which offset the epoch begins in the log.
 
     The answer about the epoch alone does not prove the entry. A log that begins with a newer epoch also answers about
     each older one, as if that epoch ended where the log begins (`LeaderEpochFileCache`). Such a log may be a copy of a

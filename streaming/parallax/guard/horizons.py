@@ -89,8 +89,8 @@ class Part(NamedTuple):
 class Lap:
     """The state of reading one replica's log for horizons, again and again; each time is a *lap*.
 
-    The cleaner may give a tombstone or end marker a horizon at any time. So each lap reads from the first one without a
-    horizon to the high watermark.
+    The cleaner may give a tombstone or end marker a horizon at any time. So each lap reads from the first tombstone or
+    marker without a horizon to the high watermark.
 
     Attributes:
         topic_id: Kafka's id of the topic that is read.
@@ -256,9 +256,9 @@ class Readings:
         return [*self._waiting.get(broker, ()), *([known] if known is not None else ())]
 
     def offsets(self) -> list[int]:
-        """Return the offsets that bounds will depend on while these readings count.
+        """Return the offsets that bounds depend on while the readings kept here count.
 
-        For each, the clock must remember when the leader's log last ended at or below it.
+        For each offset, the clock must remember when the leader's log last ended at or below that offset.
         """
         known = self._known.values()
         return [offset for one in known for offset in {one.first_or_reached, one.unstamped_or_reached}]

@@ -309,8 +309,8 @@ def find_missed(intervals: Array, markers: Array, positions: Array, members: int
 def later_ones(intervals: Array, shown: Array) -> Array:
     """The transactions that a replica took for a part of an earlier one.
 
-    It did because it missed the earlier one's end marker; its next marker ended both. The later transaction begins at
-    the producer's first record that the replica shows behind the missed marker.
+    The replica missed the end marker of the earlier transaction, and its next marker ended both. The later transaction
+    begins at the producer's first record that the replica shows behind the missed marker.
 
     Args:
         intervals: transactions, `INTERVAL` rows.
@@ -402,9 +402,9 @@ def reconcile(
         stable: the replica's last stable offset, asked before the list.
 
     Returns:
-        The new `INTERVAL` rows. If the replica lists an open transaction from a lower offset on, its interval now
-        begins there. It does not if it was reported already, or if an earlier one of its producer ended above that
-        offset.
+        The new `INTERVAL` rows. If the replica lists an open transaction as beginning at a lower offset than its
+        interval, the interval now begins at that offset. It keeps its beginning if the transaction was reported
+        already, or if an earlier transaction of the producer ended above that offset.
     """
     mine = np.flatnonzero((intervals["slot"] == slot) & (intervals["end"] == NEVER))
     if not len(mine):

@@ -181,10 +181,11 @@ def judge_disputes(
 
     Of two replicas with unlike outcomes, one is wrong if any of these is true:
 
-    - Its transaction ended at a higher offset than that of the other.
-    - It passed a marker with the transaction open. Then its end lies above that marker, even if it was cleaned unread.
-    - The other replica shows the opposite end marker directly behind the record, in the record's leader epoch, and the
-      wrong one shows its first end marker further up. That marker's type proves nothing: it may be of a later
+    - Its transaction ended at a higher offset than on the other replica.
+    - It passed a marker with the transaction open. Then its transaction ended above that marker, even if nobody read
+      the marker by which it ended.
+    - The other replica shows the opposite end marker directly behind the record, in the record's leader epoch. The
+      wrong replica shows its first end marker further up. The type of that marker proves nothing: it may be of a later
       transaction, and the right marker may have been cleaned.
 
     Otherwise nobody is accused: neither the number of replicas nor the order of reading proves anything. Then a replica
@@ -353,8 +354,8 @@ def ended_ahead(unended: Array, markers: Array, intervals: Array) -> tuple[Array
     Args:
         unended: transactions whose end read_committed has not shown, `UNENDED` rows.
         markers: `MARKER` rows, in offset order; all that were shown behind the first of ``unended``.
-        intervals: `INTERVAL` rows, only transactions that missed an end marker. A record within one did not end with
-            its own next marker.
+        intervals: `INTERVAL` rows, only transactions whose replica missed their end marker. A record in such a
+            transaction is not compared, because the next marker that its replica shows did not end it.
 
     Returns:
         Three arrays. The transactions whose end is still to be read. The rows of ``unended`` whose outcome contradicts
@@ -458,8 +459,8 @@ def _within(unended: Array, interval: Array) -> Array:
 def explained(pending: Array, intervals: Array) -> Array:
     """For each record, whether a missed end marker explains its unlike outcomes.
 
-    It does if all replicas that show one of the outcomes are known to have missed a marker that would have given them
-    the other. Each must be known, because two replicas may have missed the same marker, and one may be read much later.
+    It does if all replicas that show one of the outcomes are known to have missed a marker of the other outcome. It is
+    not enough to know it of one replica. Two may have missed the same marker, and one may be read much later.
 
     Args:
         pending: `PENDING` rows.

@@ -361,8 +361,8 @@ def values_shown(case: Case) -> dict[Side, list[int]]:
 def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
     """Return by side the brokers whose replicas show the same value of the claim's key.
 
-    A replica whose last stable offset is below the accused's is left out. It cannot contradict the accused. It is None
-    if no other replica is left, if the replicas' last stable offsets differ, or if some record of the key is not known.
+    A replica whose last stable offset is below the accused's is left out. It cannot contradict the accused. The result
+    is None if no other replica is left, if the replicas did not come equally far, or if records of the key are unknown.
     """
     accused = case.accused
     everyone = [accused, *(a for a in case.others if a.last_stable_offset >= accused.last_stable_offset)]
