@@ -73,8 +73,8 @@ class _Known:
 class AuditQueue:
     """The partitions that wait for an audit for one reason, and when each audit is due.
 
-    The subclasses are one for each reason. An *event* is what makes an audit necessary, e.g. that a range was not read
-    in time.
+    There is a subclass for each reason. An *event* is what makes an audit necessary, e.g. that a range was not read in
+    time. It is no event of a table.
 
     Args:
         delay_s: how long an audit waits after its partition was noticed, in seconds; 0: it never is due.
@@ -204,8 +204,8 @@ class Unread(AuditQueue):
 class Copied(AuditQueue):
     """Queues audits of partitions in which some replica has copied something late.
 
-    A late copy happens once and does not repeat itself. So each has its audit within five minutes (`SOON_S`), however
-    many there were before.
+    A late copy happens once and does not repeat itself. So the partition of each late copy is audited within five
+    minutes (`SOON_S`), however many late copies it had before.
 
     Args:
         delay_s: how long an audit waits after its partition was noticed, in seconds; 0: it never is due.
@@ -257,7 +257,7 @@ class Doubted(AuditQueue):
         super().__init__(0.0, clock)
 
     def add(self, places: Iterable[TopicPartition]) -> None:
-        """Queue partitions in which a spot check has found something. Their audits are due immediately."""
+        """Queue partitions in which a spot check has found a fault. Their audits are due immediately."""
         for place in places:
             one = self._of(place)
             one.due = self._clock() if one.due is None else one.due

@@ -235,7 +235,7 @@ class Ledger:
         return [*kept, *self._in_time(self.readings)]
 
     def timely_of(self, broker: int) -> list[Timely]:
-        """The offsets of one broker's present log that were read in time (as in `timely`)."""
+        """The offsets of one broker's present log that were read before a cleaner can have removed anything there."""
         return list(self._in_time(self.own.get(broker, ())))
 
     def _in_time(self, readings: Iterable[Reading]) -> Iterator[Timely]:

@@ -66,7 +66,7 @@ class Room:
 
 
 def in_time(lineage: Lineage, timely: Iterable[Timely]) -> list[Span]:
-    """The ranges of the current log that were read before a cleaner can have removed anything there (see `Room`).
+    """The ranges of the current log that were read before a cleaner can have removed a tombstone or marker there.
 
     Args:
         lineage: says how far a log that was read is the same as the current one.

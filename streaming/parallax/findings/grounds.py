@@ -113,7 +113,7 @@ class Grounds:
     def is_of_the_index(self) -> bool:
         """Whether only the accused's index of aborted transactions is wrong, which a broker can rebuild from its log.
 
-        For an incident it is assumed, because its evidence does not show it for every transaction.
+        It is taken to be true for an incident. The incident's evidence does not show it for every transaction.
         """
         finding = self.finding
         if finding.kind is not FindingKind.OUTCOME_CONTRADICTS_MARKER:
@@ -122,7 +122,7 @@ class Grounds:
 
     @property
     def silent(self) -> frozenset[int]:
-        """The brokers whose answers do not show that they share what has spread.
+        """The brokers whose answers do not show that their replicas are wrong as well, for a finding that has spread.
 
         Brokers that did not answer are among them.
         """

@@ -1,4 +1,4 @@
-"""What goes into the lifecycle of findings (events), and what it wants to be done (actions).
+"""What goes into the lifecycle of findings (events), and what the lifecycle wants to be done (actions).
 
 `parallax.findings.lifecycle` takes one event after the other and returns actions. It does no IO itself.
 """

@@ -81,7 +81,7 @@ class Outcome:
             restart; else None.
         resolution: why the member is not wrong any more.
         reason: why the member is undecided.
-        counts: as in `Page`, with this probe counted.
+        counts: what the member's probes have counted so far, this one included.
         left: if the member is over: suspects about other replicas that may be wrong in the same way.
         rest: how many other records of the member's transaction were asked about.
         left_out: how many other records of that transaction were not asked about.
@@ -611,7 +611,8 @@ class Proven(Held):
             page: the page that was asked about.
             outcomes: for each member of the page what the probe has shown.
             waiting: how many suspects without a verdict the incident's last event may count as well.
-            soon: when to ask a sample again of which a second probe in a row decides; seconds of the monotonic clock.
+            soon: when to ask a sample again, if a second probe in a row decides about one of its members; seconds of
+                the monotonic clock.
 
         Returns:
             What the caller has to do about members that the incident no longer counts.
@@ -678,7 +679,7 @@ class Proven(Held):
         return [(remembering(original, proof), state)] if _is_other(original, proof) else []
 
     def show(self, proofs: Sequence[Proof], *, afresh: bool = False) -> None:
-        """Keep a few proofs as examples for events, and which other brokers they prove to show the same.
+        """Keep a few proofs as examples for events, and which brokers show the same as the accused by these proofs.
 
         Args:
             proofs: the newest proofs; the last of them is kept in any case.

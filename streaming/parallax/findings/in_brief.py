@@ -19,7 +19,7 @@ class Seen(StrEnum):
     """Whether consumers of the leader see a finding: no, perhaps, or yes."""
 
     NO = ""
-    """No replica that shows it leads, or it is over."""
+    """The leader does not show what the finding reports, or the finding is over."""
     PERHAPS = "consumers may see it"
     """One of the sides leads, and nobody knows which side is right."""
     YES = "consumers see it"
@@ -33,13 +33,13 @@ def seen(finding: Finding) -> Seen:
 
 
 def seen_by_state(accused: int, *, has_spread: bool) -> Seen:
-    """Return whether consumers see a finding if a replica leads that shows it: yes or perhaps.
+    """Return whether consumers see a finding, if the leader shows what the finding reports: yes or perhaps.
 
     It is perhaps if the finding has no direction, because nobody knows which side is right.
 
     Args:
-        accused: the broker; `NOBODY` without direction.
-        has_spread: whether all replicas show it; then the result is yes.
+        accused: the broker that the finding accuses; `NOBODY` without direction.
+        has_spread: whether all replicas show what the finding reports; then the result is yes.
     """
     return Seen.PERHAPS if accused == NOBODY and not has_spread else Seen.YES
 

@@ -25,7 +25,7 @@ class Task:
         due: when to probe, in seconds of the monotonic clock.
         finding_id: id of the finding that is checked again; None for a suspect; empty for a member of an incident,
             which has no finding of its own.
-        attempts: how many probes decided nothing.
+        attempts: how many probes of the claim have decided nothing.
         counts: how many of its probes came to the same result, e.g. how many in a row found that the topic is gone.
             They are counted where one probe alone does not decide.
         reason: why the last probe left the claim undecided, in one line for people; empty before that.

@@ -143,7 +143,7 @@ class MovedToTieredStorage(ReplicaError):
 class LogTruncated(ReplicaError):
     """The log was truncated below the reader's position, so it no longer holds all records that were read from it.
 
-    It may have grown since, and hold other records at these offsets.
+    The log may have grown since, and may hold other records at these offsets.
 
     Attributes:
         end: the offset up to which the log still holds the records that were read.

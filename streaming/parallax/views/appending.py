@@ -142,7 +142,7 @@ class Appender:
             batch_id: number of the micro-batch.
 
         Raises:
-            GoneError: see `append_files`.
+            GoneError: the new file no longer exists; nothing was committed.
             FencedError: another job has taken the storage over.
             OSError: the file cannot be written.
             deltalake.exceptions.DeltaError: the commit failed.

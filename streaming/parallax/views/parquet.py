@@ -154,7 +154,7 @@ class TableFile:
         """Finish the file. Its footer gets the keys and values in ``told``, if there are any.
 
         Returns:
-            Its size in bytes.
+            The file's size in bytes.
 
         Raises:
             OSError: the file cannot be written.

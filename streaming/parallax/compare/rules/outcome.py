@@ -358,8 +358,9 @@ def ended_ahead(unended: Array, markers: Array, intervals: Array) -> tuple[Array
             transaction is not compared, because the next marker that its replica shows did not end it.
 
     Returns:
-        Three arrays. The transactions whose end is still to be read. The rows of ``unended`` whose outcome contradicts
-        the first end marker that the same replica shows behind them. For each of these, the offset of that marker.
+        The rows of ``unended`` whose end marker is still to be read.
+        The rows of ``unended`` whose outcome contradicts the first end marker that the same replica shows behind them.
+        For each row of the second array, the offset of that marker.
     """
     first = np.full(len(unended), UNKNOWN)
     for slot in np.unique(unended["slot"]) if len(markers) else ():

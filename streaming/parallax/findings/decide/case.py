@@ -40,7 +40,7 @@ class Resolution(StrEnum):
     that one right.
     """
     DIFFERS = "differs_otherwise"
-    """What the accused showed is superseded there, but the replicas still differ about the key: that is another
+    """What the accused showed is superseded on it, but the replicas still differ about the key: that is another
     divergence.
     """
     COMPACTED = "evidence_compacted"
