@@ -225,10 +225,10 @@ class Readings:
         self._retention_ms = retention_ms if self._retention_ms is None else min(self._retention_ms, retention_ms)
 
     def see(self, at_ms: int, leader_epoch: int, ends: dict[int, int | None]) -> None:
-        """Update by a look at the partition which readings count.
+        """Update which readings count, by a look at the partition.
 
-        Readings that the look shows to be outdated are dropped. Readings that are older than its metadata count from
-        now on.
+        Readings that the look shows to be outdated are dropped. Readings that are older than the look's metadata count
+        from now on.
 
         Args:
             at_ms: when the look was, milliseconds since 1970 UTC.

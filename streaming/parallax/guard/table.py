@@ -63,7 +63,7 @@ class GuardTable(EventLog[Event]):
 
     @property
     def mark(self) -> int:
-        """A number that is part of the retentions and lags that the guard sets, so that it recognises them.
+        """A number that is part of the retentions and lags that the guard sets, so that the guard recognises them.
 
         It is odd, below a million, and the same for all processes that use the table.
         """

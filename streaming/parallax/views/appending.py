@@ -230,8 +230,8 @@ def written(storage: str, name: str, rows: pa.Table, values: Mapping[str, str], 
         name: name of the table.
         rows: at least one, with at least the columns of the table's files.
         values: the value of each partition column, by the column's name.
-        at_ms: the time of the commit that will add the file, from `parallax.views.order.next_ms`. It is recorded in the
-            returned action, since these times give the order of all commits, and no clock does.
+        at_ms: the time of the commit that will add the file, from `parallax.views.order.next_ms`. The returned action
+            holds it, because these times, and no clock, give the order of all commits.
 
     Raises:
         OSError: the file cannot be written.
