@@ -86,10 +86,11 @@ class Freeze:
 def freezes(findings: Iterable[Finding]) -> dict[int, list[Freeze]]:
     """Return the periods in which replicas were frozen, as findings say: broker id to its replica's periods.
 
-    A finding that is open or resolved gives one period; it accuses the broker. The earliest period comes first.
+    A finding gives one period if it says that a replica holds an ended transaction open, and if it is open or resolved.
+    The periods of a replica are in the order in which they began.
 
     Args:
-        findings: the last events of findings of any kind.
+        findings: the last events of findings; those of other kinds, and those that accuse nobody, are ignored.
     """
     found: dict[int, list[Freeze]] = {}
     for finding in findings:

@@ -110,6 +110,7 @@ class Alert:
         """Whether the receiver must be sent a message about the alert.
 
         True if the alert is over, or if its state or acknowledgement differs from what the last delivered message said.
+        True as well if no message was delivered yet.
         """
         return self.ends_at is not None or self.told != self.said
 

@@ -34,7 +34,8 @@ def contradiction(case: Case) -> Decision:
     record and behind it a COMMIT, or the opposite. Its index of aborted transactions is wrong.
 
     The claim is not confirmed once the record is gone. Another marker may have ended the transaction. It may have been
-    cleaned with the record, unread.
+    cleaned with the record, unread. If only the marker was cleaned, a finding stays confirmed while the replica shows
+    the same outcome as before.
     """
     claim, accused = case.claim, case.accused
     own = live_outcome(claim, accused) if claim.first_offset in accused.committed else None
