@@ -140,7 +140,7 @@ class Held:
         return np.flatnonzero(self.members.are(*states) & (self.members.rows["round"] < self.round))
 
     def located(self, page: Page) -> Array:
-        """Return for each member of a page its row here; -1 if the member was dropped since."""
+        """Return for each member of a page its row in ``members.rows``; -1 if the member was dropped since."""
         return self.members.locate(np.array([c.suspect_id for c in page.originals], "S32"))
 
     def alike(self, at: Array, most: int = PAGE) -> Array:
