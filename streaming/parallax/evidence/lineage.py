@@ -24,7 +24,7 @@ class Lineage:
        Another leader wrote there.
     2. The leader holds a batch of the place's epoch at its offset or beyond: *yes*. Two logs that hold one place are
        alike below it (KIP-101).
-    3. The leader was not asked about the epoch, or leads in an older one: *perhaps*. If the leader holds an older epoch at
+    3. The leader was not asked about the epoch, or leads in an older one: *perhaps*. The leader holds an older epoch at
        the offset or beyond, or says that the next epoch begins at the offset or below: *no*, as in 1.
     4. The leader's log was not seen to have an entry for the epoch: *perhaps*. It may be a copy of a log where the
        epoch's records had been cleaned, or of one that was elected without them.
