@@ -79,7 +79,7 @@ _LOCK_TRIES, _LOCK_PAUSE_S = 10, 0.05
 class JobError(RuntimeError):
     """The job cannot start.
 
-    The text is one line that names the setting or the place, and what to do.
+    The text is one line that says what is wrong (e.g. a setting, or a folder that cannot be written) and what to do.
     """
 
 

@@ -127,7 +127,10 @@ def as_document(sides: Sides) -> dict[str, list[int]]:
 
 
 def in_order(sides: Sides) -> dict[Side, tuple[int, ...]]:
-    """The same sides, sorted by their texts, each with its brokers sorted; sides without brokers are left out."""
+    """The given sides, sorted by `Side.text`, each with its broker ids in ascending order.
+
+    Sides without brokers are left out.
+    """
     every = sorted(sides.items(), key=lambda one: one[0].text)
     return {side: tuple(sorted(brokers)) for side, brokers in every if brokers}
 
@@ -145,7 +148,10 @@ def by_broker(shown: Mapping[int, Side]) -> dict[Side, list[int]]:
 
 
 def standing(sides: Sides) -> frozenset[int]:
-    """Ids of all brokers that are on some side."""
+    """Ids of all brokers that are on some side, whatever that side shows.
+
+    It is not about open findings, which are also called standing.
+    """
     return frozenset(broker for brokers in sides.values() for broker in brokers)
 
 

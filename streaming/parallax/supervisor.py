@@ -61,7 +61,7 @@ class Outage(Protocol):
         ...
 
     def lasts(self) -> bool:
-        """Whether queries cannot run yet because the outage is not over."""
+        """Whether the outage (e.g. a full disk) is not over yet. While it lasts, the supervisor starts no query."""
         ...
 
 

@@ -31,9 +31,10 @@ def behind(coverage: Coverage) -> dict[int, int]:
 
 
 def overdue(snapshot: Snapshot) -> Mapping[TopicPartition, float]:
-    """By partition that waits for a verdict at one offset, for how many seconds it has waited.
+    """For how many seconds partitions have waited for a verdict on the same offset: partition to seconds.
 
-    Partitions whose comparison cannot go on (`parallax.alerting.blind`) are left out. Alerts of their own report these.
+    It is the longer wait of the two isolation levels. Partitions whose comparison cannot go on, e.g. because a broker
+    does not answer (`parallax.alerting.blind`), are left out. Other alerts report these.
     """
     return snapshot.once(_overdue)
 

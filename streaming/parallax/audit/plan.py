@@ -41,9 +41,11 @@ class PolicyHistory:
     """What the job has recorded about the cleanup policy of a partition's topic.
 
     Attributes:
-        uncompacted_from: the log end when the policy was first seen not to compact; None if that is not on record, or
-            if the policy was seen to compact since.
-        was_compacted: whether the policy was seen to compact before that.
+        uncompacted_from: where the leader's log ended when the policy was first seen not to compact. What lies from
+            this offset on was never compacted. None if that is not on record, or if the policy was seen to compact
+            since.
+        was_compacted: whether the policy was seen to compact at some time before it was seen not to. Then records below
+            ``uncompacted_from`` may have been compacted.
     """
 
     uncompacted_from: int | None = None

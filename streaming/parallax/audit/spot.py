@@ -172,15 +172,22 @@ class SpotChecks:
         self._salt = salt
 
     def check(self, replicas: Mapping[int, Sequence[TopicPartition]], is_over: Callable[[], bool]) -> Checked:
-        """Make a spot check of some brokers' replicas.
+        """Read again some of the records that brokers' replicas have shown as aborted, and say what became of them.
+
+        The table ``read_committed`` says which records these are.
 
         Args:
             replicas: by broker, the partitions to check.
-            is_over: called again and again; once it returns true, the check ends early. Records that were not read by
-                then count as unanswered.
+            is_over: called again and again; once it returns true, the check ends early. The partitions of the records
+                that were not read by then count as unanswered.
+
+        Returns:
+            How many records are aborted as before, committed now, gone or not read, and in which partitions some are
+            committed or not read. It counts nothing if the table does not exist.
 
         Raises:
-            DeltaError: the table cannot be read. Errors of Arrow and of the operating system are raised as they are.
+            DeltaError: the table ``read_committed`` cannot be read. Errors of Arrow and of the operating system are
+                raised as they are.
         """
         found = Checked()
         if DeltaTable.is_deltatable(self._uri):

@@ -73,8 +73,8 @@ class _Known:
 class AuditQueue:
     """The partitions that wait for an audit for one reason, and when each audit is due.
 
-    The subclasses are one for each reason. An *event* is what makes an audit necessary, e.g. that a range was not read
-    in time.
+    There is a subclass for each reason. An *event* is what makes an audit necessary, e.g. that a range was not read in
+    time. It is no event of a table.
 
     Args:
         delay_s: how long an audit waits after its partition was noticed, in seconds; 0: it never is due.
@@ -124,7 +124,16 @@ class AuditQueue:
         return [place for _, place in sorted(ripe)[:MAX_TOGETHER]]
 
     def begin(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Take in that one audit of some partitions begins. Returns those of them that wait in this queue."""
+        """Note for each partition the newest event that an audit which begins now takes into account.
+
+        Later events make another audit of the partition necessary.
+
+        Args:
+            places: the partitions of this audit. It may audit partitions that other queues ask for.
+
+        Returns:
+            The partitions of ``places`` that wait in this queue.
+        """
         for place, one in self._known.items():
             one.begun = one.event if place in places else UNKNOWN
         return [place for place in places if place in self._known and self._known[place].due is not None]
@@ -195,8 +204,8 @@ class Unread(AuditQueue):
 class Copied(AuditQueue):
     """Queues audits of partitions in which some replica has copied something late.
 
-    A late copy happens once and does not repeat itself. So each has its audit within five minutes (`SOON_S`), however
-    many there were before.
+    A late copy happens once and does not repeat itself. So the partition of each late copy is audited within five
+    minutes (`SOON_S`), however many late copies it had before.
 
     Args:
         delay_s: how long an audit waits after its partition was noticed, in seconds; 0: it never is due.
@@ -248,7 +257,7 @@ class Doubted(AuditQueue):
         super().__init__(0.0, clock)
 
     def add(self, places: Iterable[TopicPartition]) -> None:
-        """Queue partitions in which a spot check has found something. Their audits are due immediately."""
+        """Queue partitions in which a spot check has found a fault. Their audits are due immediately."""
         for place in places:
             one = self._of(place)
             one.due = self._clock() if one.due is None else one.due

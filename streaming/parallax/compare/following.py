@@ -24,8 +24,8 @@ class Place:
     Attributes:
         version: all commits up to this version have been read; -1 for none.
         files: None if the table is followed commit by commit from its first one on. Otherwise how many of the files
-            that the table had at ``version`` have been read, oldest first. A file that upkeep has joined from several
-            counts as those several.
+            that the table had at ``version`` have been read, oldest first. Upkeep may have joined several small files
+            into a large one; a joined file counts as the several files that went into it.
         mark: id of the commit of that version (`parallax.views.commits.Appended`); empty if it is not known.
     """
 
@@ -159,7 +159,10 @@ class Follower:
         """Yield the files that were appended to the table after the point ``start``, up to the point ``end``.
 
         Raises:
-            LogGoneError: see `appended`; also if the log ends before ``end``.
+            LookupError: the table's log ends before ``end``.
+            LogGoneError: the commits that follow ``start`` were removed from the table's log.
+            OtherTableError: ``start`` belongs to another table.
+            deltalake.exceptions.DeltaError: the table's version at ``start`` can no longer be read.
         """
         if start == end:
             return

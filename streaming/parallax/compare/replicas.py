@@ -151,7 +151,7 @@ def _join(state: PartitionState, slot: int, at: int) -> None:
 
 
 def left_behind(state: PartitionState, view: int, position: int, at: int) -> None:
-    """Make offsets unknown that were judged without a replica: those from its position up to the floor.
+    """Make the offsets unknown that were judged without a replica: from the replica's position up to the floor.
 
     Nothing below the floor is judged any more, although this replica will still be read there.
 
@@ -159,7 +159,7 @@ def left_behind(state: PartitionState, view: int, position: int, at: int) -> Non
         state: the partition's state; it is changed.
         view: an `IsolationLevel`.
         position: the next offset to read of the replica.
-        at: milliseconds since 1970 UTC.
+        at: when the replica was read, milliseconds since 1970 UTC.
     """
     begun, end = max(position, retained_from(state)), int(state.partition["floor"][0, view])
     unread.add(state, view, begun, end, UnknownReason.BEFORE_FIRST_READING, at)
@@ -254,7 +254,7 @@ def read_at(state: PartitionState) -> int:
 
 
 def skip(state: PartitionState, view: int, start: int, end: int, at: int) -> None:
-    """Make the offsets of a range that have no verdict yet unknown, and raise the floor to its end.
+    """Make the offsets of a range unknown, except those with a verdict, and raise the floor to the range's end.
 
     Nothing below the floor is judged any more.
 
@@ -271,7 +271,7 @@ def skip(state: PartitionState, view: int, start: int, end: int, at: int) -> Non
 
 
 def give_up(state: PartitionState, view: int, start: int, end: int, at: int) -> None:
-    """Make every offset below the end of a range unknown that has no verdict yet, and raise the floor to that end.
+    """Make all offsets below the end of a range unknown, except those with a verdict, and raise the floor to that end.
 
     Nothing below the floor is judged any more. Unlike in `skip`, offsets below the range become unknown too.
 
@@ -383,7 +383,7 @@ def only_compacts(state: PartitionState) -> bool:
 
 
 def why_gone(state: PartitionState) -> UnknownReason:
-    """The reason why offsets are unknown that were removed from a log before they were read.
+    """The reason why offsets that were removed from a log before they were read are unknown.
 
     It is ``DELETED_UNREAD`` if the topic's cleanup policy deletes, and ``SKIPPED`` otherwise.
     """
@@ -418,8 +418,14 @@ def ended_up_to(state: PartitionState) -> int:
 def retained_from(state: PartitionState) -> int:
     """The offset below which nothing can be judged, because logs no longer hold it; -1 if it is unknown.
 
-    It is the highest log start of the replica set, because retention deletes at different times on each replica. If a
-    topic is only compacted, no log should begin above another. Then it is the lowest offset that two logs hold.
+    It is the highest log start of the replica set, because retention deletes at different times on each replica.
+
+    If a topic is only compacted, it is the second lowest log start. From there on two logs can be compared, and a third
+    log that begins higher may have lost its head. Two exceptions:
+
+    - Until every replica has reported its log start, the lowest one counts. A replica that has not may hold as much.
+    - While the topic's policy included ``delete``, retention deleted at different times. The result is not below the
+      highest log start of that time.
     """
     starts = log_starts(state)
     if not starts:

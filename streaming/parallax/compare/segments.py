@@ -77,9 +77,9 @@ def bucket_of(topic: str, partition: int, buckets: int) -> int:
 
 
 def offset_mark(offset: Mapping[str, Any]) -> str:
-    """A short name for one of Spark's offsets, a hash.
+    """A short name for one of Spark's offsets: a hash of it, as 32 hexadecimal digits.
 
-    The manifest of that offset is stored under this name.
+    Under this name the comparison stores the *manifest*, the list of the files that hold its state at that offset.
     """
     return hashlib.sha256(json.dumps(offset, sort_keys=True).encode()).hexdigest()[:32]
 

@@ -84,11 +84,12 @@ def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) ->
 
 
 def digested(rows: ViewRows, grain: Grain) -> Digests:
-    """The sums of one reader's rows, one for each block of offsets (`parallax.replica.digests`).
+    """The sums of one reader's rows, one for each block of ``2**grain.recent`` offsets (`parallax.replica.digests`).
 
     Args:
-        rows: in offset order, without position rows.
-        grain: its ``recent`` is the size of the blocks.
+        rows: the reader's records and end markers, in offset order. The rows that only say how far the reader has read
+            (position rows) must have been removed.
+        grain: its ``recent`` gives the size of the blocks.
     """
     columns = {name: getattr(rows, name) for name in COLUMNS}
     return _digester(grain.recent).add_up(np.array([0, len(rows)]), np.zeros(1, np.int32), columns)
@@ -102,7 +103,7 @@ def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reache
     Args:
         marks: the reader's marks so far.
         reader: the reader that has shown the rows.
-        rows: its rows behind the last mark, in offset order, without position rows.
+        rows: the rows that it has shown since its last mark: records and end markers in offset order, no position rows.
         digests: the sums of these rows (`digested`).
         reached: the offset up to which the reader was read.
         grain: at which offsets marks are kept.
@@ -143,7 +144,7 @@ def totals(rows: ViewRows) -> Array:
     """The sums of all given rows of one reader, as one `SUM` row.
 
     Args:
-        rows: in offset order, without position rows.
+        rows: the reader's records and end markers, in offset order, without position rows.
     """
     return _summed(np.concatenate([np.zeros(1, SUM), _parts(rows, digested(rows, Grain()))]), np.zeros(1, SUM))[-1:]
 

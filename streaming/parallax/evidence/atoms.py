@@ -66,10 +66,13 @@ class Fact:
         return self.place.offset
 
     def joined(self, other: Fact) -> Fact | None:
-        """One fact from two that were seen at the same place; None if they contradict each other.
+        """Join this fact with another one that was seen at the same place; None if they contradict each other.
 
-        A fact without the producer's epoch does not know whether its record is part of a transaction. Then the other
-        fact says it.
+        If a fact has no producer epoch, it does not say either whether its record is part of a transaction. Both are
+        then taken from the other fact.
+
+        Args:
+            other: a fact of the same place, as another replica or another answer shows it.
         """
         full, part = (self, other) if self.producer_epoch != UNKNOWN else (other, self)
         if part.producer_epoch == UNKNOWN:
@@ -102,16 +105,21 @@ class EpochEnd(NamedTuple):
 
 
 def has_entry(ends: Mapping[int, EpochEnd | None], epoch: int) -> bool:
-    """Whether a log surely has an entry for a leader epoch, by its answers to where epochs end.
+    """Whether a log has an entry for a leader epoch, by its answers to where this epoch and the one before it end.
 
-    One answer does not show it. A log that begins with a newer epoch also answers about each older one, as if that
-    epoch ended where the log begins (`LeaderEpochFileCache`). It may be a copy of a log whose first epochs had been
-    cleaned. If the log does have the entry, it names a lower end for the epoch before than for the epoch itself. If
-    nobody asked about the epoch before, the answer about the epoch itself counts.
+    An entry says at which offset the epoch begins in the log.
+
+    The answer about the epoch alone does not prove the entry. A log that begins with a newer epoch also answers about
+    each older one, as if that epoch ended where the log begins (`LeaderEpochFileCache`). Such a log may be a copy of a
+    log whose first epochs had been cleaned. But it gives all its older epochs the same end. So the log has an entry for
+    an epoch if it says that the epoch before ends lower.
+
+    If ``ends`` has no answer about the epoch before, as for epoch 0, the result rests on the answer about the epoch
+    alone.
 
     Args:
         ends: the log's answers, by the epoch asked about; None: the log has not reached that epoch.
-        epoch: the epoch.
+        epoch: the epoch for which the log may have an entry.
     """
     end, before = ends.get(epoch), ends.get(epoch - 1)
     return end is not None and end.epoch == epoch and (before is None or before.end < end.end)
@@ -139,7 +147,7 @@ class Ended(NamedTuple):
     Attributes:
         end: the outcome.
         upto: the offset up to which the replica had been read when it showed the outcome.
-        epoch: the leader epoch of the last batch below that offset.
+        epoch: the leader epoch of the last batch below ``upto``.
     """
 
     end: End
@@ -241,10 +249,10 @@ class Look:
         return next((top.epoch for top in self.tops if top.offset >= offset), UNKNOWN)
 
     def knows(self, epoch: int) -> bool:
-        """Whether the replica's log surely has an entry for a leader epoch (see `has_entry`).
+        """Whether the replica's log surely has an entry for a leader epoch: it knows where the epoch begins.
 
-        A batch of the epoch shows it, or else the answer about the epoch before. If the epoch is the log's first one,
-        only a batch shows it.
+        It has one if it holds a batch of the epoch. Otherwise its answers about this epoch and the epoch before must
+        show it (`has_entry`).
         """
         if any(top.epoch == epoch for top in self.tops) or epoch == self.latest_epoch or epoch in self.entries:
             return True

@@ -222,9 +222,9 @@ class Ledger:
     def timely(self) -> list[Timely]:
         """The offsets that were read in time: before a cleaner can have removed a tombstone or an end marker there.
 
-        It is enough that one replica was read then. Whether a reading was in time depends on the leader's high
-        watermark ``retention`` earlier. Once the leader has reported a high watermark later than the reading, the
-        result is final, and is kept.
+        It is enough that one replica was read in time. Whether a reading was in time depends on the leader's high
+        watermark ``retention`` milliseconds before the reading. Once the leader has reported a high watermark later
+        than the reading, the result is final, and is kept.
         """
         told = self.written[-1][0] if self.written else -1
         past = [reading for reading in self.readings if reading.at < told]
@@ -235,7 +235,7 @@ class Ledger:
         return [*kept, *self._in_time(self.readings)]
 
     def timely_of(self, broker: int) -> list[Timely]:
-        """The offsets of one broker's present log that were read in time (as in `timely`)."""
+        """The offsets of one broker's present log that were read before a cleaner can have removed anything there."""
         return list(self._in_time(self.own.get(broker, ())))
 
     def _in_time(self, readings: Iterable[Reading]) -> Iterator[Timely]:

@@ -84,7 +84,7 @@ class Lineage:
         """The offset below which a log that was read is surely the same as the current log.
 
         Args:
-            epoch: the leader epoch of the last batch that was read of it.
+            epoch: the leader epoch of the last batch that was read of that log.
         """
         if epoch not in self._trusted:
             steps = {0, *(top + 1 for top in self.tops.values()), *self._ledger.at}

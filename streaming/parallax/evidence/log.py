@@ -47,9 +47,10 @@ class Log:
 
         Args:
             place: where something was seen, in this log or another.
-            at_its_word: whether the log's answer about where the next epoch begins is enough for *yes*. Otherwise the
-                log must have been seen to hold a batch of the place's epoch, there or beyond. The answer may be too
-                high: the log may be a copy of one whose first records of the next epoch had been cleaned.
+            at_its_word: whether the log's answer about where the next epoch begins is enough for *yes*. That answer may
+                be too high, because the log may be a copy of a log whose first records of the next epoch had been
+                cleaned. If False, the log must have been seen to hold a batch of the place's epoch, at the place's
+                offset or beyond, or it must not know a newer epoch.
         """
         if place.epoch not in self.ends:
             return Belongs.PERHAPS
@@ -99,9 +100,10 @@ class Logs:
     def of(self, place: Place, against: int, *, before: bool = False) -> Belongs:
         """Whether a place is of the current log, so that a record shown there may accuse a replica.
 
-        *No*: the accused replica's log is another one at that place, or any log that has reached the place's epoch is.
-        One such log is enough, since the others may not know it: they may be copies of a log whose first records of a
-        newer epoch had been cleaned.
+        *No*: some log does not hold the place, because another leader has written there (`Log.of` says no). It is the
+        log of the accused replica, or any log that has records of the place's epoch or of a newer one. One such log is
+        enough, although other logs may seem to hold the place. These may be copies of a log whose first records of a
+        newer epoch had been cleaned, so they do not show where that epoch began.
 
         *Yes*: the log of the accused replica, of the leader or of a replica in sync holds the place.
 
@@ -110,8 +112,8 @@ class Logs:
         Args:
             place: where a record or an end marker was shown.
             against: the broker that is accused, because it lacks the record or shows something else.
-            before: whether the record was shown before any of these logs was asked. The leader's log held it then. So
-                if the leader's log now ends there or below, it is another one.
+            before: whether the record was shown before any of these logs was asked. The leader's log held the record
+                then. So if the leader's log now ends at the place's offset or below, the answer is no.
         """
         known = [log for log in self.logs.values() if log.has_come_to(place.epoch)]
         if any(log.of(place) is Belongs.NO for log in (self.logs[against], *known)):
@@ -123,10 +125,15 @@ class Logs:
         return Belongs.YES if is_held else Belongs.PERHAPS
 
     def counts(self, place: Place, against: int, *, before: bool = False) -> bool:
-        """Whether a record shown at a place may accuse a replica; arguments as for `of`.
+        """Whether a record shown at a place may accuse a replica.
 
-        It may if the place is of the current log. It may too if no log was asked about the epoch, or no broker is new
-        enough to answer.
+        It may if the place is of the current log. It may as well if nobody was asked about the place's epoch, e.g.
+        because no broker is new enough to answer.
+
+        Args:
+            place: where a record or an end marker was shown.
+            against: the broker that is accused.
+            before: whether the record was shown before any of these logs was asked (`of`).
         """
         match self.of(place, against, before=before):
             case Belongs.PERHAPS:

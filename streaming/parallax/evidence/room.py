@@ -21,10 +21,10 @@ class Room:
     """The offsets at which there may have been a record or an end marker that no reader was shown.
 
     There is no room where a fact of the current log is. There is none either where the current log was read *in time*.
-    A cleaner removes a tombstone, or the end marker of a transaction without records, ``delete.retention.ms`` after it
-    first cleaned it (KIP-534). It cleans below the high watermark only. So a reading is in time for all offsets that
-    the leader's high watermark had not passed ``delete.retention.ms`` earlier. A record that a newer one of its key has
-    superseded may be removed sooner. The newer one is then there, further up.
+    A cleaner removes a tombstone, or the end marker of a transaction without records, ``delete.retention.ms`` after its
+    first pass over it (KIP-534). A cleaner passes only over offsets below the high watermark. So a reading is in time
+    for all offsets that the leader's high watermark had not passed ``delete.retention.ms`` earlier. A record that a
+    newer one of its key has superseded may be removed sooner. The newer one is then there, further up.
 
     Example: the leader's high watermark was 5 at 1 s, broker 2 was read from 3 to 9 at 2 s, and the retention is 2 s.
     There is no room from 5 on. Counter-example: with a retention of 0.5 s, nothing says how far the log had been
@@ -66,7 +66,7 @@ class Room:
 
 
 def in_time(lineage: Lineage, timely: Iterable[Timely]) -> list[Span]:
-    """The ranges of the current log that were read before a cleaner can have removed anything there (see `Room`).
+    """The ranges of the current log that were read before a cleaner can have removed a tombstone or marker there.
 
     Args:
         lineage: says how far a log that was read is the same as the current one.

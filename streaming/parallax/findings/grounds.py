@@ -70,9 +70,9 @@ class Grounds:
 
     @property
     def if_right(self) -> Repair | None:
-        """How to give the accused a copy of a replica in ``candidates``, if a person finds it right.
+        """How to give the accused a copy of a replica in ``candidates``, once a person finds that replica right.
 
-        None without candidates. The leader is preferred among them, because then nobody has to be elected.
+        None without candidates. If the leader is a candidate, it is the source. Then no other leader has to be elected.
         """
         if not self.candidates:
             return None
@@ -113,7 +113,7 @@ class Grounds:
     def is_of_the_index(self) -> bool:
         """Whether only the accused's index of aborted transactions is wrong, which a broker can rebuild from its log.
 
-        For an incident it is assumed, because its evidence does not show it for every transaction.
+        It is taken to be true for an incident. The incident's evidence does not show it for every transaction.
         """
         finding = self.finding
         if finding.kind is not FindingKind.OUTCOME_CONTRADICTS_MARKER:
@@ -122,7 +122,7 @@ class Grounds:
 
     @property
     def silent(self) -> frozenset[int]:
-        """The brokers whose answers do not show that they share what has spread.
+        """The brokers whose answers do not show that their replicas are wrong as well, for a finding that has spread.
 
         Brokers that did not answer are among them.
         """

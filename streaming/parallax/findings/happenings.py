@@ -1,4 +1,4 @@
-"""What goes into the lifecycle of findings (events), and what it wants to be done (actions).
+"""What goes into the lifecycle of findings (events), and what the lifecycle wants to be done (actions).
 
 `parallax.findings.lifecycle` takes one event after the other and returns actions. It does no IO itself.
 """
@@ -104,7 +104,10 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """An event for the lifecycle: time has passed, so that a probe or an `Append` may be due."""
+    """An event for the lifecycle: time has passed, so that a probe or an `Append` may be due.
+
+    No replica is looked at here. A *tick* of the table ``progress`` is another thing.
+    """
 
 
 Event = Loaded | Suspected | Answered | Committed | NotCommitted | News | Tick

@@ -81,7 +81,7 @@ class Outcome:
             restart; else None.
         resolution: why the member is not wrong any more.
         reason: why the member is undecided.
-        counts: as in `Page`, with this probe counted.
+        counts: what the member's probes have counted so far, this one included.
         left: if the member is over: suspects about other replicas that may be wrong in the same way.
         rest: how many other records of the member's transaction were asked about.
         left_out: how many other records of that transaction were not asked about.
@@ -140,7 +140,7 @@ class Held:
         return np.flatnonzero(self.members.are(*states) & (self.members.rows["round"] < self.round))
 
     def located(self, page: Page) -> Array:
-        """Return for each member of a page its row here; -1 if the member was dropped since."""
+        """Return for each member of a page its row in ``members.rows``; -1 if the member was dropped since."""
         return self.members.locate(np.array([c.suspect_id for c in page.originals], "S32"))
 
     def alike(self, at: Array, most: int = PAGE) -> Array:
@@ -348,15 +348,17 @@ class Proven(Held):
         proofs: the proofs of a few members, kept as examples. The last proof was made last, so it names the present
             leader.
         ended: how many members are not wrong any more, by `Resolution`.
-        sampled: by class (see `classes`), how many members samples have asked about.
-        ``beside``: the brokers other than the accused that have shown the same as the accused for some member.
+        sampled: by class, how many of its members samples have asked about so far. A sample is a probe of some members
+            of one class; from time to time it is the next ones' turn. What a class is: `classes`.
+        ``beside``: the brokers, without the accused, that have shown the same as the accused for at least one member.
         restored_ms: the time of the event from which the incident was restored at the start of the job, milliseconds
             since 1970 UTC; -1 if it was not restored.
         is_restored: whether the group was restored from an event, and some member was not asked about since.
         unnamed: how many of the members that the event counts are not known yet. They become known as their suspects
             are probed again.
         undecided: how many undecided suspects the event mentions.
-        seen_below: what `parallax.findings.incident.seen_below` returns for the event.
+        seen_below: if the incident was restored at the start of the job: an offset below which all differences lay that
+            it knew when its last event was made. -1 if unknown.
     """
 
     event: Finding | None = None
@@ -609,7 +611,8 @@ class Proven(Held):
             page: the page that was asked about.
             outcomes: for each member of the page what the probe has shown.
             waiting: how many suspects without a verdict the incident's last event may count as well.
-            soon: when to ask a sample again of which a second probe in a row decides; seconds of the monotonic clock.
+            soon: when to ask a sample again, if a second probe in a row decides about one of its members; seconds of
+                the monotonic clock.
 
         Returns:
             What the caller has to do about members that the incident no longer counts.
@@ -676,7 +679,7 @@ class Proven(Held):
         return [(remembering(original, proof), state)] if _is_other(original, proof) else []
 
     def show(self, proofs: Sequence[Proof], *, afresh: bool = False) -> None:
-        """Keep a few proofs as examples for events, and which other brokers they prove to show the same.
+        """Keep a few proofs as examples for events, and which brokers show the same as the accused by these proofs.
 
         Args:
             proofs: the newest proofs; the last of them is kept in any case.

@@ -20,7 +20,7 @@ class Seen(StrEnum):
     """Whether consumers of the leader see a finding: no, perhaps, or yes."""
 
     NO = ""
-    """No replica that shows it leads, or it is over."""
+    """The leader does not show what the finding reports, or the finding is over."""
     PERHAPS = "consumers may see it"
     """One of the sides leads, and nobody knows which side is right."""
     YES = "consumers see it"
@@ -34,13 +34,13 @@ def seen(finding: Finding) -> Seen:
 
 
 def seen_by_state(accused: int, *, has_spread: bool) -> Seen:
-    """Return whether consumers see a finding if a replica leads that shows it: yes or perhaps.
+    """Return whether consumers see a finding, if the leader shows what the finding reports: yes or perhaps.
 
     It is perhaps if the finding has no direction, because nobody knows which side is right.
 
     Args:
-        accused: the broker; `NOBODY` without direction.
-        has_spread: whether all replicas show it; then the result is yes.
+        accused: the broker that the finding accuses; `NOBODY` without direction.
+        has_spread: whether all replicas show what the finding reports; then the result is yes.
     """
     return Seen.PERHAPS if accused == NOBODY and not has_spread else Seen.YES
 
@@ -110,7 +110,14 @@ class Freeze:
 
 
 def freezes(findings: Iterable[Finding]) -> dict[int, list[Freeze]]:
-    """Return by broker the periods in which its replica was frozen, by findings that are over or not."""
+    """Return the periods in which replicas were frozen, as findings say: broker id to its replica's periods.
+
+    A finding gives one period if it says that a replica holds an ended transaction open, and if it is open or resolved.
+    The periods of a replica are in the order in which they began.
+
+    Args:
+        findings: the last events of findings; those of other kinds, and those that accuse nobody, are ignored.
+    """
     found: dict[int, list[Freeze]] = {}
     for finding in findings:
         is_it = finding.stands or finding.status is FindingStatus.RESOLVED

@@ -159,7 +159,7 @@ class TransactionRecords:
 
     Attributes:
         records: (offset, key) of each such record, in the order of offsets.
-        left_out: how many more of them there are beyond the transaction's ``limit``.
+        left_out: how many such records are not in ``records``, because `Transaction.limit` bounds how many are wanted.
         error: why the records are not known, or perhaps not all of them; None where all are.
     """
 
@@ -282,8 +282,8 @@ class KeysShown:
     """The answer to `Keys`: the newest visible record of each key on one replica.
 
     Attributes:
-        keys: by key, its newest visible record. A key is left out as long as its newest record is not known. It is not
-            complete if the log below its ``complete_from`` was not read, so that another record of the key may lie
+        keys: by key, its newest visible record. A key is left out as long as its newest record is not known. An entry
+            is not complete if the log below its ``complete_from`` was not read. Another record of the key may lie
             there.
         key_bytes: by hash of the key, the key itself, where keys are read at all.
         error: why a key is missing or not complete; None where all are complete.

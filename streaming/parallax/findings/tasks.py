@@ -25,10 +25,11 @@ class Task:
         due: when to probe, in seconds of the monotonic clock.
         finding_id: id of the finding that is checked again; None for a suspect; empty for a member of an incident,
             which has no finding of its own.
-        attempts: how many probes decided nothing.
-        counts: what its probes have counted so far.
-        reason: why the claim is undecided.
-        busy: whether a probe is running, or the event that follows from it is being written.
+        attempts: how many probes of the claim have decided nothing.
+        counts: how many of its probes came to the same result, e.g. how many in a row found that the topic is gone.
+            They are counted where one probe alone does not decide.
+        reason: why the last probe left the claim undecided, in one line for people; empty before that.
+        busy: whether a probe of the claim is running, or the event that follows from the probe is being written.
         asked_ms: when the running or last probe was sent, milliseconds since 1970 UTC.
     """
 

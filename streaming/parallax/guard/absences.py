@@ -50,7 +50,7 @@ class Absence:
     Attributes:
         lacks_from: the offset below which the replica has everything, by its last answer; None if it never answered.
         since_ms: the last look at which it lacked nothing. If none is known: the first look at which it was absent.
-        retention_ms: the smallest ``delete.retention.ms`` in force since then; None if it is not known.
+        retention_ms: the smallest ``delete.retention.ms`` in force since ``since_ms``; None if it is not known.
         bound_ms: from when on the first tombstone or end marker that it lacks may be gone; None if that is not known.
         unclear: why no bound is known, or why the known one says nothing of this replica (`Unclear.NO_TIME`).
         horizon_ms: the earliest horizon of a tombstone or end marker that it lacks, as read from other replicas' logs,
@@ -131,8 +131,8 @@ class Absences:
     def copied(self) -> dict[TopicPartition, int]:
         """By partition with a late replica: when the newest late copy was seen, in milliseconds since 1970 UTC.
 
-        Only partitions that an audit can compare are included. One is left out while a replica of it is away or still
-        copies.
+        Only partitions that an audit can compare are included. A partition is left out while one of its replicas is
+        away or still copies.
         """
         replicas = {one.replica for one in self.late}
         missing = {one.place for one in self.absent if one.presence is not Presence.BEHIND or one.replica in replicas}

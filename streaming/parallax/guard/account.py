@@ -69,7 +69,8 @@ def on_record(
     Args:
         storage: ``storage.path``.
         place: the partition.
-        suspected_at: when a finding about the partition was first suspected. Later facts explain nothing of it.
+        suspected_at: when a finding about the partition was first suspected. What happened later is left out, because
+            it cannot explain the finding.
         read: the job's settings for reading, which say how long a look may take.
         guard: the job's settings for the guard, which its clock needs.
     """

@@ -182,7 +182,7 @@ class Clock:
         return list(self._late.values())
 
     def unsettled(self) -> list[Late]:
-        """Return the replicas that are perhaps late; a later look decides it.
+        """Return the replicas of which a later look decides whether they are late; it is not about findings.
 
         They copied something after the bound that ``delete.retention.ms`` gives. But the other brokers' cleaners may
         have been paused then, so that nothing was gone. A later look at the topic's settings says whether they were.

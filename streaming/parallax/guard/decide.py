@@ -56,8 +56,8 @@ class Rules:
         max_hold_ms: how long a hold may last.
         topics: the topics that the guard may hold; empty: all.
         may_shorten: topics that may be compacted later than their finite ``max.compaction.lag.ms`` demands.
-        mark: an odd number below a million. It is part of the numbers of milliseconds that the guard sets, so that it
-            recognises them later.
+        mark: an odd number below a million. It is part of the numbers of milliseconds that the guard sets, so that the
+            guard recognises these values later as its own.
     """
 
     may_act: bool

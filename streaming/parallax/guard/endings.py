@@ -58,8 +58,9 @@ class Outage:
         untold: replicas of topics whose ``delete.retention.ms`` is so short that no look can say whether they were back
             in time (`Unclear.NO_TIME`).
         gone: replicas that no longer exist, or are no longer watched.
-        differ: partitions of any of these replicas with a finding that was not over when the outage ended.
-        verdicts: by partition, the result of the audit after which its replica was no longer late.
+        differ: partitions in which the broker had an absent or late replica, and in which a finding was not over when
+            the outage ended.
+        verdicts: by partition, the result of the audit after which the broker's replica was no longer late.
         is_recalled: whether the outage had begun before the job was started. Results of audits before the start are not
             known then.
         ended_ms: when all replicas were back or gone, and the late ones audited; None while the outage lasts.

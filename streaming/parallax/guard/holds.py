@@ -78,8 +78,8 @@ class Event:
 
     Attributes:
         level: 1: tombstones and end markers are kept for longer; 2: cleaning is paused as well.
-        changes: the changes of all settings of the hold. If somebody overruled the hold: the settings that they have
-            changed, as they are now.
+        changes: the changes of all settings of the hold. For `EventKind.OVERRULED`: only the settings that somebody
+            else has changed, with the values that are put back if the guard's own value comes late.
         absent: the absent replicas for whose sake the topic is held.
         reason: why the event happened, in a few words.
         shown: for `EventKind.HELD`, ids of the brokers that show the hold's settings; else empty.
@@ -166,8 +166,8 @@ class Record:
         spent: by topic, absent replicas for whose sake the topic is not held again until they are in sync.
         asked: by topic, whether a person wants it held (true) or wants its hold to end (false).
         refused: by topic, the last event that says why the guard does not hold it.
-        ever: by topic and by setting that a hold ever changed, the last change that was intended. With it a change is
-            recognised that the cluster makes only later.
+        ever: by topic and by setting that a hold ever changed, the last change that was intended. By it the guard
+            recognises its own change if the cluster makes that change late.
         last: by topic and setting, the newest event of a hold that changes the setting.
     """
 
@@ -179,7 +179,11 @@ class Record:
     last: dict[str, dict[str, Event]] = field(default_factory=dict)
 
     def take_in(self, events: Iterable[Event]) -> None:
-        """Update the holds by recorded events that it does not know yet, in the order of their numbers."""
+        """Update the state of the holds by further events.
+
+        Args:
+            events: the recorded events that were not taken in before, in the order of `Event.sequence`.
+        """
         for event in events:
             self._take_in(event)
 

@@ -89,8 +89,8 @@ class Part(NamedTuple):
 class Lap:
     """The state of reading one replica's log for horizons, again and again; each time is a *lap*.
 
-    The cleaner may give a tombstone or end marker a horizon at any time. So each lap reads from the first one without a
-    horizon to the high watermark.
+    The cleaner may give a tombstone or end marker a horizon at any time. So each lap reads from the first tombstone or
+    marker without a horizon to the high watermark.
 
     Attributes:
         topic_id: Kafka's id of the topic that is read.
@@ -196,9 +196,11 @@ class Stand(NamedTuple):
 class Readings:
     """Keeps the newest reading of each replica's log in one partition, as long as it can be relied on.
 
+    A new reading waits at first. It counts once `see` was given metadata that are surely newer than the reading,
+    because metadata name a new replica late: it may have been added, and cleaned, before the reading.
+
     Args:
-        metadata_ms: how old metadata may be. A replica may have been added, and cleaned, before the metadata name it.
-            So a reading counts only once there are metadata from after it.
+        metadata_ms: how old the metadata of a look may be. So a look ``metadata_ms`` after a reading makes it count.
     """
 
     def __init__(self, metadata_ms: int) -> None:
@@ -209,11 +211,12 @@ class Readings:
         self._retention_ms: int | None = None
 
     def take_in(self, reading: Reading, retention_ms: int) -> None:
-        """Add a reading of one replica. It must have ended before anything in it could be removed.
+        """Add a reading of one replica. The caller made sure that nothing could be removed before it was read.
 
         Args:
             reading: the reading.
-            retention_ms: the smallest ``delete.retention.ms``, by which the caller knows that nothing could be removed.
+            retention_ms: the smallest ``delete.retention.ms`` by which the caller made sure of that. If a smaller one
+                becomes known later, `stand` drops the reading.
         """
         if reading.leader_epoch != self._leader_epoch:
             return
@@ -222,10 +225,10 @@ class Readings:
         self._retention_ms = retention_ms if self._retention_ms is None else min(self._retention_ms, retention_ms)
 
     def see(self, at_ms: int, leader_epoch: int, ends: dict[int, int | None]) -> None:
-        """Update by a look at the partition which readings count.
+        """Update which readings count, by a look at the partition.
 
-        Readings that the look shows to be outdated are dropped. Readings that are older than its metadata count from
-        now on.
+        Readings that the look shows to be outdated are dropped. Readings that are older than the look's metadata count
+        from now on.
 
         Args:
             at_ms: when the look was, milliseconds since 1970 UTC.
@@ -253,9 +256,9 @@ class Readings:
         return [*self._waiting.get(broker, ()), *([known] if known is not None else ())]
 
     def offsets(self) -> list[int]:
-        """Return the offsets that bounds will depend on while these readings count.
+        """Return the offsets that bounds depend on while the readings kept here count.
 
-        For each, the clock must remember when the leader's log last ended at or below it.
+        For each offset, the clock must remember when the leader's log last ended at or below that offset.
         """
         known = self._known.values()
         return [offset for one in known for offset in {one.first_or_reached, one.unstamped_or_reached}]

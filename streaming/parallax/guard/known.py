@@ -28,8 +28,8 @@ class Retentions:
     """The values of one topic's ``delete.retention.ms`` over time, to find the smallest since a given time.
 
     Args:
-        settings_ms: for how many milliseconds before a look its value may have been in force. If no look follows for as
-            long, the value is no longer known.
+        settings_ms: for how many milliseconds before a look the value that it shows may have been in force. If no look
+            follows for as long, the value is no longer known.
     """
 
     def __init__(self, settings_ms: int = SETTINGS_MS) -> None:
@@ -46,7 +46,7 @@ class Retentions:
         """Add a value that the topic's ``delete.retention.ms`` had at a time, for `smallest_since`.
 
         Args:
-            at_ms: the time, milliseconds since 1970 UTC. If a later value is already known, its time counts instead.
+            at_ms: the time, milliseconds since 1970 UTC. If a value of a later time is known, that later time counts.
             retention_ms: the value.
 
         Returns:
@@ -88,13 +88,14 @@ class Replica:
     """What looks have shown of one replica until now.
 
     Attributes:
-        high_watermark: in its last answer; None if it has never answered.
-        log_end_offset: in its last answer; None if it has never answered.
-        has_answered: whether it answered at the last look.
-        absent_since_ms: the first look at which it was absent, milliseconds since 1970 UTC; None if it is not absent.
-        was_in_sync: whether any look has shown it in sync.
-        had_nothing_ms: a time at which its log was empty, milliseconds since 1970 UTC: it has copied everything since.
-            None if no such time is known, or if `Partition.lead` has dropped it.
+        high_watermark: the replica's high watermark by its last answer; None if it has never answered.
+        log_end_offset: the replica's log end offset by its last answer; None if it has never answered.
+        has_answered: whether the replica answered at the last look.
+        absent_since_ms: when the first look was at which the replica was absent, milliseconds since 1970 UTC; None if
+            it is not absent.
+        was_in_sync: whether any look has shown the replica in sync.
+        had_nothing_ms: a time at which the replica's log was empty, milliseconds since 1970 UTC: it has copied
+            everything since. None if no such time is known, or if the leader has changed since (`Partition.lead`).
     """
 
     high_watermark: int | None = None
@@ -133,7 +134,7 @@ class Ends:
         self._epoch_seen_ms = 0
 
     def see(self, look: Look) -> None:
-        """Add a look. It says which broker leads and, if it is a look at the leader, where the leader's log ends."""
+        """Add a look, which says which broker leads. A look at the leader also says where the leader's log ends."""
         epoch = look.leader_epoch, look.leader
         if epoch != self._epoch:
             sure_ms = self._epoch_seen_ms - self._metadata_ms
@@ -192,12 +193,12 @@ class Partition:
         ends: at which offsets the leader's log ended, and when.
         readings: the tombstones, end markers and horizons that were read of the replicas' logs.
         topic_id: Kafka's id of its topic; empty if it is not known.
-        seen_at_ms: the last look, milliseconds since 1970 UTC.
+        seen_at_ms: when the last look was, milliseconds since 1970 UTC.
         leader_epoch: the leader epoch by the last look.
         led_by: the last known leader, and the epoch in which it led; None if no leader is known.
         assigned: the brokers that hold the partition.
-        removed: by broker that no longer holds the partition, the first look without it, milliseconds since 1970 UTC.
-            If the broker was away then, it may still have its log.
+        removed: by broker that no longer holds the partition, when the first look was that did not name it,
+            milliseconds since 1970 UTC. If the broker was away at that time, it may still have its log.
         answering: the brokers of ``removed`` that answered at the last look before their removal.
         emptied: the brokers of ``answering`` that were removed for longer than metadata may be old. They have deleted
             their logs.
@@ -228,7 +229,7 @@ class Partition:
 
         Args:
             replicas: the brokers that hold the partition.
-            at_ms: the look that showed them, milliseconds since 1970 UTC.
+            at_ms: when the look was that showed these brokers, milliseconds since 1970 UTC.
             metadata_ms: how old the metadata of a look may be.
         """
         added = set(replicas) - set(self.assigned) - self.removed.keys() if self.assigned else ()
@@ -243,14 +244,16 @@ class Partition:
         self.replicas = {b: one for b, one in self.replicas.items() if b in replicas}
 
     def lead(self, newest: Look) -> None:
-        """Update which broker leads. If it is another one, most replicas lose their `Replica.had_nothing_ms`.
+        """Update which broker leads the partition, and forget when logs were empty if the leader may have changed.
 
-        Such a replica may have copied from two leaders, which are cleaned independently. The time stays for a replica
-        that certainly was in sync before the change. That is the direct successor and, if the old leader was taken off
-        its broker, every replica that is in sync now.
+        Then `Replica.had_nothing_ms` becomes None, because a replica may have copied from two leaders. These are
+        cleaned independently. A replica keeps the time only if it certainly was in sync before the change:
+
+        - If the new leader leads in the very next epoch, it was in sync.
+        - If the old leader also no longer holds the partition, every replica that is in sync now was in sync.
 
         Args:
-            newest: the last look.
+            newest: the last look at the partition; it names the leader, the leader epoch and the replicas in sync.
         """
         if newest.leader == UNLED:
             return

@@ -83,7 +83,7 @@ def load(storage: str) -> list[Late] | None:
 def save(storage: str, late: Iterable[Late]) -> None:
     """Replace the table's rows by the given late replicas.
 
-    A failure is logged. Until the process ends, it does no harm.
+    A failure is logged. The job's clock still knows the late replicas until the process ends.
     """
     uri = rust_uri(storage, LATE)
     rows = [_row(one) for one in late]

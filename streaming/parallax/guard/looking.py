@@ -57,7 +57,7 @@ class Lookout:
 
         Args:
             topics: the names of the topics.
-            absent: the names of those topics of which a replica is known to be absent.
+            absent: the names of the topics in ``topics`` that have an absent replica.
 
         Raises:
             ReplicaError: no broker answers.

@@ -57,7 +57,7 @@ class Outages:
     """The outages of all brokers, at most one for each, updated at each look.
 
     Args:
-        answers: whether a replica of a broker answers; None if it is no longer watched.
+        answers: returns whether the replica of a partition on a broker answers; None if it is no longer watched.
         differing: returns the partitions with findings that are not over.
     """
 

@@ -41,7 +41,7 @@ class GuardStatus:
         events: how many events there were, by kind.
         sizes: by topic that is held, its size in bytes.
         error: why the guard can do nothing; None if it can.
-        is_off: whether ``guard.mode`` is ``off``; ``holds`` then are those that an earlier guard has left.
+        is_off: whether ``guard.mode`` is ``off``. Then ``holds`` has the holds that an earlier guard has left.
     """
 
     holds: tuple[Hold, ...] = ()

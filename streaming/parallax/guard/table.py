@@ -46,7 +46,15 @@ SCHEMA = TABLE.schema
 
 
 class GuardTable(EventLog[Event]):
-    """Reads and appends the guard's events below ``storage.path``; arguments and errors are those of `EventLog`."""
+    """Reads and appends the guard's events, in the Delta table ``guard_events``; for one thread only.
+
+    Args:
+        storage: ``storage.path``.
+        create: whether to make the table if there is none.
+
+    Raises:
+        EventLogError: the path cannot be read or written, or there is no table and ``create`` is not set.
+    """
 
     name = GUARD_EVENTS
     app_id = "parallax-guard"
@@ -55,7 +63,7 @@ class GuardTable(EventLog[Event]):
 
     @property
     def mark(self) -> int:
-        """A number that is part of the retentions and lags that the guard sets, so that it recognises them.
+        """A number that is part of the retentions and lags that the guard sets, so that the guard recognises them.
 
         It is odd, below a million, and the same for all processes that use the table.
         """

@@ -180,7 +180,11 @@ def audit_in_words(
 ) -> str:
     """Return a clause that says when the job audits partitions in which something was read or copied too late.
 
-    The arguments are those of `late_in_words`.
+    Args:
+        places: the partitions.
+        audits_at: by partition that the job can audit, when it does, seconds since 1970 UTC; None if it audits no
+            partition for this reason.
+        now: seconds since 1970 UTC.
     """
     them = "the partitions" if len(places) > 1 else "the partition"
     if audits_at is None:

@@ -46,7 +46,7 @@ class Case:
     cannot be used.
 
     Attributes:
-        ledger: all evidence about the partition, that of the looks included.
+        ledger: all evidence about the partition, including what the looks show.
         partition: what the cluster says of the partition.
         looks: by broker, what its replica shows; brokers that did not answer are left out.
         latest_stable: the highest LSO that was known after the last look.

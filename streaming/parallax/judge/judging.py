@@ -22,10 +22,10 @@ class Judgement:
 
     Attributes:
         verdicts: what is true of replicas in every world (possible truth).
-        unsettled: keys that replicas differed about and agree on now, without proof that they are right.
+        unsettled: keys that replicas differed about and agree on now, without proof that the replicas are right.
         undecided: what is true in some worlds only, with the offsets whose reading would decide it.
-        differed: to be given to the next judgement: by key, the offset of its newest record when replicas last differed
-            about it.
+        differed: by key, the offset of its newest record when replicas last differed about the key. The next judgement
+            needs it.
         worlds: for each key that was judged, how many choices the evidence left open.
         too_many: keys that were not judged, because the evidence leaves too many choices open.
         right: by key, the brokers that are right about it in every world, for consumers of both isolation levels. If
@@ -46,7 +46,8 @@ def judge(case: Case, differed: Mapping[Hashable, int]) -> Judgement:
 
     Args:
         case: the partition to judge.
-        differed: `Judgement.differed` of the judgement before; empty if there was none.
+        differed: by key, the offset of its newest record when replicas last differed about the key. It is
+            `Judgement.differed` of the judgement before; empty if there was none.
 
     Returns:
         The judgement. If no replica answered it is empty, with ``differed`` unchanged.

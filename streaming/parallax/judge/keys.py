@@ -61,9 +61,10 @@ def judge(
 ) -> Judged | None:
     """Judge what each replica shows of one key, by all worlds (possible truths) of that key.
 
-    A consumer that has read a replica to its end should hold the value of the newest visible record below that end. A
-    replica that is still behind is not wrong if the key is written again further up. It may lack an older record
-    because a cleaner had removed that record, for the newer one, from the log that it copies.
+    A consumer that has read a replica to its end should hold the value of the newest visible record below that end.
+
+    A replica that is still behind is not wrong if the key is written again above its end. The cleaner of the replica
+    that it copies may have removed the older record in favor of the newer one.
 
     Args:
         case: the partition to judge.

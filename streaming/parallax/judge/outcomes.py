@@ -37,7 +37,7 @@ class Outcomes:
     - by its list of aborted transactions;
     - by the next end marker of the producer that it holds, if it never got the one that ended the record.
 
-    A statement counts as long as no other log has replaced that of the replica that made it.
+    A statement of a replica counts until another log replaces the log of this replica.
 
     Example: all read the COMMIT at 7 directly behind the record at 6, and broker 2 lists the transaction as aborted.
     There is one world (possible truth), and 2 is wrong. Counter-example: nobody read offset 6 in time, so between the

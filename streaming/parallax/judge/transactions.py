@@ -56,8 +56,8 @@ class Transactions:
     marker of the next epoch ends that transaction and no other, in each partition where it has records.
 
     A producer is of version 2 from its first COMMIT whose epoch is the next one after that of the records that it
-    surely ends. A client does not go back to version 1. An ABORT does not show it: in version 1 it also has a new epoch
-    if the coordinator fences the producer.
+    surely ends. A client does not go back to version 1. An ABORT with the next epoch does not show that the producer is
+    of version 2. In version 1 an ABORT also has a new epoch if the coordinator fences the producer.
 
     An end marker of another partition only rules out the other outcome: this partition may not have its marker yet. If
     an unclean election may have removed an end marker, producer epochs are not used. Then the next marker that this log

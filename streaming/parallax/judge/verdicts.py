@@ -84,10 +84,10 @@ class Proof:
 
         Args:
             worlds: the possible truths.
-            judged: see `Proof`.
-            atoms: see `Proof`.
-            missing: see `Proof`.
-            count: see `Proof`; None for the number of worlds given.
+            judged: the brokers whose replicas were compared with the worlds.
+            atoms: places of the records and end markers that the worlds depend on, in any order.
+            missing: ranges of offsets where one more record, marker or reading would rule out worlds, in any order.
+            count: how many choices led to these worlds; None if it is as many as there are in ``worlds``.
         """
         every = list(worlds)
         distinct, count = tuple(dict.fromkeys(every)), len(every) if count is None else count
@@ -126,14 +126,14 @@ class Verdict:
     Attributes:
         about: what the verdict is about.
         proof: the proof that implies it.
-        accused: the broker that is wrong; None: replicas differ, and it is not known which is wrong.
-        sides: without an accused, the brokers that differ: at least one of them is wrong.
+        accused: the broker that is wrong; None if replicas differ, and it is not known which of them is wrong.
+        sides: if there is no accused, the brokers whose replicas differ: at least one of them is wrong. Else empty.
         right: the brokers that are right in every world.
         everywhere: whether all replicas of the partition are wrong.
         past: whether the accused once showed something wrong, and no longer holds the record.
         key: the key that the verdict is about, or the key of its record.
         offset: offset of the record that the verdict is about; `UNKNOWN`: it is about none.
-        producer: producer of the transaction that it is about; `UNKNOWN`: it is about none.
+        producer: producer of the transaction that the verdict is about; `UNKNOWN`: it is about none.
         end_marker: offset of the end marker that ended the transaction, or below which it ended; `UNKNOWN`: none is
             known.
 
@@ -195,9 +195,9 @@ class Undecided:
     Attributes:
         about: what the question is about.
         broker: the broker whose replica it is.
-        missing: ranges of offsets where one more record, marker or reading would decide it; never empty.
-        key: the key that it is about; None if it is about none.
-        offset: offset of the record or transaction that it is about; `UNKNOWN` if it is about none.
+        missing: ranges of offsets where one more record, marker or reading would decide the question; never empty.
+        key: the key that the question is about; None if it is about none.
+        offset: offset of the record or transaction that the question is about; `UNKNOWN` if it is about none.
     """
 
     about: About

@@ -87,8 +87,8 @@ class Shown(NamedTuple):
     Attributes:
         broker: the broker whose replica it is.
         bound: the offset up to which its consumers are shown records: its LSO, or its high watermark.
-        records: the records of the key below that offset, newest first.
-        lost_below: the replica has lost the head of its log below this offset; -1: it has not.
+        records: the records of the key below ``bound``, newest first.
+        lost_below: the offset below which the replica has lost the head of its log; -1 if it has lost nothing.
     """
 
     broker: int
@@ -130,7 +130,8 @@ class Worlds(NamedTuple):
         distinct: the worlds without repetition; empty if every choice puts two records at one offset.
         choices: how many choices lead to a world.
         explained: whether wrong outcomes alone explain who is wrong. They do if, in each world without an unseen
-            deletion, every wrong broker shows a record of the key with another outcome than it has in that world.
+            deletion, every wrong broker shows some record of the key with another outcome than the record has in that
+            world.
     """
 
     distinct: tuple[World, ...]

@@ -16,6 +16,9 @@ from parallax.shell import ANYWHERE
 class Claim:
     """What one finding says for a repair: which replicas are wrong, and which are right and may be copied.
 
+    It is made from a finding that is open. The claim that a probe asks brokers about is another class,
+    `parallax.findings.claim.Claim`.
+
     Attributes:
         finding: the id of the finding.
         wrong: ids of the brokers whose replicas now show the record or outcome that the finding proves wrong.

@@ -143,7 +143,7 @@ class MovedToTieredStorage(ReplicaError):
 class LogTruncated(ReplicaError):
     """The log was truncated below the reader's position, so it no longer holds all records that were read from it.
 
-    It may have grown since, and hold other records at these offsets.
+    The log may have grown since, and may hold other records at these offsets.
 
     Attributes:
         end: the offset up to which the log still holds the records that were read.
@@ -207,7 +207,11 @@ class CorruptBatch(BatchError):
 
 
 class Unsupported(BatchError):
-    """Parallax does not read this: an unknown format or codec, too large a batch, or a redirection."""
+    """Parallax does not read this: an unknown format or codec, too large a batch, or a redirected consumer.
+
+    A broker may redirect consumers to another broker's replica, its preferred read replica (KIP-392). Parallax does not
+    follow, because it wants the replica of the broker that it asked.
+    """
 
     event = ReadEvent.UNSUPPORTED
 

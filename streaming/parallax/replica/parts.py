@@ -121,10 +121,11 @@ class LargeBatch:
     """Decodes the records of one large batch, some records at a time.
 
     Args:
-        data: the bytes of the response.
-        row: the batch's header.
-        wanted: first offset, offset to stop before, and the two words of the hash key.
-        with_spans: whether keys, values and headers are wanted besides their hashes.
+        data: the bytes of the whole response, as uint8.
+        row: the batch's row in the table of batches: its header, and where its bytes lie in ``data``
+            (`parallax.replica.kernels` numbers the columns).
+        wanted: the first offset to decode, the offset to stop before, and the two 64-bit words of the hash key.
+        with_spans: whether keys, values and headers are wanted as well as their hashes.
     """
 
     def __init__(self, data: Array, row: Array, wanted: Wanted, *, with_spans: bool) -> None:

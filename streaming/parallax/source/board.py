@@ -53,13 +53,13 @@ class Board:
         self._is_well[reader.isolation][at] = is_same and recorded.event not in STANDING
 
     def lowest(self, planned: Iterable[tuple[Reader, int]] = ()) -> Array:
-        """The lowest position of the readers of each partition, as int64.
+        """For each partition of ``places``, in that order, the lowest position of its readers, as int64.
 
-        It is -1 where one of them was never read.
+        A partition has one reader for each isolation level. It is -1 if one of its readers has no position yet.
 
         Args:
-            planned: readers that are in a plan and not in the tables yet, each with the end of its last planned range.
-                That end counts as the reader's position.
+            planned: readers that have a planned range, but no recorded position yet, each with the end of that range.
+                The end counts as the reader's position.
         """
         positions = self._positions
         if planned:

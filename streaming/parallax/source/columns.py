@@ -1,7 +1,8 @@
 """Turns the arrays that the decoder made of a broker's answer into Spark's record batches, without copying records.
 
-Columns that are the same in every row (topic, partition, broker, the null structs) are built once per process at full
-length and sliced. The other columns are the decoder's own arrays.
+Some columns are the same in every row, such as ``broker``, or the struct ``position`` in the rows of records, where it
+is null. They are built once per process for the longest batch, and sliced. The other columns are the decoder's own
+arrays.
 """
 
 from __future__ import annotations

@@ -80,8 +80,8 @@ def write(path: str | Path, recorded: Mapping[Reader, Recorded], reached: Reache
     Args:
         path: path of the file.
         recorded: the recorded position of each reader.
-        reached: by isolation level, the time of the last commit to the view's table that ``recorded`` includes; None if
-            that is not known.
+        reached: by isolation level, the time of the last commit to the view's table whose positions are in
+            ``recorded``; None if that is not known.
     """
     _begin(path, recorded, reached or {})
 
@@ -103,7 +103,8 @@ class Journal:
 
         Args:
             recorded: the recorded position of each reader.
-            reached: by isolation level, the time of the last commit to the view's table that ``recorded`` includes.
+            reached: by isolation level, the time of the last commit to the view's table whose positions are in
+                ``recorded``.
         """
         self._checksum = _begin(self._path, recorded, reached)
         self._appended = 0
@@ -117,7 +118,8 @@ class Journal:
         Args:
             moved: the positions that this micro-batch has recorded, by reader.
             recorded: the recorded positions of all readers, in case that the file is replaced.
-            reached: by isolation level, the time of the last commit to the view's table that ``recorded`` includes.
+            reached: by isolation level, the time of the last commit to the view's table whose positions are in
+                ``recorded``.
         """
         self._appended += len(moved)
         is_long = self._appended > _LONGEST + _TIMES * len(recorded)

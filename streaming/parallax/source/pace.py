@@ -92,7 +92,10 @@ class Meter:
             self.write()
 
     def write(self) -> None:
-        """Write the counts into the file. An error is ignored, because the reading is more important."""
+        """Write into the file how much the task has read so far.
+
+        An error of the file system is ignored, because the task must go on reading. Then the driver adds up less.
+        """
         self._written_at = self._clock()
         scratch = self._path.with_suffix(".tmp")
         try:

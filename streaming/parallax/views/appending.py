@@ -142,7 +142,7 @@ class Appender:
             batch_id: number of the micro-batch.
 
         Raises:
-            GoneError: see `append_files`.
+            GoneError: the new file no longer exists; nothing was committed.
             FencedError: another job has taken the storage over.
             OSError: the file cannot be written.
             deltalake.exceptions.DeltaError: the commit failed.
@@ -230,7 +230,8 @@ def written(storage: str, name: str, rows: pa.Table, values: Mapping[str, str], 
         name: name of the table.
         rows: at least one, with at least the columns of the table's files.
         values: the value of each partition column, by the column's name.
-        at_ms: the file's time in the order of commits (`parallax.views.order`).
+        at_ms: the time of the commit that will add the file, from `parallax.views.order.next_ms`. The returned action
+            holds it, because these times, and no clock, give the order of all commits.
 
     Raises:
         OSError: the file cannot be written.

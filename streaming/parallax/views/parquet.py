@@ -56,7 +56,11 @@ class Shape:
     growing: frozenset[str] = frozenset()
 
     def writer(self, sink: Any) -> pq.ParquetWriter:
-        """A Parquet writer for one file of this shape."""
+        """Open a Parquet writer for one new file that has these columns, encodings and statistics.
+
+        Args:
+            sink: the file to write to, as pyarrow takes it: an open stream or a path. The caller closes the writer.
+        """
         leaves = dict(_leaves(self.schema))
         few = [n for n, kind in leaves.items() if n not in self.random | self.growing and not pa.types.is_binary(kind)]
         return pq.ParquetWriter(
@@ -150,7 +154,7 @@ class TableFile:
         """Finish the file. Its footer gets the keys and values in ``told``, if there are any.
 
         Returns:
-            Its size in bytes.
+            The file's size in bytes.
 
         Raises:
             OSError: the file cannot be written.

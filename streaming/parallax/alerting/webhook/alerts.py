@@ -107,9 +107,10 @@ class Alert:
 
     @property
     def is_news(self) -> bool:
-        """Whether the receiver does not know this yet.
+        """Whether the receiver must be sent a message about the alert.
 
-        The alert is over, or differs from the last delivered message.
+        True if the alert is over, or if its state or acknowledgement differs from what the last delivered message said.
+        True as well if no message was delivered yet.
         """
         return self.ends_at is not None or self.told != self.said
 

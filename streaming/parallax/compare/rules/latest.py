@@ -2,8 +2,8 @@
 
 It holds up to a last stable offset that all replicas have reached. Replicas compact on their own, so a record that only
 some of them hold is normal. The rule looks for absences that nothing explains. An absence is a record that some
-replicas showed and others passed without showing it, kept as a `CANDIDATE` row. It stays one until a later record of
-its key is seen, or until the replicas that lack it were read up to where such a record could lie.
+replicas showed and others passed without showing it, kept as a `CANDIDATE` row. The row stays until a later record of
+the key is seen, or until the replicas that lack the record were read up to where a later record could lie.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def absences(released: Array, members: int | Array, markers: Array, *, strict_fr
     """The records that every replica of the set has passed and not all have shown, as `CANDIDATE` rows.
 
     A record that some replica shows as aborted is left out: the replicas that lack it may have cleaned it as aborted.
-    There is one exception: a tombstone that was surely committed stays. No replica may show the value that it deletes,
-    even if another replica shows the tombstone as aborted.
+    There is one exception: a tombstone that was surely committed is not left out. No replica may show the value that
+    it deletes, even if another replica wrongly shows the tombstone as aborted.
 
     Args:
         released: `PENDING` rows that every replica has passed.
@@ -81,7 +81,8 @@ def early_absences(pending: Array, members: int, markers: Array, *, strict_from:
         pending: `PENDING` rows that all of ``members`` have passed.
         members: bit mask of the replicas that are still being read.
         markers: known end markers, `MARKER` rows.
-        strict_from: see `absences`.
+        strict_from: the offset from which on the topic is not compacted. Below it, records without a key are left out,
+            because they have no latest value.
     """
     lacks = (pending["visible"] != 0) & (lacking(pending, members) != 0) & (pending["aborted"] == 0)
     flags = pending["flags"]

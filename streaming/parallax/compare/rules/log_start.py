@@ -31,10 +31,10 @@ def holds_any(brokers: Array) -> Array:
 def observe(brokers: Array, deleted_to: int, head: int, grace_ms: int) -> list[Accusation]:
     """Accuse each replica whose log has begun above another log for longer than the grace period.
 
-    All logs may have lost their head: they begin at one offset, above the one where a log once began. That happens if
-    the leader loses its head, and the others take over its log start. Then one replica is accused for all: the one that
-    was first seen to begin so high. Only replicas that answered at the last tick count, because older answers are out
-    of date.
+    All logs may have lost their head: they begin at the same offset, above the offset where a log once began. That
+    happens if the leader's log loses its head, and the followers take over its log start. Then one replica is accused
+    for all: the replica whose log was first seen to begin so high. Only replicas that answered at the last tick count,
+    because older answers are out of date.
 
     Args:
         brokers: `BROKER` rows, with the micro-batch's progress in them; they are changed.

@@ -36,11 +36,11 @@ def take_in_markers(
 
     Args:
         markers: known end markers, `MARKER` rows.
-        offsets: the offset of each marker shown.
-        producers: the producer id of each.
-        types: COMMIT or ABORT (`RowKind`).
-        slots: the replica that showed each, as a slot (row of ``state.brokers``).
-        epochs: the leader epoch of each.
+        offsets: the offset of each end marker that was shown.
+        producers: the producer id of each marker.
+        types: the type of each marker: COMMIT or ABORT (`RowKind`).
+        slots: the replica that showed each marker, as a slot (row of ``state.brokers``).
+        epochs: the leader epoch of each marker.
     """
     if not len(offsets):
         return markers
@@ -87,10 +87,10 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
 
     Args:
         intervals: the transactions so far, `INTERVAL` rows.
-        offsets: the offsets of new transactional records and end markers.
-        producers: the producer id of each.
-        types: `DATA` for a record, or the marker's type.
-        slots: the replica that showed each, as a slot (row of ``state.brokers``).
+        offsets: the offset of each new row, a transactional record or an end marker.
+        producers: the producer id of each row.
+        types: for each row `DATA` if it is a record, or the marker's type.
+        slots: the replica that showed each row, as a slot (row of ``state.brokers``).
 
     Returns:
         The new `INTERVAL` rows: some open transactions have ended, and new ones are added.
@@ -154,9 +154,9 @@ def add_ended(intervals: Array, markers: Array, offsets: Array, producers: Array
     Args:
         intervals: the transactions so far, `INTERVAL` rows.
         markers: known end markers, `MARKER` rows.
-        offsets: the offsets of transactional records.
-        producers: the producer id of each.
-        slots: the replica that showed each, as a slot (row of ``state.brokers``).
+        offsets: the offset of each transactional record.
+        producers: the producer id of each record.
+        slots: the replica that showed each record, as a slot (row of ``state.brokers``).
     """
     made = [intervals]
     for slot, producer in sorted(set(zip(slots.tolist(), producers.tolist(), strict=True))):
@@ -309,8 +309,8 @@ def find_missed(intervals: Array, markers: Array, positions: Array, members: int
 def later_ones(intervals: Array, shown: Array) -> Array:
     """The transactions that a replica took for a part of an earlier one.
 
-    It did because it missed the earlier one's end marker; its next marker ended both. The later transaction begins at
-    the producer's first record that the replica shows behind the missed marker.
+    The replica missed the end marker of the earlier transaction, and its next marker ended both. The later transaction
+    begins at the producer's first record that the replica shows behind the missed marker.
 
     Args:
         intervals: transactions, `INTERVAL` rows.
@@ -402,9 +402,9 @@ def reconcile(
         stable: the replica's last stable offset, asked before the list.
 
     Returns:
-        The new `INTERVAL` rows. If the replica lists an open transaction from a lower offset on, its interval now
-        begins there. It does not if it was reported already, or if an earlier one of its producer ended above that
-        offset.
+        The new `INTERVAL` rows. If the replica lists an open transaction as beginning at a lower offset than its
+        interval, the interval now begins at that offset. It keeps its beginning if the transaction was reported
+        already, or if an earlier transaction of the producer ended above that offset.
     """
     mine = np.flatnonzero((intervals["slot"] == slot) & (intervals["end"] == NEVER))
     if not len(mine):
@@ -432,8 +432,8 @@ def reconcile(
 def close_ended(intervals: Array, positions: Array) -> Array:
     """End each transaction that `reconcile` has found to be over, once its replica was read up to its ``over_by``.
 
-    It ends there, without a marker. If the replica lists a later transaction of the producer, that one is added as
-    open. An end marker below this end stays missed: the replica had passed it with the transaction open.
+    The transaction ends at ``over_by``, without a marker. If the replica lists a later transaction of the producer, the
+    later one is added as open. A marker that the replica had passed with the transaction open still counts as missed.
 
     Args:
         intervals: transactions, `INTERVAL` rows.

@@ -181,10 +181,11 @@ def judge_disputes(
 
     Of two replicas with unlike outcomes, one is wrong if any of these is true:
 
-    - Its transaction ended at a higher offset than that of the other.
-    - It passed a marker with the transaction open. Then its end lies above that marker, even if it was cleaned unread.
-    - The other replica shows the opposite end marker directly behind the record, in the record's leader epoch, and the
-      wrong one shows its first end marker further up. That marker's type proves nothing: it may be of a later
+    - Its transaction ended at a higher offset than on the other replica.
+    - It passed a marker with the transaction open. Then its transaction ended above that marker, even if nobody read
+      the marker by which it ended.
+    - The other replica shows the opposite end marker directly behind the record, in the record's leader epoch. The
+      wrong replica shows its first end marker further up. The type of that marker proves nothing: it may be of a later
       transaction, and the right marker may have been cleaned.
 
     Otherwise nobody is accused: neither the number of replicas nor the order of reading proves anything. Then a replica
@@ -302,9 +303,10 @@ def _open_past(intervals: Array, slot: int, offsets: Array, producer: int) -> Ar
 def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array, Array]:
     """Compare each transaction's outcome in read_committed with the end marker that the same replica shows behind it.
 
-    The marker that ended a transaction stays in the log as long as its records. So behind a record, a replica's first
-    marker of the producer should have the type of the outcome that the replica gives the record. If it has not, the
-    replica contradicts itself: its index of aborted transactions is wrong. That proof needs no other replica.
+    The marker that ended a transaction stays in the log as long as its records. So the first marker of the producer
+    that a replica shows behind a record should agree with the outcome that the replica gives the record. E.g. behind a
+    record shown as aborted comes an ABORT. If a COMMIT comes, the replica contradicts itself: its index of aborted
+    transactions is wrong. That proof needs no other replica.
 
     Args:
         unended: transactions without an end from earlier steps, `UNENDED` rows.
@@ -312,8 +314,10 @@ def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array
         ends: new end markers as `UNENDED` rows; ``aborted`` where it is an ABORT.
 
     Returns:
-        Three arrays. The transactions whose end is still to be read, at most two rows for each. The first record of
-        each transaction whose end marker contradicts its outcome. For each of these, the offset of that marker.
+        `UNENDED` rows of the transactions whose end marker is still to be read. A transaction has one row for each
+            outcome that its records are shown with, which is the first such record.
+        `UNENDED` rows of the transactions whose end marker contradicts the outcome of a record: the first such record.
+        For each row of the second array, the offset of that end marker.
     """
     same = (shown["slot"][1:] == shown["slot"][:-1]) & (shown["producer_id"][1:] == shown["producer_id"][:-1])
     same &= shown["aborted"][1:] == shown["aborted"][:-1]
@@ -350,12 +354,13 @@ def ended_ahead(unended: Array, markers: Array, intervals: Array) -> tuple[Array
     Args:
         unended: transactions whose end read_committed has not shown, `UNENDED` rows.
         markers: `MARKER` rows, in offset order; all that were shown behind the first of ``unended``.
-        intervals: `INTERVAL` rows, only transactions that missed an end marker. A record within one did not end with
-            its own next marker.
+        intervals: `INTERVAL` rows, only transactions whose replica missed their end marker. A record in such a
+            transaction is not compared, because the next marker that its replica shows did not end it.
 
     Returns:
-        Three arrays. The transactions whose end is still to be read. The rows of ``unended`` whose outcome contradicts
-        the first end marker that the same replica shows behind them. For each of these, the offset of that marker.
+        The rows of ``unended`` whose end marker is still to be read.
+        The rows of ``unended`` whose outcome contradicts the first end marker that the same replica shows behind them.
+        For each row of the second array, the offset of that marker.
     """
     first = np.full(len(unended), UNKNOWN)
     for slot in np.unique(unended["slot"]) if len(markers) else ():
@@ -401,9 +406,10 @@ def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> li
 
 
 def turned(intervals: Array) -> Array:
-    """For each transaction, whether it ended on its replica by the opposite of the marker that the replica missed.
+    """For each transaction, whether its replica ended it by a marker of the opposite type of the one that it missed.
 
-    E.g. the replica missed an ABORT, and its next marker was a COMMIT.
+    E.g. the replica missed the ABORT that ended the transaction elsewhere. So it held the transaction open until the
+    producer's next marker. That was a COMMIT, and made aborted records committed on this replica.
 
     Args:
         intervals: transactions, `INTERVAL` rows.
@@ -454,8 +460,8 @@ def _within(unended: Array, interval: Array) -> Array:
 def explained(pending: Array, intervals: Array) -> Array:
     """For each record, whether a missed end marker explains its unlike outcomes.
 
-    It does if all replicas that show one of the outcomes are known to have missed a marker that would have given them
-    the other. Each must be known, because two replicas may have missed the same marker, and one may be read much later.
+    It does if all replicas that show one of the outcomes are known to have missed a marker of the other outcome. It is
+    not enough to know it of one replica. Two may have missed the same marker, and one may be read much later.
 
     Args:
         pending: `PENDING` rows.

@@ -2,13 +2,14 @@
 
 A last stable offset that stays behind that of another replica is not wrong yet. A clock starts once the replica's high
 watermark has reached the *reference*: the last stable offset that the other replica had when it was first seen ahead.
-So a replica that does not replicate is no suspect. A high watermark that trails by a fetch round, or steps back after a
-restart, makes none either. If the other replicas' logs are truncated, the reference goes down with them. Any movement
-of the last stable offset stops the clock.
+So the clock does not start for a replica that does not replicate. It does not start either for a replica whose high
+watermark trails by a fetch round, or steps back after a restart. If the other replicas' logs are truncated, the
+reference goes down with them. Any movement of the last stable offset stops the clock.
 
-If no other replica is ahead, all may still be wrong: their last stable offsets lie below one that some replica had
-reached. That happens if the right replicas are replaced by copies of a wrong one. Then the reference is the high
-watermark that was seen together with the higher last stable offset (`Ended`).
+If no other replica is ahead, all may still be wrong. Example: broker 1's last stable offset was 90 when its high
+watermark was 95. Then brokers 1 and 3 are replaced by copies of broker 2, whose last stable offset stays at 50. The
+state remembers the 90 and the 95 (`Ended`). As long as all last stable offsets lie below 90, the reference for the
+replica with the highest one is 95.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Resolution(StrEnum):
     that one right.
     """
     DIFFERS = "differs_otherwise"
-    """What the accused showed is superseded there, but the replicas still differ about the key: that is another
+    """What the accused showed is superseded on it, but the replicas still differ about the key: that is another
     divergence.
     """
     COMPACTED = "evidence_compacted"
@@ -67,21 +67,21 @@ class Decision:
 
     Attributes:
         verdict: confirmed, dismissed or pending.
-        kind: the kind of the divergence. It may say more than the claim's: a ``marker_missing`` may have become a wrong
-            outcome.
+        kind: the kind of the divergence. It may differ from the claim's kind. E.g. a replica that missed an end marker
+            (``marker_missing``) may show a wrong outcome by now.
         reason: why, in one line for people.
         lone_witness: whether the proof rests on a transactional record that only one replica shows. That replica may
             show a wrong outcome, and the comparison may be about to raise a suspect about that. So the claim is
             confirmed only after a short wait.
-        resolution: for a dismissed claim that had been confirmed: why it is over.
-        was_shown: for a dismissed claim: whether what the views recorded proves it, although no replica shows it any
-            more. It is reported as a finding that is over, and accuses nobody of what is shown now.
-        accused: the broker that is proven wrong; `NOBODY` where nothing says which side is.
-        sides: the brokers on each side, by their answers or by what the views recorded; the reason says whose answer
+        resolution: for a dismissed claim that had been confirmed: why the claim is over.
+        was_shown: for a dismissed claim: whether what the views recorded proves the claim, although no replica shows
+            the difference any more. The claim is then reported as a finding that is over.
+        accused: the broker that is proven wrong; `NOBODY` if nothing proves which side is wrong.
+        sides: the brokers on each side, by their answers or by what the views recorded; ``reason`` says whose answer
             was only recorded. If a replica is accused, the brokers on other sides are its witnesses.
         lost_epoch: the leader epoch of the records that a truncated log has lost.
-        in_part: for a claim that other findings explain: whether they explain only a part of it. Then its finding is
-            opened again once they have ended, even if no replica shows the difference by then.
+        in_part: for a claim that other findings explain: whether they explain only a part of it. Then the claim's
+            finding is opened again once the other findings have ended, even if no replica shows the difference by then.
         lacks: offset of the key's value that another replica shows, while the accused shows none because of a
             transaction's outcome; -1 in any other difference.
         proof_truncated: for a claim that accuses nobody: whether the record that proves it is not part of the current
@@ -112,13 +112,13 @@ class Decision:
     def is_shared_by_leader(self, accused: int, answers: Answers) -> bool:
         """Whether the leader shows its consumers what the accused shows.
 
-        - It does if its replica is on the accused's side, or on any side if nobody is accused. It is on no side while
-          its last stable offset hides the record.
-        - A deleted value: it also does if it shows that value.
-        - A truncated log, or a lost log head: it also does if it lacks the same records.
+        - It does if its replica is on the accused's side, or on any side if nobody is accused. A replica is on no side
+          while its last stable offset hides the record.
+        - If the accused shows a deleted value of a key, the leader also does if it shows the same value.
+        - If the accused's log was truncated or lost its head, the leader also does if it lacks the same records.
 
         Args:
-            accused: the broker; `NOBODY` without direction.
+            accused: the broker that the finding accuses; `NOBODY` without direction.
             answers: the replicas' answers to the probe.
         """
         if self.kind is FindingKind.DELETED_RECORD_RESURRECTED and answers.leader_shows_value_of(accused):
@@ -164,14 +164,16 @@ class Case:
 
     Attributes:
         claim: the claim.
-        accused: the answer of the claim's accused. If the claim accuses nobody, it is that of the replica asked last.
+        accused: the answer of the claim's accused. If the claim accuses nobody, the answer of the replica that was
+            asked last.
         others: the answers of the other replicas.
         absent: the answers that hold only an error, of the replicas that did not answer.
         answers: everything that the probe was answered.
-        live_only: whether only what the accused shows now counts; see `decide`.
-        end_read: offset of the end marker that was read behind the record, if it is ignored because it may not have
-            ended the transaction; else -1.
-        end_replaced: whether that marker is not part of the current log. Then nothing that it proved holds any more.
+        live_only: whether only what the accused shows now counts, as for a finding that is checked again. If False,
+            what the views recorded of the accused may prove the claim as well.
+        end_read: offset of the end marker that was read behind the record, if the marker is ignored because it may not
+            have ended the transaction; else -1.
+        end_replaced: whether the claim's end marker is not part of the current log. Then it proves nothing any more.
     """
 
     claim: Claim
@@ -335,9 +337,13 @@ def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
 def values_shown(case: Case) -> dict[Side, list[int]]:
     """Return by side the brokers whose replicas show the same value of the claim's key.
 
-    A replica is left out if its last stable offset is not past the claim's offset. It is also left out if it may show
-    an older value that the probe did not read. If the probe read only a replica's newer records of the key, and none
-    shows a value, the replica is on a side of its own.
+    A replica is left out if its last stable offset is not past the claim's offset.
+
+    A probe may read a replica's records of the key only from some offset X on. If these show no value:
+
+    - If X lies above the claim's offset, the replica is left out. A value between the two may be unread.
+    - If there is no such record that is not aborted, the replica is on the side "no value, read from offset X on". It
+      is another side than "no value", because the replica may show a value below X.
     """
     shown: dict[int, Side] = {}
     for answer in (case.accused, *case.others):
@@ -355,9 +361,8 @@ def values_shown(case: Case) -> dict[Side, list[int]]:
 def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
     """Return by side the brokers whose replicas show the same value of the claim's key.
 
-    The whole key must be known on each of them, and all must have the same last stable offset; else None. A replica
-    that has not come as far as the accused is left out, because it cannot contradict the accused. At least one other
-    replica must be left.
+    A replica whose last stable offset is below the accused's is left out. It cannot contradict the accused. The result
+    is None if no other replica is left, if the replicas did not come equally far, or if records of the key are unknown.
     """
     accused = case.accused
     everyone = [accused, *(a for a in case.others if a.last_stable_offset >= accused.last_stable_offset)]

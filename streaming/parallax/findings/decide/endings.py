@@ -15,9 +15,12 @@ from parallax.sides import Side, by_broker
 def live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
     """Return whether a replica now shows the claim's record as ``committed`` or ``aborted``.
 
-    If the record is gone, the replica's list of aborted transactions may name its transaction: then it is ``aborted``.
-    It is None if the record lies at or above the last stable offset, where the log may still be truncated. It is None
-    as well if another producer's record lies there, or nothing shows an outcome.
+    If the record is gone, and the replica's list of aborted transactions names the record's transaction, the result is
+    ``aborted``. The result is None in three cases:
+
+    - The record lies at or above the last stable offset, where the log may still be truncated.
+    - Another producer's record lies at the record's offset.
+    - Nothing that the replica answered shows an outcome.
     """
     if answer.last_stable_offset <= claim.first_offset:
         return None
@@ -53,8 +56,9 @@ def ended_now(case: Case) -> frozenset[int]:
 def outcomes_of_others(case: Case) -> dict[int, str]:
     """Return by broker the outcome of the claim's record, ``committed`` or ``aborted``; the accused is left out.
 
-    It is the outcome that the replica shows now. If it shows none, the end marker that it shows decides. If it shows
-    neither, what the views recorded of it decides, unless it has lost that record or marker with a truncated log.
+    It is the outcome that the replica shows now. If the replica shows none, the end marker that it shows decides. If it
+    shows neither, the outcome or marker that the views recorded of it decides. A record or marker that the replica has
+    lost with a truncated log does not count.
     """
     claim = case.claim
     truth = {broker: ended_by(marker) for broker, marker in claim.recorded.markers.items()}

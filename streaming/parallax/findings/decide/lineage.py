@@ -19,8 +19,8 @@ def rests_on(case: Case) -> Belongs:
     """Return whether all proofs of the claim (`Claim.proofs`) are part of the current log: yes, no or perhaps.
 
     It is *no* as well if a replica holds another record or marker at the offset of a proof. Leader epochs may not show
-    that, since the new log's tail may be of an older epoch. It can be seen only until the cleaner removes what is
-    there.
+    that another log is there. Its last records may be of an older epoch. The other record shows it until the cleaner
+    removes that record.
     """
     another = holds_another_end if case.claim.kind in TRANSACTION_KINDS else holds_another_record
     if is_proof_replaced(case) or any(another(case.claim, answer) for answer in (case.accused, *case.others)):
@@ -65,7 +65,7 @@ def has_lost_its_end(claim: Claim, answer: ReplicaAnswer) -> bool:
 def has_cut_the_end(claim: Claim, answer: ReplicaAnswer) -> bool:
     """Whether a replica's log shows that the claim's end marker was truncated.
 
-    It may show that even if the log ends below the marker now.
+    A log that ends below the marker may show it too, by its answers about leader epochs.
     """
     return holds_another_end(claim, answer) or any(answer.log.of(proof) is Belongs.NO for proof in claim.proofs)
 

@@ -36,9 +36,10 @@ def _says(claim: Claim, answer: ReplicaAnswer) -> bool:
 def differing_values(claim: Claim, answers: Answers) -> dict[Side, list[int]]:
     """Return by side the brokers that show the same value of a finding's key, after the finding has ended.
 
-    Empty if all show the same. If values differ, there is another divergence, or a replica lacks a value because of
-    what the finding proved wrong, although it no longer holds the record. Replicas whose last stable offset is too low
-    for a comparison are left out.
+    Empty if all show the same. Values may differ for two reasons. There is another divergence. Or a replica lacks a
+    value because of the fault that the finding proved, although the replica no longer holds the finding's record.
+
+    A replica whose last stable offset is too low for a comparison is left out.
     """
     if claim.key is None or claim.spread:
         return {}

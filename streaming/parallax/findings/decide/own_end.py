@@ -30,8 +30,12 @@ def contradiction(case: Case) -> Decision:
     """Return the decision on a claim that a replica contradicts the end marker behind a record in its own log.
 
     A marker stays as long as a record of its transaction. So while the replica holds the record, no other end marker of
-    the producer lay between the two. The replica's index of aborted transactions is wrong then. Once the record is
-    gone, the marker that ended its transaction may have been cleaned with it before anybody read that marker.
+    the producer lay between the record and the marker. So the claim is confirmed if the replica still shows an aborted
+    record and behind it a COMMIT, or the opposite. Its index of aborted transactions is wrong.
+
+    The claim is not confirmed once the record is gone. Another marker may have ended the transaction. It may have been
+    cleaned with the record, unread. If only the marker was cleaned, a finding stays confirmed while the replica shows
+    the same outcome as before.
     """
     claim, accused = case.claim, case.accused
     own = live_outcome(claim, accused) if claim.first_offset in accused.committed else None

@@ -6,8 +6,8 @@ back, or a wiped disk) replaces the whole log by a copy of a right one. Two obse
 - The replica shows the end marker that it lacked. Markers are never invented, so another log brought it.
 - Position rows of the views say that the log fell back, or that the broker held no replica for a time.
 
-If the record is gone, and the key has no newer record, nothing is proven. A tombstone may have come and been cleaned
-with it between two probes.
+If the record is gone, and the key has no newer record, nothing is proven. Between two probes a tombstone of the key may
+have been written, and cleaned together with the record.
 """
 
 from __future__ import annotations

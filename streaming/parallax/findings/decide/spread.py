@@ -45,10 +45,10 @@ def open_everywhere(
     Returns:
         - Spread if all replicas hold the transaction open.
         - Confirmed if some replica does not answer, unless the finding had spread before.
-        - Not proven if the coordinator says that it is ongoing, unless the finding had spread before. Then the ended
-          transaction has become part of the ongoing one.
-        - None if another replica does not hold it open, if no other replica answers, or if nothing says that it has
-          ended.
+        - Not proven if the coordinator says that the transaction is ongoing, unless the finding had spread before. In
+          that case the ended transaction has become part of the ongoing one.
+        - None if another replica does not hold the transaction open, if no other replica answers, or if nothing says
+          that the transaction has ended.
     """
     # If it is the only one, the replicas that had ended the transaction were removed.
     if (not case.others and not case.is_only_one) or len(open_on) <= len(case.others):
@@ -104,7 +104,7 @@ def agreed(case: Case, own: str) -> Decision:
 
     Args:
         case: the claim with its answers.
-        own: the outcome that they show.
+        own: the outcome that these replicas show.
     """
     claim = case.claim
     reason = f"every replica shows offset {claim.first_offset} as {own}"

@@ -48,10 +48,10 @@ def differed(claim: Claim, answers: Answers) -> Differed | None:
 def differs_anew(before: Differed | None, answers: Answers) -> bool:
     """Whether some replica shows a record of the key that was written after the replicas last differed.
 
-    Then a difference that they still show is a new one.
+    If the replicas differ again after such a record, it is a new difference.
 
     Args:
-        before: what was known when they last differed.
+        before: what was known when the replicas last differed.
         answers: the replicas' answers now.
     """
     return before is not None and any(

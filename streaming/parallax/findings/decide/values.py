@@ -36,10 +36,10 @@ from parallax.sides import Shows, Side, standing
 def latest_value(case: Case) -> Decision:
     """Return the decision on a claim about the latest value of a key, or about a missing record without a key.
 
-    A replica is accused only if another shows a surely committed record of the key that is newer than the accused's
-    value. The older value is then not the latest, whatever happened to the key since. If the newer record is a
-    tombstone, that is proof enough. If it is a value, every replica must show one of the two. Otherwise the difference
-    is without direction.
+    A replica is accused only if another replica shows a surely committed record of the key that is newer than the
+    accused's value. The accused's value is then not the latest, whatever happened to the key since. If the newer record
+    is a tombstone, that is proof enough. If it is a value, every replica must show this newer value or the accused's
+    older one. Otherwise the difference is without direction.
     """
     claim, accused = case.claim, case.accused
     if claim.rule is Rule.OUTCOME and claim.kind is FindingKind.VISIBILITY_MISMATCH:
