@@ -353,6 +353,12 @@ class Claim:
         return self.broker if self.broker != NOBODY else self.recorded.pivot
 
     @property
+    def beside(self) -> frozenset[int]:
+        """The brokers other than the pivot whose replicas showed the same as the pivot's when they were last asked."""
+        on_its_side = {broker for side in self.recorded.sides.values() if self.pivot in side for broker in side}
+        return on_its_side.union(self.recorded.beside) - {self.pivot}
+
+    @property
     def is_surely_committed(self) -> bool:
         """Whether the record at the claim's offset is proven to be committed, even if replicas have lost end markers.
 
