@@ -84,6 +84,18 @@ class TestOpenTransaction:
         assert f"it holds another one open, at offset {start}" in got.reason
         assert outcome_of(found, replica(1), replace(held, open_transactions=()), live_only=True) is Verdict.PENDING
 
+    def test_a_wrong_outcome_is_over_where_another_log_is_held_below_and_cannot_show_it(self) -> None:
+        another = (OpenTransaction(producer_id=PRODUCER + 1, start_offset=5),)
+        held = replica(2, open_transactions=another, last_stable_offset=5, asked_uncommitted=frozenset({10}))
+        ended = replace(held, uncommitted={10: record()}, markers=(marker(),))
+        found = claim(FindingKind.ABORTED_RECORD_COMMITTED, confirmed_at_ms=1)
+        for accused in (held, ended):
+            got = decide(found, answers(replica(1), accused, replica(3)), live_only=True)
+            assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+        may_end_it_wrongly = replace(ended, markers=())
+        assert outcome_of(found, replica(1), may_end_it_wrongly, replica(3), live_only=True) is Verdict.PENDING
+        assert outcome_of(found, replica(1), held, replica(3)) is Verdict.PENDING
+
     def test_open_on_every_replica_is_a_long_transaction(self) -> None:
         everywhere = [replica(b, open_transactions=OPEN) for b in (1, 2, 3)]
         assert outcome_of(self.marker_missing, *everywhere) is Verdict.DISMISSED
