@@ -130,20 +130,38 @@ def _of_a_truncated_log(case: Case) -> Decision:
 
 
 def named(claim: Claim, answers: Answers) -> Claim:
-    """Return the claim about the transaction that keeps the accused's last stable offset from moving.
+    """Return the claim about the transaction that the accused holds open.
 
-    A suspect may have named another transaction, or none. A confirmed finding keeps the transaction that was proven. If
-    another one holds the accused back later, that one gets a suspect of its own.
+    A suspect may have named another transaction, or none; then it is the one that keeps the accused's last stable
+    offset from moving. What a suspect took for one transaction may be several; then it is the one that the accused
+    lists. A confirmed finding keeps the transaction that was proven. If another one holds the accused back later, that
+    one gets a suspect of its own.
     """
     accused = answers.replicas.get(claim.broker)
     frozen = claim.kind is FindingKind.READ_COMMITTED_FROZEN and not claim.confirmed_at_ms
     unnamed = claim.kind in TRANSACTION_KINDS and claim.producer_id == UNKNOWN
-    if accused is None or not (frozen or unnamed) or (not unnamed and _held(claim, accused) is not None):
+    if accused is None:
+        return claim
+    if not unnamed and (held := _held(claim, accused)) is not None:
+        return _begun_there(claim, held)
+    if not (frozen or unnamed):
         return claim
     for held in accused.open_transactions or ():
         if accused.is_held_by(held):
             return _renamed(claim, held, is_other=not unnamed)
     return claim
+
+
+def _begun_there(claim: Claim, held: OpenTransaction) -> Claim:
+    """Return the claim about the transaction as the accused lists it, if it may not be one with what lies below.
+
+    It may not if the end of what lies below may have been cleaned everywhere before it was read.
+    """
+    is_suspect = claim.kind in OPEN_KINDS and not claim.confirmed_at_ms
+    if not is_suspect or not claim.recorded.end_unproven or held.start_offset <= claim.transaction_start_offset:
+        return claim
+    recorded = replace(claim.recorded, outcomes={}, keys=())
+    return replace(_renamed(claim, held, is_other=False), recorded=recorded, key_hash_hi=0, key_hash_lo=0)
 
 
 def _renamed(claim: Claim, held: OpenTransaction, *, is_other: bool) -> Claim:

@@ -223,6 +223,19 @@ class TestOpenTransaction:
         right = named(c, answers(replica(1), pinned))
         assert (right.transaction_start_offset, right.marker_offset) == (10, -1)
 
+    def test_a_claim_is_about_the_open_transaction_alone_if_another_may_have_ended_below_unread(self) -> None:
+        several = {"offset": 0, "transaction_start_offset": 0, "marker_offset": 20, "key_hash_lo": 1}
+        pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
+        for unproven, start in ((True, 10), (False, 0)):
+            recorded = Recorded(end_unproven=unproven, markers={1: "commit"}, outcomes={1: "committed"})
+            c = claim(FindingKind.MARKER_MISSING, recorded=recorded, **several)
+            right = named(c, answers(replica(1), pinned))
+            assert (right.offset, right.transaction_start_offset, right.marker_offset) == (start, start, 20)
+            assert (right.key is None, right.recorded.markers) == (unproven, {1: "commit"})
+            found = replace(c, confirmed_at_ms=1)
+            assert named(found, answers(replica(1), pinned)) == found
+            assert outcome_of(c, replica(1), pinned) is Verdict.CONFIRMED
+
     def test_a_frozen_finding_is_not_about_another_transaction_that_holds_its_replica_back_later(self) -> None:
         c = claim(FindingKind.READ_COMMITTED_FROZEN, offset=0, transaction_start_offset=0, marker_offset=1)
         found = replace(c, confirmed_at_ms=1)
