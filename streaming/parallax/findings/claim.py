@@ -354,8 +354,9 @@ class Claim:
 
     @property
     def beside(self) -> frozenset[int]:
-        """The brokers other than the pivot whose replicas showed the same as the pivot's when they were last asked."""
-        on_its_side = {broker for side in self.recorded.sides.values() if self.pivot in side for broker in side}
+        """The other brokers whose replicas showed the same as the pivot's, when last asked."""
+        sides = self.recorded.sides.values()
+        on_its_side = frozenset(broker for side in sides if self.pivot in side for broker in side)
         return on_its_side.union(self.recorded.beside) - {self.pivot}
 
     @property
