@@ -234,7 +234,8 @@ class Judge:
         harmed = name_of(place) in self.harmed
         if harmed and not told.audited:
             return "nothing: it was lost after it was read"
-        watched = all(self.gap_at[b] < place.begun for b in self.cluster.replicas)
+        # One that has left since may have been the only one to hold what decides it.
+        watched = all(at < place.begun for at in self.gap_at.values())
         in_time = any(self.dark_at[b] < place.begun for b in self.cluster.replicas)
         seen = watched or was_shown(told.shown, truth, now[place.broker], place, in_time=in_time)
         offsets = properties.difference(self.cluster, truth, place)

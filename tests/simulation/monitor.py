@@ -212,7 +212,7 @@ class Monitor(Readers):
         again = [c for c in claims if c.suspect_id in verdicts and self.lifecycle.is_new(c)]
         self.raised_again |= {claim.suspect_id: claim.raised_at_ms for claim in again}
         self.raised |= {claim.suspect_id: claim for claim in claims}
-        self.todo += self._handle(Suspected(claims))
+        self._take(self._handle(Suspected(claims)))
 
     # -- confirming --------------------------------------------------------------------------------------------------
 
@@ -231,11 +231,12 @@ class Monitor(Readers):
         confirmed = len(self.confirmed)
         for _ in range(PASSES):
             self.clock += WAIT_S
-            self.todo += self._handle(Tick())
-            if not self.todo:
+            due = self._handle(Tick())
+            self._take(due)
+            if not (due or self.todo):
                 break
             while self.todo:
-                self._carry_out(self.todo.popleft(), between)
+                self._ask(self.todo.popleft(), between)
         return self.confirmed[confirmed:]
 
     def offer(self, claims: Iterable[Claim]) -> list[Finding]:
@@ -251,19 +252,29 @@ class Monitor(Readers):
     def restart(self) -> None:
         """The process ends, and what lives in its memory begins again from the two tables."""
         self.lifecycle = self._life()
-        self.todo = deque(self._handle(Loaded(self.table)))
+        self.todo.clear()
+        self._take(self._handle(Loaded(self.table)))
         known = decided(self.table)
         read = [claim for name, claim in self.raised.items() if claim.raised_at_ms >= known.get(name, 0)]
-        self.todo += self._handle(Suspected(read))
+        self._take(self._handle(Suspected(read)))
 
     def _handle(self, event: Event) -> list[Action]:
         now = Moment(self.clock, EPOCH + timedelta(milliseconds=self.cluster.now))
         return self.lifecycle.handle(event, now)
 
-    def _carry_out(self, action: Action, between: Callable[[], bool] | None) -> None:
-        if isinstance(action, Append):
-            self.todo += self._append(action, (self.cluster,))
-            return
+    def _take(self, actions: Sequence[Action], seen: tuple[Cluster, ...] = ()) -> None:
+        """Keep probes for later; write events at once, since nothing else may be handed in before they are committed.
+
+        Args:
+            actions: what the lifecycle asks for.
+            seen: the states of the cluster in which the answers were given that led to it; its present one if empty.
+        """
+        appends = [action for action in actions if isinstance(action, Append)]
+        self.todo += [action for action in actions if not isinstance(action, Append)]
+        for append in appends:
+            self._take(self._append(append, seen or (self.cluster,)), seen)
+
+    def _ask(self, action: Action, between: Callable[[], bool] | None) -> None:
         assert isinstance(action, Probe), f"the judging of a claim raised: {action}"
         self._note_again(action.claims)
         seen = [self.cluster if between is None else copy.deepcopy(self.cluster)]
@@ -275,8 +286,7 @@ class Monitor(Readers):
 
         answers = ask(self.cluster, action.claims, moving, self._history, self._policy, self.asking)
         self.heard(action.claims, answers, seen)
-        for then in self._handle(Answered([(action, answers)])):
-            self.todo += self._append(then, tuple(seen)) if isinstance(then, Append) else [then]
+        self._take(self._handle(Answered([(action, answers)])), tuple(seen))
 
     def asking(self, wants: Wants) -> Wants:
         """What each replica is asked for, of what a probe asks it for."""
@@ -304,7 +314,7 @@ class Monitor(Readers):
         return KeyHistory(read_logs(self.events_read), offsets)
 
     def _append(self, action: Append, seen: tuple[Cluster, ...]) -> list[Action]:
-        """Commit events; before anything else, as the lifecycle asks for."""
+        """Commit events; returns what the lifecycle asks for then."""
         numbered = [replace(e, sequence=len(self.table) + 1 + i) for i, e in enumerate(action.events)]
         assert [as_read(event) for event in numbered] == numbered, "what is written must be what is read"
         self.table += numbered

@@ -342,6 +342,14 @@ def test_an_incident_says_again_of_a_key_what_the_probe_of_its_own_finding_has_p
     run(1930010230, healthy=False, alone=1)
 
 
+def test_an_incident_counts_what_is_proven_while_its_first_event_is_written() -> None:
+    run(2115000055, healthy=False, alone=0)
+
+
+def test_an_incident_that_comes_to_count_more_is_reported_by_who_leads_then() -> None:
+    run(2216000041, healthy=False, alone=0)
+
+
 def test_a_tombstone_that_an_election_cut_accuses_nobody_who_shows_another_record_there() -> None:
     world = World(replace(STANDARD, seed=7, unclean=True, keys=4))
     ops = parse(

@@ -109,7 +109,7 @@ class World:
         # What is not in the table yet, no explanation knows.
         beside = [one for one in self.monitor.lifecycle.standing() if one.is_incident or one.finding_id in known]
         advice = events.advice(event, beside)
-        told = {name: events.said(one, (*self.monitor.events, *singles)) for name, one in known.items() if one.stands}
+        told = {name: events.said(one) for name, one in known.items() if one.stands}
         for one in singles:
             if one.stands:
                 earlier = self.proven.get(one.suspect_id, ()) if event.is_incident else ()

@@ -243,6 +243,10 @@ class ReplicaAnswer:
             return False
         return transaction.start_offset <= self.last_stable_offset < self.high_watermark
 
+    def lacks(self, offset: int) -> bool:
+        """Whether the replica was asked for the record at an offset, in read_uncommitted, and shows none."""
+        return offset in self.asked_uncommitted and offset not in self.uncommitted
+
     def holds_open(self, producer_id: int, start_offset: int, marker_offset: int = UNKNOWN) -> bool:
         """Whether the replica lists a transaction as open; arguments as in `open_transaction`."""
         return self.open_transaction(producer_id, start_offset, marker_offset) is not None

@@ -353,6 +353,13 @@ class Claim:
         return self.broker if self.broker != NOBODY else self.recorded.pivot
 
     @property
+    def beside(self) -> frozenset[int]:
+        """The other brokers whose replicas showed the same as the pivot's, when last asked."""
+        sides = self.recorded.sides.values()
+        on_its_side = frozenset(broker for side in sides if self.pivot in side for broker in side)
+        return on_its_side.union(self.recorded.beside) - {self.pivot}
+
+    @property
     def is_surely_committed(self) -> bool:
         """Whether the record at the claim's offset is proven to be committed, even if replicas have lost end markers.
 

@@ -344,7 +344,7 @@ class Proven(Held):
         event: the incident's last event; None while the group is no incident.
         writing: whether an event of the incident is being written.
         retry_at: after a failed write, no event is made before this time; seconds of the monotonic clock.
-        reported_at: when the last event was written, seconds of the monotonic clock.
+        is_asked: whether a probe of members has come back since the last event was written.
         proofs: the proofs of a few members, kept as examples. The last proof was made last, so it names the present
             leader.
         ended: how many members are not wrong any more, by `Resolution`.
@@ -364,7 +364,7 @@ class Proven(Held):
     event: Finding | None = None
     writing: bool = False
     retry_at: float = -_NEVER
-    reported_at: float = -_NEVER
+    is_asked: bool = False
     proofs: list[Proof] = field(default_factory=list)
     ended: Counter[str] = field(default_factory=Counter)
     sampled: Counter[int] = field(default_factory=Counter)

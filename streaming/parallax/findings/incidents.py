@@ -251,7 +251,7 @@ class Incidents:
             proven.writing = False
         if event.stands != proven.stands:
             proven.due = now + self._interval(event)
-        proven.event, proven.reported_at = event, now
+        proven.event, proven.is_asked = event, False
         if not event.stands:
             proven.end()
 
@@ -476,6 +476,8 @@ class Incidents:
         held = (self._proven if page.is_proven else self._waiting).get(page.group)
         if held is not None:
             held.busy = False
+        if isinstance(held, Proven):
+            held.is_asked = True
 
     def _count(self, page: Page, outcomes: Sequence[Outcome]) -> None:
         """Count what is proven in its group: by the kind that it is, and the replica that it accuses."""
@@ -589,7 +591,8 @@ class Incidents:
     def _report_at(self, proven: Proven) -> float:
         """Return when an event of a group is due; infinite where there is none to report.
 
-        It is due immediately where it begins, ends, or has come to count twice as many; else after the interval.
+        It is due immediately where it begins, ends, or has come to count twice as many. Other news waits until members
+        have been asked about again, since the partition may have another leader by then.
         """
         number, event = self._number(proven), proven.event
         if proven.writing:
@@ -601,9 +604,7 @@ class Incidents:
             return proven.retry_at if is_over else _NEVER
         if number >= 2 * max(1, proven.reported) or self._singles.get(proven.group):
             return proven.retry_at
-        if self._has_news(proven, event):
-            return max(proven.retry_at, proven.reported_at + self._interval(event))
-        return _NEVER
+        return proven.retry_at if proven.is_asked and self._has_news(proven, event) else _NEVER
 
     def _begins(self, proven: Proven, number: int) -> bool:
         """Whether to report a group that is no incident, or was one: as a new incident, or as over."""

@@ -9,6 +9,7 @@ from parallax.findings.answers import KeyShown, MarkerShown, RecordShown
 from parallax.findings.claim import Claim
 from parallax.findings.keys import Key
 from parallax.model import IsolationLevel, TopicPartition
+from parallax.sides import standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +46,14 @@ class Whereabouts:
         """Return the broker whose replica a probe of a claim asks last.
 
         It is the claim's own pivot, as long as that broker holds a replica. Otherwise it is another replica, if the
-        claim may be true of that one as well. Replicas in sync are preferred, then those on the pivot's side of the
-        difference, then those on another side.
+        claim may be true of that one as well. Replicas in sync are preferred, then those that showed the same as the
+        pivot, then those on another side of the difference.
         """
-        own, sides = claim.pivot, claim.recorded.sides.values()
+        own = claim.pivot
         is_standing = self.gone is None and claim.is_of(self.topic_id)
         if own in self.replicas or not (self.replicas and is_standing and claim.may_be_of_others):
             return own
-        beside = {broker for side in sides if own in side for broker in side}
-        stood = {broker for side in sides for broker in side}
+        beside, stood = claim.beside, standing(claim.recorded.sides)
         return min(self.replicas, key=lambda b: (b not in self.isr, b not in beside, b not in stood, b))
 
 

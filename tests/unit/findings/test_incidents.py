@@ -554,6 +554,15 @@ class TestGroups:
         assert [tally_of(f).count for f in life.open if f.is_incident] == [40]
 
 
+def test_an_incident_that_counts_one_more_is_reported_by_who_leads_then() -> None:
+    life = flood(range(2 * ALONE))
+    life.suspect(lost(1_000))
+    life.settle(resurrected)
+    assert (life.counts, life.open[0].exposed) == ([2 * ALONE], False)
+    life.after(RECHECK_S, lambda claim: replace(resurrected(claim), leader=2))
+    assert (life.counts, life.open[0].exposed) == ([2 * ALONE + 1], True)
+
+
 def test_an_incident_that_is_made_of_single_findings_is_exposed_where_any_of_them_is() -> None:
     def leading(claim: Claim) -> Answers:
         return values(newest(3), NOTHING, leader=2 if claim.key_hash_lo == 0 else 1)

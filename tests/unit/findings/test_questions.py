@@ -333,6 +333,14 @@ def test_an_accused_that_has_come_to_where_the_others_end_is_asked_once(end: int
     assert cluster.count(2, Producers) == times
 
 
+def test_of_a_replica_that_left_one_that_showed_the_same_is_asked_last() -> None:
+    where = Whereabouts((1, 3, 4), (1, 3, 4), 1)
+    finding = replace(FROZEN, confirmed_at_ms=5, recorded=Recorded(beside=(3,)))
+    assert where.pivot_of(finding) == 3
+    assert where.pivot_of(replace(DIFFERS, confirmed_at_ms=5)) == 3
+    assert where.pivot_of(replace(finding, recorded=Recorded())) == 1
+
+
 def test_what_has_lost_its_object_is_not_asked_about() -> None:
     for where, reason in (
         (Whereabouts(gone="the topic orders does not exist any more"), "does not exist"),

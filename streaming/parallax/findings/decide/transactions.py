@@ -59,22 +59,30 @@ def transaction(case: Case) -> Decision:
 def _open_no_more(case: Case) -> Decision:
     """Decide on a transaction that the accused does not hold open, or does not any more."""
     decision = ended(case) if is_end_proven(case) else ended_somewhere(case)
-    if case.claim.kind in OPEN_KINDS and case.live_only and decision.verdict is Verdict.PENDING:
+    if case.live_only and decision.verdict is Verdict.PENDING:
         return _held_by_another(case) or decision
     return decision
 
 
 def _held_by_another(case: Case) -> Decision | None:
-    """Say that a freeze is over where another transaction holds the accused by now; None where none does.
+    """Say that a finding is over where another transaction holds the accused by now; None where none does.
 
-    Until that one ends, nobody can say what became of the first.
+    Until that one ends, nobody can say what became of the first. A replica that had ended the first was past it, so
+    another log has replaced that one. This log may come to end it wrongly as well, if it holds the record and not the
+    end marker.
     """
-    accused = case.accused
+    claim, accused = case.claim, case.accused
     other = next((one for one in accused.open_transactions or () if accused.is_held_by(one)), None)
-    if other is None:
+    is_gone, gone = True, "does not hold the transaction open any more"
+    if claim.kind not in OPEN_KINDS:
+        is_decided = accused.last_stable_offset > claim.first_offset
+        is_another = accused.lacks(claim.first_offset) or end_shown(claim, accused) is not None
+        is_gone = is_another and not (is_decided or claim.spread)
+        gone = f"does not show the outcome of offset {claim.first_offset} any more"
+    if other is None or not is_gone:
         return None
-    gone = f"broker {accused.broker} does not hold the transaction open any more; it holds another one open, at offset"
-    return case.dismissed(f"{gone} {other.start_offset}", Resolution.UNPROVEN)
+    reason = f"broker {accused.broker} {gone}; it holds another one open, at offset {other.start_offset}"
+    return case.dismissed(reason, Resolution.UNPROVEN)
 
 
 def _is_cut_away(case: Case) -> bool:
@@ -122,20 +130,38 @@ def _of_a_truncated_log(case: Case) -> Decision:
 
 
 def named(claim: Claim, answers: Answers) -> Claim:
-    """Return the claim about the transaction that keeps the accused's last stable offset from moving.
+    """Return the claim about the transaction that the accused holds open.
 
-    A suspect may have named another transaction, or none. A confirmed finding keeps the transaction that was proven. If
-    another one holds the accused back later, that one gets a suspect of its own.
+    A suspect may have named another transaction, or none; then it is the one that keeps the accused's last stable
+    offset from moving. What a suspect took for one transaction may be several; then it is the one that the accused
+    lists. A confirmed finding keeps the transaction that was proven. If another one holds the accused back later, that
+    one gets a suspect of its own.
     """
     accused = answers.replicas.get(claim.broker)
     frozen = claim.kind is FindingKind.READ_COMMITTED_FROZEN and not claim.confirmed_at_ms
     unnamed = claim.kind in TRANSACTION_KINDS and claim.producer_id == UNKNOWN
-    if accused is None or not (frozen or unnamed) or (not unnamed and _held(claim, accused) is not None):
+    if accused is None:
+        return claim
+    if not unnamed and (held := _held(claim, accused)) is not None:
+        return _begun_there(claim, held)
+    if not (frozen or unnamed):
         return claim
     for held in accused.open_transactions or ():
         if accused.is_held_by(held):
             return _renamed(claim, held, is_other=not unnamed)
     return claim
+
+
+def _begun_there(claim: Claim, held: OpenTransaction) -> Claim:
+    """Return the claim about the transaction as the accused lists it, if it may not be one with what lies below.
+
+    It may not if the end of what lies below may have been cleaned everywhere before it was read.
+    """
+    is_suspect = claim.kind in OPEN_KINDS and not claim.confirmed_at_ms
+    if not is_suspect or not claim.recorded.end_unproven or held.start_offset <= claim.transaction_start_offset:
+        return claim
+    recorded = replace(claim.recorded, outcomes={}, keys=())
+    return replace(_renamed(claim, held, is_other=False), recorded=recorded, key_hash_hi=0, key_hash_lo=0)
 
 
 def _renamed(claim: Claim, held: OpenTransaction, *, is_other: bool) -> Claim:
@@ -284,7 +310,7 @@ def _had_ended(case: Case, held: OpenTransaction) -> bool:
     does not hold it, the cleaner had removed it there. A replica that was copied from this one has seen neither.
     """
     start = held.start_offset
-    lacking = [a for a in (case.accused, *case.others) if start in a.asked_uncommitted - a.uncommitted.keys()]
+    lacking = [a for a in (case.accused, *case.others) if a.lacks(start)]
     return any(a.holds_open(held.producer_id, start) for a in lacking)
 
 
@@ -308,7 +334,7 @@ def _closed(case: Case) -> list[ReplicaAnswer]:
 def _never_got(claim: Claim, answer: ReplicaAnswer) -> bool:
     """Whether a replica has lost the first record of a transaction: it lacks it, and no cleaner can have taken it."""
     start = claim.transaction_start_offset
-    return claim.recorded.uncompacted and start in answer.asked_uncommitted and start not in answer.uncommitted
+    return claim.recorded.uncompacted and answer.lacks(start)
 
 
 def _ended_by_coordinator(case: Case) -> bool:

@@ -84,6 +84,18 @@ class TestOpenTransaction:
         assert f"it holds another one open, at offset {start}" in got.reason
         assert outcome_of(found, replica(1), replace(held, open_transactions=()), live_only=True) is Verdict.PENDING
 
+    def test_a_wrong_outcome_is_over_where_another_log_is_held_below_and_cannot_show_it(self) -> None:
+        another = (OpenTransaction(producer_id=PRODUCER + 1, start_offset=5),)
+        held = replica(2, open_transactions=another, last_stable_offset=5, asked_uncommitted=frozenset({10}))
+        ended = replace(held, uncommitted={10: record()}, markers=(marker(),))
+        found = claim(FindingKind.ABORTED_RECORD_COMMITTED, confirmed_at_ms=1)
+        for accused in (held, ended):
+            got = decide(found, answers(replica(1), accused, replica(3)), live_only=True)
+            assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+        may_end_it_wrongly = replace(ended, markers=())
+        assert outcome_of(found, replica(1), may_end_it_wrongly, replica(3), live_only=True) is Verdict.PENDING
+        assert outcome_of(found, replica(1), held, replica(3)) is Verdict.PENDING
+
     def test_open_on_every_replica_is_a_long_transaction(self) -> None:
         everywhere = [replica(b, open_transactions=OPEN) for b in (1, 2, 3)]
         assert outcome_of(self.marker_missing, *everywhere) is Verdict.DISMISSED
@@ -210,6 +222,19 @@ class TestOpenTransaction:
         assert outcome_of(c, replica(1), pinned, replica(3)) is Verdict.CONFIRMED
         right = named(c, answers(replica(1), pinned))
         assert (right.transaction_start_offset, right.marker_offset) == (10, -1)
+
+    def test_a_claim_is_about_the_open_transaction_alone_if_another_may_have_ended_below_unread(self) -> None:
+        several = {"offset": 0, "transaction_start_offset": 0, "marker_offset": 20, "key_hash_lo": 1}
+        pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
+        for unproven, start in ((True, 10), (False, 0)):
+            recorded = Recorded(end_unproven=unproven, markers={1: "commit"}, outcomes={1: "committed"})
+            c = claim(FindingKind.MARKER_MISSING, recorded=recorded, **several)
+            right = named(c, answers(replica(1), pinned))
+            assert (right.offset, right.transaction_start_offset, right.marker_offset) == (start, start, 20)
+            assert (right.key is None, right.recorded.markers) == (unproven, {1: "commit"})
+            found = replace(c, confirmed_at_ms=1)
+            assert named(found, answers(replica(1), pinned)) == found
+            assert outcome_of(c, replica(1), pinned) is Verdict.CONFIRMED
 
     def test_a_frozen_finding_is_not_about_another_transaction_that_holds_its_replica_back_later(self) -> None:
         c = claim(FindingKind.READ_COMMITTED_FROZEN, offset=0, transaction_start_offset=0, marker_offset=1)
