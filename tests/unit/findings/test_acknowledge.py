@@ -101,7 +101,7 @@ def test_several_are_acknowledged_together_or_none_of_them(storage: str) -> None
 
 def test_the_help_says_what_becomes_of_the_alert() -> None:
     said = " ".join(parallax("findings", "acknowledge", "--help").stdout.split())
-    assert "its alert suppressed" in said
+    assert "its alert is suppressed until it is over or worse" in said
     assert "alert ends" not in said
 
 

@@ -187,7 +187,7 @@ def test_of_a_finding_without_direction_every_page_says_that_consumers_may_see_i
         assert "consumers may see it" in text
         assert "consumers see it" not in text
     assert heading(texts[1]) == "1 open finding, 1 perhaps seen by consumers"
-    assert "nobody knows whether it is the wrong one: consumers" in texts[3]
+    assert "Whether consumers read the wrong one is not known" in texts[3]
 
 
 def test_a_partitions_page_says_above_its_lanes_what_they_show_and_since_when_one_is_frozen(job: Job) -> None:
