@@ -7,12 +7,12 @@ import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.util.HexFormat;
 import org.apache.kafka.common.header.Header;
-import org.apache.kafka.common.record.internal.MemoryRecords;
-import org.apache.kafka.common.record.internal.MutableRecordBatch;
-import org.apache.kafka.common.record.internal.Record;
-import org.apache.kafka.common.record.internal.RecordBatch;
-import org.apache.kafka.common.utils.internals.BufferSupplier;
-import org.apache.kafka.common.utils.internals.CloseableIterator;
+import org.apache.kafka.common.record.MemoryRecords;
+import org.apache.kafka.common.record.MutableRecordBatch;
+import org.apache.kafka.common.record.Record;
+import org.apache.kafka.common.record.RecordBatch;
+import org.apache.kafka.common.utils.BufferSupplier;
+import org.apache.kafka.common.utils.CloseableIterator;
 
 /**
  * What Kafka's own classes make of the records of a Fetch response.
@@ -110,7 +110,7 @@ public final class KafkaRecords {
         };
         ByteBuffer target = ByteBuffer.allocate(2 * data.length + 4096);
         MemoryRecords.FilterResult result =
-            MemoryRecords.readableRecords(ByteBuffer.wrap(data)).filterTo(filter, target, BufferSupplier.create(), Integer.MAX_VALUE);
+            MemoryRecords.readableRecords(ByteBuffer.wrap(data)).filterTo(filter, target, BufferSupplier.create());
         ByteBuffer output = result.outputBuffer();
         output.flip();
         byte[] cleaned = new byte[output.remaining()];
