@@ -1,6 +1,6 @@
 # The README's commands. Each prepares what it needs first: see scripts/bootstrap.py.
 PYTHON ?= $(shell for p in python3.12 python3.11 python3.13 python3; do command -v $$p >/dev/null 2>&1 && $$p -c 'import sys, venv, ensurepip; sys.exit(not (3,11) <= sys.version_info[:2] <= (3,13))' 2>/dev/null && { echo $$p; break; }; done)
-KAFKA_VERSION ?= 4.4.0
+KAFKA_VERSION ?= 4.2.1
 PRODUCER ?= legacy
 MINUTES ?= 10
 HISTORIES ?= 200000

@@ -116,7 +116,7 @@ def fetch_jars(kafka_version: str) -> None:
 def main() -> int:
     """Prepare the machine; return the exit code."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--kafka-version", default="4.4.0")
+    options.add_argument("--kafka-version", default="4.2.1")
     options.add_argument("--packages-only", action="store_true", help="no JDK check, no jars (enough for lint)")
     chosen = options.parse_args()
     try:

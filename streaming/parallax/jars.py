@@ -21,7 +21,7 @@ from pathlib import Path
 from parallax.errors import PassingError, SetupError
 from parallax.java import KAFKA_NEEDS, find_java
 
-DEFAULT_KAFKA_VERSION = "4.4.0"
+DEFAULT_KAFKA_VERSION = "4.2.1"
 DELTA_ARTIFACT = "delta-spark_4.2_2.13"
 DELTA_VERSION = "4.4.0"
 

@@ -98,7 +98,7 @@ def guarded(kafka: Cluster, tmp_path: Path) -> Iterator[Callable[..., Guarded]]:
 
 @pytest.mark.release
 @pytest.mark.parametrize(
-    ("version", "producer"), [("4.2.1", "legacy"), ("4.2.1", "java"), ("3.9.1", "legacy"), ("4.4.0", "java")]
+    ("version", "producer"), [("4.2.1", "legacy"), ("4.2.1", "java"), ("3.9.1", "legacy"), ("4.3.0", "java")]
 )
 def test_of_ten_topics_in_one_outage_the_five_that_are_held_stay_alike(
     tmp_path: Path, version: str, producer: ProducerKind
@@ -129,7 +129,7 @@ def test_of_ten_topics_in_one_outage_the_five_that_are_held_stay_alike(
 
 
 @pytest.mark.release
-@pytest.mark.parametrize(("version", "producer"), [("4.2.1", "legacy"), ("3.9.1", "legacy"), ("4.4.0", "java")])
+@pytest.mark.parametrize(("version", "producer"), [("4.2.1", "legacy"), ("3.9.1", "legacy"), ("4.3.0", "java")])
 def test_nothing_goes_before_its_bound_and_where_horizons_are_read_it_goes_within_a_pass(
     version: str, producer: ProducerKind
 ) -> None:
