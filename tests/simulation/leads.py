@@ -178,9 +178,10 @@ def _restarted(
         after.start(broker)
         after.rebalance()
         text = f"broker {broker} is said to be safe to restart, and {before} became {after}"
-        for leader in sorted({one for one in after.led if wrong.get(one)}):
+        others = len(before.replicas) > 1  # A lone replica leads after the restart as it did before.
+        for leader in sorted({one for one in after.led if others and wrong.get(one)}):
             yield Broken(RESTART, wrong[leader][0].what, f"{text}: broker {leader} led: {wrong[leader][0]}")
-        if len(before.replicas) > 1 and (NOBODY in after.led or after.unclean):
+        if others and (NOBODY in after.led or after.unclean):
             yield Broken(RESTART, "nobody led" if NOBODY in after.led else "led uncleanly", text)
         if refused and len(before.isr) < len(before.replicas):
             yield Broken(RESTART, "writes refused", text)
