@@ -19,7 +19,7 @@ from parallax.compare.observations import ViewRows
 from parallax.compare.recorded import observed
 from parallax.compare.segments import Segment, States, Store
 from parallax.compare.spared import Spared
-from parallax.compare.together import Gathering, Ready, Seen, Told, step_buckets, without_rows
+from parallax.compare.together import Gathering, Seen, Terms, Told, step_buckets, without_rows
 from parallax.compare.work import STRETCH, Options, Stretch, Work
 from parallax.model import TopicPartition
 from parallax.views.commits import DataFile, TableLog
@@ -93,57 +93,50 @@ class _Task:
                 yield told
                 return
             tries -= 1
-            seen = self._seen(rest[:1], self._sparing(rest[:1]))
-            yield self._stepped(seen, rest[0].until_ms, self._ready(seen, rest[0].until_ms))
-            self.states |= {bucket: one.as_put() for bucket, one in self.states.items()}
+            gathering, found = self._looked(rest[:1])
+            seen = self._seen(rest[:1], gathering, found)
+            yield step_buckets(self._touched(seen), seen, self._terms(rest[:1]))
             rest = rest[1:]
+            if rest:
+                self.states |= {bucket: one.as_put() for bucket, one in self.states.items()}
 
     def _together(self, stretches: Sequence[Stretch]) -> Told | None:
         """Compare stretches in one pass; None, with no state changed, if more than a stretch's rows have to be read."""
-        found = self._sparing(stretches)
+        gathering, found = self._looked(stretches)
         if found.rows > STRETCH:
             return None
-        seen, until_ms = self._seen(stretches, found), stretches[-1].until_ms
-        ready = self._ready(seen, until_ms)
-        return None if None in ready.values() else self._stepped(seen, until_ms, ready)
+        seen, terms = self._seen(stretches, gathering, found), self._terms(stretches)
+        touched = self._touched(seen)
+        ready = without_rows(touched, seen, terms)
+        return None if ready is None else step_buckets(touched, seen, terms, ready)
 
-    def _sparing(self, stretches: Sequence[Stretch]) -> Sparing:
+    def _looked(self, stretches: Sequence[Stretch]) -> tuple[Gathering, Sparing]:
+        """Look at the footers: which rows of the task's partitions need not be read."""
+        gathering = Gathering(self.work.manifest.buckets, self.buckets)
         opened = {name: _files(self.options.storage, name) for name in VIEWS}
         files = (file for stretch in stretches for file in stretch.files)
-        return sparing(files, opened, self._gathering().wants, self.looked)
+        return gathering, sparing(files, opened, gathering.wants, self.looked)
 
-    def _gathering(self) -> Gathering:
-        return Gathering(self.work.manifest.buckets, self.buckets)
-
-    def _seen(self, stretches: Sequence[Stretch], found: Sparing) -> Seen:
+    def _seen(self, stretches: Sequence[Stretch], gathering: Gathering, found: Sparing) -> Seen:
         """What the files hold of the task's partitions, without the rows that need not be read."""
-        files = [file for stretch in stretches for file in stretch.files]
-        gathering, options = self._gathering(), self.options
+        files, options = [file for stretch in stretches for file in stretch.files], self.options
         for name, file in files:
             footer, folder = found.footers.get((name, file.path)), _files(options.storage, name)
             for part in observed(folder, name, file, gathering.wants, options.brokers, footer=footer):
                 gathering.take(part)
         rows = partial(_rows, options, files)
-        seen = gathering.seen({place: Spared(alike, partial(rows, place)) for place, alike in found.alike.items()})
+        return gathering.seen({place: Spared(alike, partial(rows, place)) for place, alike in found.alike.items()})
+
+    def _touched(self, seen: Seen) -> dict[int, States]:
+        """The states of the buckets in which something was observed; those that are new are loaded."""
         new = {bucket: self.work.manifest.segments.get(bucket) for bucket in seen.touched if bucket not in self.states}
         self.states |= self.store.load(new)
-        return seen
+        return {bucket: self.states[bucket] for bucket in seen.touched}
 
-    def _ready(self, seen: Seen, until_ms: int) -> Ready:
-        views, settings = Again(self.options.storage, until_ms).views, self.options.compare
-        from_log_start = self.options.from_log_start
-        return without_rows(self.states, seen, settings, self.work.now_ms, views, from_log_start=from_log_start)
-
-    def _stepped(self, seen: Seen, until_ms: int, ready: Ready) -> Told:
-        return step_buckets(
-            {bucket: self.states[bucket] for bucket in seen.touched},
-            seen,
-            self.options.compare,
-            self.work.now_ms,
-            Again(self.options.storage, until_ms).views,
-            from_log_start=self.options.from_log_start,
-            ready=ready,
-        )
+    def _terms(self, stretches: Sequence[Stretch]) -> Terms:
+        options = self.options
+        views = Again(options.storage, stretches[-1].until_ms).views
+        return Terms(options.compare, self.work.now_ms, views, options.from_log_start)
 
 
 def _rows(options: Options, files: Sequence[tuple[str, DataFile]], place: TopicPartition) -> ViewRows:

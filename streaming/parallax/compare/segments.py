@@ -275,10 +275,11 @@ class States:
         large = np.flatnonzero(np.array(pc.binary_length(table["unmatched"])) >= LARGE).tolist()
         if not large:
             return table
-        rows = table.to_pylist()
+        columns = table.to_pydict()
         for n in large:
-            rows[n] |= {"file": _kept(self._files, "unmatched", rows[n]["unmatched"]), "unmatched": b""}
-        return pa.Table.from_pylist(rows, _SEGMENT)
+            columns["file"][n] = _kept(self._files, "unmatched", columns["unmatched"][n])
+            columns["unmatched"][n] = b""
+        return pa.Table.from_pydict(columns, _SEGMENT)
 
     def _all(self) -> pa.Table:
         stays = self._stays.copy()

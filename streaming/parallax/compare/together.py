@@ -7,11 +7,12 @@ tables.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
+from parallax.compare import spared
 from parallax.compare.anew import NOT_OF_ONE_PARTITION, begin_anew, line_of
 from parallax.compare.blobs import Blobs
 from parallax.compare.gathered import Gathered, Ordered
@@ -20,9 +21,8 @@ from parallax.compare.observations import Array, Observations
 from parallax.compare.results import pieces, to_columns, to_json
 from parallax.compare.segments import States, bucket_of
 from parallax.compare.spared import Spared
-from parallax.compare.spared import without_rows as without_rows_of_one
 from parallax.compare.step import StepResult
-from parallax.compare.withheld import Views, compare
+from parallax.compare.withheld import Views
 from parallax.config import CompareSettings
 from parallax.model import TopicPartition
 
@@ -122,75 +122,76 @@ class Told:
     problem: str | None = None
 
 
-Ready = Mapping[TopicPartition, StepResult | None]
-"""By partition whose rows were not read, the result without them; None where they are needed."""
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a comparison goes by, the same for all partitions of a Spark task.
 
-
-def without_rows(
-    before: Mapping[int, States],
-    seen: Seen,
-    settings: CompareSettings,
-    now_ms: int,
-    views: Callable[[TopicPartition], Views],
-    *,
-    from_log_start: bool,
-) -> Ready:
-    """Compare the partitions whose rows were not read because the sums of all replicas are equal.
-
-    Args:
-        before: by bucket (share of the partitions), the states of its partitions; they are not changed.
-        seen: what was observed.
+    Attributes:
         settings: for the grace period and the cap of the state.
         now_ms: milliseconds since 1970 UTC.
         views: returns the reader of a partition's withheld rows (`parallax.compare.again.Again.views`).
         from_log_start: see `parallax.compare.step.step`.
     """
-    ready: dict[TopicPartition, StepResult | None] = {}
+
+    settings: CompareSettings
+    now_ms: int
+    views: Callable[[TopicPartition], Views]
+    from_log_start: bool
+
+
+Ready = Mapping[TopicPartition, StepResult]
+"""By partition whose rows were not read, the result without them."""
+
+
+def without_rows(before: Mapping[int, States], seen: Seen, terms: Terms) -> Ready | None:
+    """Compare the partitions whose rows were not read because the sums of all replicas are equal.
+
+    Args:
+        before: by bucket (share of the partitions), the states of its partitions; they are not changed.
+        seen: what was observed.
+        terms: what the comparison goes by.
+
+    Returns:
+        None if a partition's rows are needed after all.
+    """
+    ready: dict[TopicPartition, StepResult] = {}
     for bucket, places in seen.many.items():
         for place in places.keys() & seen.spared.keys():
             try:
-                ready[place] = without_rows_of_one(
+                made = spared.without_rows(
                     before[bucket].get(place),
                     Observations.concat(places[place]),
                     seen.spared[place].alike,
-                    settings,
-                    now_ms,
-                    views(place),
-                    from_log_start=from_log_start,
+                    terms.settings,
+                    terms.now_ms,
+                    terms.views(place),
+                    from_log_start=terms.from_log_start,
                 )
             except NOT_OF_ONE_PARTITION:
                 raise
             except Exception:  # noqa: BLE001 - comparing it by its rows says what is wrong with it
-                ready[place] = None
+                made = None
+            if made is None:
+                return None
+            ready[place] = made
     return ready
 
 
-def step_buckets(
-    before: Mapping[int, States],
-    seen: Seen,
-    settings: CompareSettings,
-    now_ms: int,
-    views: Callable[[TopicPartition], Views],
-    *,
-    from_log_start: bool,
-    ready: Ready | None = None,
-) -> Told:
+def step_buckets(before: Mapping[int, States], seen: Seen, terms: Terms, ready: Ready | None = None) -> Told:
     """Compare what a micro-batch showed of one Spark task's partitions; the new states are put into ``before``.
 
     Args:
         before: by bucket (share of the partitions), the states of its partitions; it is changed.
         seen: what was observed.
-        settings: for the grace period and the cap of the state.
-        now_ms: milliseconds since 1970 UTC.
-        views: returns the reader of a partition's withheld rows (`parallax.compare.again.Again.views`).
-        from_log_start: see `parallax.compare.step.step`.
-        ready: what `without_rows` returned; other partitions are compared by all of their rows. None if there are none.
+        terms: what the comparison goes by.
+        ready: what `without_rows` returned for the same states; None if it was not called.
 
     Raises:
         OSError: a file of a state or of the views cannot be read or written.
         BrokenFileError: a file does not hold what was written.
         VersionError: another version of Parallax has written a state.
     """
+    settings, now_ms = terms.settings, terms.now_ms
     told = Told({bucket: [] for bucket in before})
     is_quiet = np.zeros(len(seen.buckets), np.bool_)
     if len(seen.buckets):
@@ -205,10 +206,15 @@ def step_buckets(
         try:
             observations = observed()
             state = before[bucket].get(place)
-            result = (ready or {}).get(place)
-            if result is None:
-                observations = _with_all_rows(observations, seen.spared.get(place))
-                result = compare(state, observations, settings, now_ms, views(place), from_log_start=from_log_start)
+            result = (ready or {}).get(place) or spared.compare(
+                state,
+                observations,
+                seen.spared.get(place),
+                settings,
+                now_ms,
+                terms.views(place),
+                from_log_start=terms.from_log_start,
+            )
             text = to_json(result.suspects, result.coverage)
         except NOT_OF_ONE_PARTITION:
             raise
@@ -224,10 +230,6 @@ def step_buckets(
         for place, parts in sorted(places.items()):
             one(bucket, place, partial(Observations.concat, parts))
     return told
-
-
-def _with_all_rows(observations: Observations, spared: Spared | None) -> Observations:
-    return observations if spared is None else replace(observations, rows=spared.rows())
 
 
 def _quiet(before: Mapping[int, States], seen: Seen, settings: CompareSettings, told: Told) -> Quiet | None:
@@ -267,4 +269,4 @@ def _runs(buckets: Sequence[int]) -> list[tuple[int, int, int]]:
     return [(buckets[start], start, end) for start, end in zip(starts.tolist(), ends, strict=True)]
 
 
-__all__ = ["Gathering", "Ready", "Seen", "Told", "step_buckets", "without_rows"]
+__all__ = ["Gathering", "Ready", "Seen", "Terms", "Told", "step_buckets", "without_rows"]

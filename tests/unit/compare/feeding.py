@@ -15,6 +15,7 @@ from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.work import Options
 from parallax.config import CompareSettings
 from parallax.model import IsolationLevel, RowKind
+from parallax.replica.digests import COLUMNS
 from parallax.source.offsets import Range, Reader
 from parallax.source.planning import Piece
 from parallax.views import sink
@@ -24,8 +25,13 @@ from parallax.views.filesystem import filesystem
 from parallax.views.parquet import TableFile
 from parallax.views.recording import Recorded
 from parallax.views.tables import PROGRESS, RECORDED_ON, table_path
-from tests.unit.compare.history import Row
+from tests.unit.compare.history import BROKERS, RC, RU, Row
 from tests.unit.compare.tabled import tables_of
+
+WHOLE = {**dict.fromkeys(COLUMNS, 0), "leader_epoch": 0, "key_size": -1, "value_size": -1, "content_version": 1}
+"""A row of a view is whole, as a reader makes it."""
+
+READERS = [(view, broker) for view in (RU, RC) for broker in BROKERS]
 
 
 class Rows:

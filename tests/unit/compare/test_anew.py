@@ -20,7 +20,7 @@ from parallax.compare.segments import LARGE, Segment, States, Store
 from parallax.compare.state import PartitionState
 from parallax.compare.step import step
 from parallax.compare.suspect import Coverage, Suspect
-from parallax.compare.together import Gathering, step_buckets
+from parallax.compare.together import Gathering, Terms, step_buckets
 from parallax.model import Outcome, ReadEvent, TopicPartition, UnknownReason
 from tests.unit.compare.history import (
     BROKERS,
@@ -66,7 +66,7 @@ class Bucket:
             gathering.take(Gathered.one(Observations.of(topic, 0, list(rows))))
         states = self.states()
         views = Again(str(self.folder), T + self.batch).views
-        told = step_buckets({0: states}, gathering.seen(), SETTINGS, T + self.batch, views, from_log_start=True)
+        told = step_buckets({0: states}, gathering.seen(), Terms(SETTINGS, T + self.batch, views, True))
         self.save(states)
         self.batch += 1
         self.problem = told.problem

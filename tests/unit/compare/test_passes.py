@@ -11,14 +11,11 @@ import pytest
 
 from parallax.compare import feed, passes
 from parallax.compare.tables import create_suspects
-from parallax.replica.digests import COLUMNS
 from parallax.views import parquet
 from parallax.views.tables import create_tables
-from tests.unit.compare.feeding import Comparison, record_as_the_job_does
-from tests.unit.compare.history import BROKERS, RC, RU, Row, everywhere, record, shown, tick
+from tests.unit.compare.feeding import READERS, WHOLE, Comparison, record_as_the_job_does
+from tests.unit.compare.history import Row, everywhere, record, shown, tick
 
-WHOLE = {**dict.fromkeys(COLUMNS, 0), "leader_epoch": 0, "key_size": -1, "value_size": -1, "content_version": 1}
-READERS = [(view, broker) for view in (RU, RC) for broker in BROKERS]
 EACH, COMMITS = 3_000, 6
 """Offsets of a commit, and how many commits there are."""
 ROWS = EACH * len(READERS)
@@ -59,19 +56,19 @@ def stretches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(feed, "STRETCH", ROWS + 100)
     monkeypatch.setattr(passes, "STRETCH", ROWS + 100)
     taken: list[int] = []
-    stepped, seen = passes._Task._stepped, passes._Task._seen
+    stepped, seen = passes.step_buckets, passes._Task._seen
     asked: list[int] = []
 
-    def counted(task: Any, these: Any, found: Any) -> Any:
+    def counted(task: Any, these: Any, *given: Any) -> Any:
         asked.append(len(these))
-        return seen(task, these, found)
+        return seen(task, these, *given)
 
     def noted(*given: Any) -> Any:
         taken.append(asked[-1])
         return stepped(*given)
 
     monkeypatch.setattr(passes._Task, "_seen", counted)
-    monkeypatch.setattr(passes._Task, "_stepped", noted)
+    monkeypatch.setattr(passes, "step_buckets", noted)
     return taken
 
 

@@ -23,18 +23,14 @@ from parallax.compare.sums import Grain
 from parallax.compare.tables import create_suspects
 from parallax.compare.withheld import Views
 from parallax.compare.withholding import Limits
-from parallax.replica.digests import BLOCK, COLUMNS, Digests
+from parallax.replica.digests import BLOCK, Digests
 from parallax.views import parquet
 from parallax.views.blocks import RANGE, Blocks
 from parallax.views.tables import create_tables
 from tests.unit.compare.agreeing import BITS, BothWays, digested, followed
-from tests.unit.compare.feeding import Comparison, record_as_the_job_does
-from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, abort, commit, everywhere, record, shown, tick
+from tests.unit.compare.feeding import READERS, WHOLE, Comparison, record_as_the_job_does
+from tests.unit.compare.history import RC, RU, SETTINGS, Row, abort, commit, everywhere, record, shown, tick
 
-WHOLE = {**dict.fromkeys(COLUMNS, 0), "leader_epoch": 0, "key_size": -1, "value_size": -1, "content_version": 1}
-"""A row of a view is whole, as a reader makes it."""
-
-READERS = [(view, broker) for view in (RU, RC) for broker in BROKERS]
 Ends = Mapping[tuple[int, int], int]
 Change = Callable[..., Row]
 """Of view, broker and ``row``: what the replica shows instead."""
