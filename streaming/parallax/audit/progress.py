@@ -76,18 +76,16 @@ class Shown:
         read = f"{done.ranges} of {of.ranges} logs, {size_text(done.read_bytes)}"
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=done.offsets, total=max(of.offsets, 1), read=read)
-        elif done.ranges + done.read_bytes and read != self._said:
+        elif done.ranges + done.read_bytes:
             with self._lock:
-                if self._clock() - self._line_at >= _LINE_EVERY_S:
-                    self._said = read
-                    self._print(f"{self._stage}: {read}")
+                self._said = read
 
     def tick(self) -> None:
-        """Print how long the present part has run, if nothing was printed for ten seconds."""
+        """Print how far the present part is. Prints only after ten seconds in which nothing was printed."""
         with self._lock:
             if self._stage and self._clock() - self._line_at >= _LINE_EVERY_S:
-                known = f", {self._said}" if self._said else ""
-                self._print(f"{self._stage}: {self._clock() - self._stage_at:.0f} s so far{known}")
+                known = f"{self._said}, " if self._said else ""
+                self._print(f"{self._stage}: {known}{self._clock() - self._stage_at:.0f} s so far")
 
     def _tick_on(self) -> None:
         while not self._ended.wait(1.0):
