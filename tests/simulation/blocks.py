@@ -25,10 +25,9 @@ from parallax.compare.sums import Grain
 from parallax.model import ReadEvent, TopicPartition, UnknownReason
 from parallax.replica.digests import COLUMNS, Digester, Digests
 from parallax.views.blocks import RANGE
-from tests.simulation.both import BothWays, Comparing
+from tests.simulation.both import BothWays, Comparing, Differs
 from tests.simulation.monitor import Monitor
 from tests.simulation.readers import PARTITION, PROGRESS, RC, RU, TOPIC, TOPIC_ID, Row
-from tests.simulation.world import Violation
 
 GRAIN = Grain(block=3)
 DIGESTER = Digester(bytes(16), block_bits=GRAIN.block)
@@ -101,7 +100,7 @@ class Audited(Comparing):
             return
         rows, blocks = self.verdicts(None), self.verdicts(found)
         if rows != blocks:
-            raise Violation(f"blocks: other {found}: {blocks}; by rows: {rows}")
+            raise Differs(f"blocks: other {found}: {blocks}; by rows: {rows}")
         total = sum(len(read.rows) for reader in readers for read in self.reads[reader])
         self.judged["ran audits: with a range that agreed"] += 1
         self.judged["ran rows by blocks: all"] += total

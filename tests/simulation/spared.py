@@ -19,10 +19,9 @@ from parallax.compare.step import StepResult, step
 from parallax.compare.withheld import Places, Views
 from parallax.compare.withholding import Limits
 from tests.simulation.blocks import GRAIN, Read, added_up
-from tests.simulation.both import BothWays, Comparing
+from tests.simulation.both import BothWays, Comparing, Differs
 from tests.simulation.monitor import Monitor
 from tests.simulation.readers import PARTITION, PROGRESS, TOPIC, Row
-from tests.simulation.world import Violation
 
 TOGETHER = 0.5
 """Share of the micro-batches that hold all that was read, of all replicas."""
@@ -75,9 +74,9 @@ class Sparing(Comparing):
         whole = step(self.by_rows, seen, self.settings, self.cluster.now, **options)
         parts = self.without_rows(seen, taken, options)
         if [s.as_row() for s in whole.suspects] != [s.as_row() for s in parts.suspects]:
-            raise Violation(f"spared: other suspects: {parts.suspects}; by rows: {whole.suspects}")
+            raise Differs(f"spared: other suspects: {parts.suspects}; by rows: {whole.suspects}")
         if replace(whole.coverage, state_bytes=0) != replace(parts.coverage, state_bytes=0):
-            raise Violation(f"spared: other coverage: {parts.coverage}; by rows: {whole.coverage}")
+            raise Differs(f"spared: other coverage: {parts.coverage}; by rows: {whole.coverage}")
         self.by_rows = PartitionState.from_bytes(whole.state.to_bytes())
         self.by_sums = PartitionState.from_bytes(parts.state.to_bytes())
 

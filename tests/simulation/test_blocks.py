@@ -8,8 +8,7 @@ import pytest
 
 from parallax.compare import sums
 from tests.simulation.blocks import Blocks
-from tests.simulation.both import both_ways
-from tests.simulation.world import Violation
+from tests.simulation.both import Differs, both_ways
 
 SEEDS = range(1000, 1010)
 
@@ -30,5 +29,5 @@ def test_what_was_recorded_is_audited_by_blocks_as_it_is_by_rows(seeds: range) -
 
 def test_sums_that_are_not_looked_at_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sums, "same", lambda _, cuts: cuts > 0)
-    with pytest.raises(Violation, match="blocks: other"):
+    with pytest.raises(Differs, match="blocks: other"):
         judged(SEEDS)

@@ -6,26 +6,48 @@ from collections import Counter
 
 import pytest
 
-from tests.simulation.both import both_ways
+from parallax.compare.blocks import Alike
+from tests.simulation.both import Differs, both_ways
 from tests.simulation.spared import Apart
 
 SEEDS = range(1000, 1080)
 """So many that the share of micro-batches below does not hang on a few histories."""
 
 
-def judged(seeds: range, kills: int = 0) -> Counter[str]:
+MANY = [range(first, first + 1000) for first in range(10_000, 20_000, 1000)]
+"""Each seed is a healthy history and a faulty one."""
+
+
+def judged(seeds: range, kills: int = 0, properties: bool = True) -> Counter[str]:
     counts: Counter[str] = Counter()
     for seed in seeds:
         for healthy in (True, False):
-            counts += both_ways(Apart, seed, healthy, kills=kills).tally()
+            counts += both_ways(Apart, seed, healthy, kills=kills, properties=properties).tally()
     return counts
+
+
+def held(counts: Counter[str]) -> None:
+    """So much was spared that the comparison of the two ways says something."""
+    with_alike = counts["ran micro-batches: with offsets that are alike"]
+    assert counts["ran micro-batches: without rows of these"] > with_alike / 5
+    assert counts["ran rows: that were spared"] > 0
 
 
 @pytest.mark.parametrize("seeds", [SEEDS, pytest.param(range(1080, 2000), marks=pytest.mark.release)])
 def test_each_micro_batch_is_judged_without_these_rows_as_it_is_by_all(seeds: range) -> None:
-    counts = judged(seeds)
-    assert (
-        counts["ran micro-batches: without rows of these"]
-        > counts["ran micro-batches: with offsets that are alike"] / 5
-    )
-    assert counts["ran rows: that were spared"] > 0
+    held(judged(seeds))
+
+
+def test_logs_that_are_taken_for_never_cleaned_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Alike, "is_full", True)
+    with pytest.raises(Differs, match="spared: other"):
+        judged(SEEDS)
+
+
+@pytest.mark.release
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seeds", MANY, ids=lambda seeds: f"from {seeds.start}")
+def test_twenty_thousand_histories_are_judged_without_these_rows_as_by_all(seeds: range) -> None:
+    counts = judged(seeds, properties=False)
+    held(counts)
+    assert counts["histories: in which a property did not hold"] < len(seeds) / 20

@@ -7,9 +7,8 @@ from collections import Counter
 import pytest
 
 from parallax.compare import withheld
-from tests.simulation.both import both_ways
+from tests.simulation.both import Differs, both_ways
 from tests.simulation.withheld import Withheld
-from tests.simulation.world import Violation
 
 SEEDS = range(1000, 1010)
 
@@ -26,5 +25,5 @@ def test_histories_are_judged_with_rows_withheld_as_they_are_with_all_at_once(se
 
 def test_rows_that_are_lost_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(withheld._Run, "_read", lambda self, *_: self._nothing().rows)
-    with pytest.raises(Violation):
+    with pytest.raises(Differs):
         all(both_ways(Withheld, seed, healthy=False) for seed in range(1000, 1060))

@@ -16,10 +16,9 @@ from parallax.compare.step import StepResult, step
 from parallax.compare.sums import Grain
 from parallax.compare.suspect import Accusation
 from parallax.compare.withheld import Limits, Places, Views, compare, is_withholding
-from tests.simulation.both import BothWays, Comparing
+from tests.simulation.both import BothWays, Comparing, Differs
 from tests.simulation.monitor import Monitor
 from tests.simulation.readers import PARTITION, TOPIC, Row
-from tests.simulation.world import Violation
 
 GRAIN = Grain(block=3, recent=1)
 WHOLE = Limits(worth=0, few=0, at_a_time=10**6, grain=GRAIN)
@@ -88,7 +87,7 @@ class Withholding(Comparing):
             return
         missed, more = self.said["at once"] - self.said["later"], self.said["later"] - self.said["at once"]
         if missed:
-            raise Violation(f"withheld: missed {missed}, more {more}: {whole.suspects}, {made.suspects}")
+            raise Differs(f"withheld: missed {missed}, more {more}: {whole.suspects}, {made.suspects}")
         self.judged["ran micro-batches: after which no rows are withheld"] += 1
         self.judged["ran suspects: of what was taken up in pieces alone"] += len(more)
         self.said["at once"] |= more
@@ -97,7 +96,7 @@ class Withholding(Comparing):
         self.judged["ran micro-batches: after which what is unknown is told otherwise"] += bool(unlike & OF_CUTS)
         if unlike - OF_CUTS:
             told = [f"{name} {getattr(its, name)}, at once {getattr(mine, name)}" for name in unlike - OF_CUTS]
-            raise Violation(f"withheld: other coverage: {'; '.join(told)}")
+            raise Differs(f"withheld: other coverage: {'; '.join(told)}")
 
 
 @dataclass

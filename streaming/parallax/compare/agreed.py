@@ -40,10 +40,15 @@ def fits(state: PartitionState, agreed: Agreed) -> bool:
     Args:
         state: the partition's state before the range. The transactions that it has open (`goes_on`) are also those that
             are open where the range begins.
-        agreed: the range. All readers have been read up to where it begins. From there on no reader reported a break,
-            such as a truncation.
+        agreed: the range. All readers have been read up to where it begins, or all begin there. From there on no reader
+            reported a break, such as a truncation.
     """
     return _is_of_all(state, agreed) and _is_clean(state, agreed) and not _is_remembered(state, agreed)
+
+
+def is_new(state: PartitionState) -> bool:
+    """Whether no reader of the partition has shown anything yet."""
+    return bool((state.brokers["shown"] == UNKNOWN).all())
 
 
 def _is_of_all(state: PartitionState, agreed: Agreed) -> bool:
@@ -60,7 +65,9 @@ def _is_clean(state: PartitionState, agreed: Agreed) -> bool:
     brokers, partition, open_ = state.brokers, state.partition, state.intervals
     waits = any((getattr(state, name)["offset"] < agreed.start).any() for name in ("content", "pending", "markers"))
     waits |= any(len(getattr(state, name)) for name in ("candidates", "disputes", "deferred"))
-    is_followed = (brokers["begun"] == FOLLOWED).all() and (brokers["shown"] >= agreed.start).all()
+    # What was held where a reader begins is known if all of it is shown (`parallax.compare.unread`).
+    is_followed = agreed.is_full or (brokers["begun"] == FOLLOWED).all()
+    is_followed &= is_new(state) or (brokers["shown"] >= agreed.start).all()
     # The sums of one view do not say what the other showed first.
     is_followed &= (brokers["shown"][:, READ_COMMITTED] <= brokers["shown"][:, READ_UNCOMMITTED]).all()
     is_like = (brokers["mismatch_last"] == UNKNOWN).all() and (state.pending["flags"] & _MARKED == 0).all()
@@ -146,4 +153,4 @@ def _each(values: list[int] | list[bool], slots: Array) -> Array:
     return np.tile(np.array(values, np.int64), len(slots))
 
 
-__all__ = ["fits", "goes_on", "take_in"]
+__all__ = ["fits", "goes_on", "is_new", "take_in"]

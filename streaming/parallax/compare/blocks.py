@@ -34,6 +34,7 @@ class Agreed:
         brokers: ids of the brokers whose replicas agree.
         opens: by view, the transactions that are still open at ``end``.
         rows: how many rows of the range need not be read, of all readers together.
+        is_full: whether every reader has shown a record or an end marker at each offset of the range.
     """
 
     start: int
@@ -41,6 +42,7 @@ class Agreed:
     brokers: frozenset[int]
     opens: Mapping[int, Opens]
     rows: int = 0
+    is_full: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,17 @@ class Alike:
     readers: Mapping[Reader, Recorded]
     grain: Grain
 
+    @property
+    def is_full(self) -> bool:
+        """Whether every reader has shown a record or an end marker at each offset of the range."""
+        # No reader shows an offset twice. What is neither of the two is not in such a range (`sums.agreeing`).
+        return self.rows == (self.end - self.start) * len(self.readers)
+
+    @property
+    def brokers(self) -> frozenset[int]:
+        """Ids of the brokers whose replicas agree."""
+        return frozenset(broker for broker, _ in self.readers)
+
     def agreed(self, before: Mapping[int, Opens]) -> Agreed | None:
         """The same range, with the transactions that are open at its end.
 
@@ -134,7 +147,7 @@ class Alike:
                 if found is None:
                     return None
                 opens[view] = found
-        return Agreed(self.start, self.end, frozenset(broker for broker, _ in self.readers), opens, self.rows)
+        return Agreed(self.start, self.end, self.brokers, opens, self.rows, self.is_full)
 
 
 def alike(readers: Mapping[Reader, Recorded], grain: Grain | None = None) -> Alike | None:

@@ -26,7 +26,7 @@ from parallax.views.commits import DataFile, TableLog
 from parallax.views.tables import VIEWS
 
 _TRIES = 2
-"""How often a task tries to compare all stretches together: the first one makes states of partitions that are new."""
+"""How often a task reads rows in order to compare all stretches together, and finds that it needs more."""
 
 
 def compared(options: Options, work: Work, buckets: frozenset[int], store: Store) -> pa.RecordBatch:
@@ -88,11 +88,13 @@ class _Task:
         """Compare the stretches of the micro-batch; yields what each pass came to."""
         rest, tries = list(self.work.stretches), _TRIES
         while rest:
-            told = self._together(rest) if tries and len(rest) > 1 else None
-            if told is not None:
-                yield told
-                return
-            tries -= 1
+            gathering, found = self._looked(rest)
+            if tries and len(rest) > 1 and found.rows <= STRETCH:
+                told = self._together(rest, gathering, found)
+                if told is not None:
+                    yield told
+                    return
+                tries -= 1
             gathering, found = self._looked(rest[:1])
             seen = self._seen(rest[:1], gathering, found)
             yield step_buckets(self._touched(seen), seen, self._terms(rest[:1]))
@@ -100,11 +102,8 @@ class _Task:
             if rest:
                 self.states |= {bucket: one.as_put() for bucket, one in self.states.items()}
 
-    def _together(self, stretches: Sequence[Stretch]) -> Told | None:
-        """Compare stretches in one pass; None, with no state changed, if more than a stretch's rows have to be read."""
-        gathering, found = self._looked(stretches)
-        if found.rows > STRETCH:
-            return None
+    def _together(self, stretches: Sequence[Stretch], gathering: Gathering, found: Sparing) -> Told | None:
+        """Compare stretches in one pass; None, with no state changed, if rows that were not read are needed."""
         seen, terms = self._seen(stretches, gathering, found), self._terms(stretches)
         touched = self._touched(seen)
         ready = without_rows(touched, seen, terms)

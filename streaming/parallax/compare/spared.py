@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from parallax.compare import withheld
-from parallax.compare.agreed import fits, goes_on
+from parallax.compare.agreed import fits, goes_on, is_new
 from parallax.compare.blocks import Agreed, Alike, Opens
+from parallax.compare.breaks import of_the_topic
 from parallax.compare.observations import (
     ABORT,
     COMMIT,
@@ -26,8 +27,8 @@ from parallax.compare.observations import (
     ViewRows,
     topic_id_code,
 )
-from parallax.compare.replicas import slots
-from parallax.compare.state import PartitionState
+from parallax.compare.replicas import register
+from parallax.compare.state import FOLLOWED, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.withheld import Views, is_withholding
 from parallax.compare.withholding import Limits, begun, is_broken
@@ -122,9 +123,15 @@ def _without_rows(
     options: Mapping[str, Any],
 ) -> StepResult | None:
     """The step without the rows that were spared; None if it needs them."""
+    if is_new(state):
+        return _without_first_rows(state, seen, alike, settings, now_ms, options)
     if is_withholding(state) or is_broken(state, seen) or not _goes_on_at(state, alike):
         return None
-    if (state.brokers["shown"] < alike.start).any():
+    brokers = state.brokers
+    if (brokers["position"] < alike.start).any() and (brokers["begun"] != FOLLOWED).any():
+        # Whether such a reader has shown every offset since it began is found out from all of its rows together.
+        return None
+    if (brokers["shown"] < alike.start).any():
         # What comes before has to be judged first, as if it had been read alone.
         is_below = (seen.rows.kind != POSITION) & (seen.rows.offset < alike.start)
         below = Observations(seen.topic, seen.partition, seen.rows.take(is_below))
@@ -133,11 +140,40 @@ def _without_rows(
             return None
         state, seen = _standing_at(made.state, alike.start), replace(seen, rows=seen.rows.take(~is_below))
         state.brokers["shown"] = np.maximum(state.brokers["shown"], alike.start)
+    agreed = _agreed(state, seen, alike)
+    return None if agreed is None else step(state, seen, settings, now_ms, agreed=agreed, **options)
+
+
+def _without_first_rows(
+    state: PartitionState,
+    seen: Observations,
+    alike: Alike,
+    settings: CompareSettings,
+    now_ms: int,
+    options: Mapping[str, Any],
+) -> StepResult | None:
+    """The step of a partition that is new, whose readers all begin at one offset; None if it needs its rows."""
+    begun = state.copy()
+    register(begun, seen)
+    is_one_start = all(one.ranges["start"][0] == alike.start for one in alike.readers.values())
+    # Where readers begin at the log end, their first rows say where that was.
+    if (
+        not options.get("from_log_start", True)
+        or not is_one_start
+        or len(of_the_topic(begun, seen).rows) < len(seen.rows)
+    ):
+        return None
+    if is_broken(begun, seen) or not _is_of_readers(begun, alike):
+        return None
+    agreed = _agreed(begun, seen, alike)
+    return None if agreed is None else step(state, seen, settings, now_ms, agreed=agreed, **options)
+
+
+def _agreed(state: PartitionState, seen: Observations, alike: Alike) -> Agreed | None:
+    """What readers have agreed on, if a state may be brought past it and nothing behind it needs its rows."""
     opens = goes_on(state)
     agreed = None if opens is None else alike.agreed({READ_COMMITTED: opens, READ_UNCOMMITTED: _undecided(opens)})
-    if agreed is None or not fits(state, agreed) or _ends_any(seen.rows, agreed):
-        return None
-    return step(state, seen, settings, now_ms, agreed=agreed, **options)
+    return None if agreed is None or not fits(state, agreed) or _ends_any(seen.rows, agreed) else agreed
 
 
 def _ends_any(rows: ViewRows, agreed: Agreed) -> bool:
@@ -156,15 +192,17 @@ def _undecided(opens: Opens) -> Opens:
 
 def _goes_on_at(state: PartitionState, alike: Alike) -> bool:
     """Whether the readers of the topic are those of the state, and go on where it left them."""
-    if {broker for broker, _ in alike.readers} != set(state.brokers["broker"].tolist()):
+    if not _is_of_readers(state, alike):
         return False
-    for (broker, view), one in alike.readers.items():
-        (slot,) = slots(state, np.array([broker]))
-        if topic_id_code(one.topic_ids[0]) != state.partition["topic_id"][0]:
-            return False
-        if one.ranges["start"][0] > state.brokers["position"][slot, view]:
-            return False
-    return True
+    positions = state.brokers["position"]
+    at = {broker: slot for slot, broker in enumerate(state.brokers["broker"].tolist())}
+    return all(one.ranges["start"][0] <= positions[at[broker], view] for (broker, view), one in alike.readers.items())
+
+
+def _is_of_readers(state: PartitionState, alike: Alike) -> bool:
+    """Whether the readers, and their topic, are those of the state."""
+    ids = {topic_id_code(one.topic_ids[0]) for one in alike.readers.values()}
+    return set(state.brokers["broker"].tolist()) == alike.brokers and ids == {int(state.partition["topic_id"][0])}
 
 
 def _standing_at(state: PartitionState, offset: int) -> PartitionState:

@@ -59,6 +59,10 @@ ahead.
 """
 
 
+Span = tuple[int, int]
+"""A first offset, and one past the last."""
+
+
 @dataclass(slots=True)
 class _Said:
     """The last report of a replica on itself: when, how far consumers of each level get, and whether it answered."""
@@ -139,7 +143,13 @@ class _Tick:
 
 
 def take_in(
-    state: PartitionState, rows: ViewRows, row_slots: Array, progress: ProgressRows, *, from_log_start: bool
+    state: PartitionState,
+    rows: ViewRows,
+    row_slots: Array,
+    progress: ProgressRows,
+    full: Span = (0, 0),
+    *,
+    from_log_start: bool,
 ) -> None:
     """Make offsets unknown that were read so late that something there may have been cleaned before anybody read it.
 
@@ -151,13 +161,15 @@ def take_in(
         rows: rows of the views.
         row_slots: for each row, the slot of its replica (the index of its broker in ``state.brokers``); -1 for none.
         progress: progress rows.
+        full: a first offset, and one past the last: at each of these every reader was shown a record or an end marker,
+            though ``rows`` lack them.
         from_log_start: whether readers begin at the log start. If not, offsets below where they begin do not become
             unknown.
     """
     events: list[tuple[int, _Tick | _Position]] = [*_ticks(state, progress), *_positions(rows, row_slots)]
     if not events:
         return
-    follower = _Follower(state, rows, _retention(state, progress), from_log_start=from_log_start)
+    follower = _Follower(state, rows, _retention(state, progress), full, from_log_start=from_log_start)
     # Sorting keeps the order of those at one time: progress comes first.
     for at, event in sorted(events, key=itemgetter(0)):
         if isinstance(event, _Tick):
@@ -210,9 +222,12 @@ def _retention(state: PartitionState, progress: ProgressRows) -> int:
 class _Follower:
     """One step's way through what was reported, in plain numbers; `store` puts them back into the state."""
 
-    def __init__(self, state: PartitionState, rows: ViewRows, retention: int, *, from_log_start: bool) -> None:
+    def __init__(
+        self, state: PartitionState, rows: ViewRows, retention: int, full: Span, *, from_log_start: bool
+    ) -> None:
         self._state = state
         self._rows = rows
+        self._full = full
         self._retention = retention
         self._from_log_start = from_log_start
         brokers = state.brokers
@@ -307,7 +322,7 @@ class _Follower:
             start = self._start(position)
             came_to = start if begun[view] == NOT_BEGUN else self._positions[position.slot][view]
             reached = min(position.offset, end)
-            is_whole = _shows_all(self._rows, position.row, came_to, reached)
+            is_whole = self._shows_all(position.row, came_to, reached)
             # Where readers begin at the log end, no later step knows where that was.
             if not is_whole or (reached < end and not self._from_log_start):
                 add(self._state, view, start, end, UnknownReason.BEFORE_FIRST_READING, at)
@@ -346,7 +361,7 @@ class _Follower:
         if clock.read_to == UNKNOWN:
             return
         late = min(offset, clock.in_time_from(at, self._retention), self._strict_from)
-        if late > clock.read_to and (is_followed or not _shows_all(self._rows, position.row, clock.read_to, late)):
+        if late > clock.read_to and (is_followed or not self._shows_all(position.row, clock.read_to, late)):
             # Before any bound has grown old, nobody can have read for longer than the retention.
             is_gap = is_followed and clock.has_outlived_one(at, self._retention)
             reason = UnknownReason.RETENTION_GAP if is_gap else UnknownReason.BEFORE_FIRST_READING
@@ -360,17 +375,19 @@ class _Follower:
         if view == READ_UNCOMMITTED:
             self._hidden_to = max(self._hidden_to, late)
 
+    def _shows_all(self, at: int, start: int, end: int) -> bool:
+        """Whether the reader of a position row was given something at each offset of a range, in this step.
 
-def _shows_all(rows: ViewRows, at: int, start: int, end: int) -> bool:
-    """Whether the reader of a position row was given something at each offset of a range, by the rows of this step.
-
-    A batch that the cleaner has emptied shows nothing of what it held.
-    """
-    if start >= end:
-        return True
-    mine = (rows.view == rows.view[at]) & (rows.broker == rows.broker[at]) & np.isin(rows.kind, _HELD)
-    offsets = rows.offset[mine & (rows.offset >= start) & (rows.offset < end)]
-    return len(offsets) >= end - start and len(np.unique(offsets)) == end - start
+        A batch that the cleaner has emptied shows nothing of what it held.
+        """
+        rows, (first, last) = self._rows, self._full
+        needed = end - start - max(0, min(end, last) - max(start, first))
+        if end <= start or not needed:
+            return True
+        mine = (rows.view == rows.view[at]) & (rows.broker == rows.broker[at]) & np.isin(rows.kind, _HELD)
+        mine &= (rows.offset >= start) & (rows.offset < end) & ((rows.offset < first) | (rows.offset >= last))
+        offsets = rows.offset[mine]
+        return len(offsets) >= needed and len(np.unique(offsets)) == needed
 
 
 def add(state: PartitionState, view: int, start: int, end: int, reason: UnknownReason, since: int) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from parallax.compare import sums
+from parallax.compare.agreed import is_new
 from parallax.compare.early import is_early
 from parallax.compare.observations import (
     EVENT_CODE,
@@ -26,7 +27,7 @@ from parallax.compare.state import FOLLOWED, PartitionState
 from parallax.config import CompareSettings
 from parallax.model import ReadEvent
 
-_OK = EVENT_CODE[ReadEvent.OK]
+_OK, _ADDED = EVENT_CODE[ReadEvent.OK], EVENT_CODE[ReadEvent.PARTITION_ADDED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +116,16 @@ def is_broken(state: PartitionState, seen: Observations) -> bool:
     """Whether withholding has to end now.
 
     It ends if a replica joins the set, or if a reader reports a break, such as a truncated log or a re-created topic.
-    It also ends if rows come without a position row behind them.
+    It also ends if rows come without a position row behind them. A reader that begins is no break for a partition that
+    is new.
     """
     if not _are_vouched_for(seen.rows):
         return True
     at = seen.rows.kind == POSITION
     named = seen.rows.topic_id[at]
     is_other = (named != 0) & (named != state.partition["topic_id"][0])
-    if (seen.rows.event[at] != _OK).any() or is_other.any() or (slots(state, seen.rows.broker) < 0).any():
+    usual = (_OK, _ADDED) if is_new(state) else (_OK,)
+    if not np.isin(seen.rows.event[at], usual).all() or is_other.any() or (slots(state, seen.rows.broker) < 0).any():
         return True
     return not _is_shrinking(state, seen.replica_sets)
 

@@ -180,17 +180,6 @@ def test_bytes_are_written_for_people(size: int, text: str) -> None:
     assert size_text(size) == text
 
 
-def test_away_from_a_terminal_progress_is_plain_lines() -> None:
-    out = io.StringIO()
-    now = [0.0]
-    with Shown(Console(file=out), clock=lambda: now[0]) as shown:
-        shown.stage("reading the replicas")
-        shown.reading(Metered(1), Metered(ranges=6))
-        now[0] = 11.0
-        shown.reading(Metered(1024, 5, 2), Metered(offsets=9, ranges=6))
-    assert out.getvalue() == "reading the replicas\nreading the replicas: 2 of 6 logs, 1.0 KiB\n"
-
-
 def test_on_a_terminal_it_is_a_bar() -> None:
     out = io.StringIO()
     with Shown(Console(file=out, force_terminal=True, width=120)) as shown:

@@ -34,7 +34,8 @@ def lacking_on_two(_view: int, broker: int, row: Row) -> Row:
     return {**row, "content_hash": 77} if broker == 2 and row["offset"] > EACH and row["offset"] % 100 == 0 else row
 
 
-def recorded(storage: Path, change: Change, commits: range = range(COMMITS)) -> Path:
+def recorded(storage: Path, change: Change, commits: range = range(COMMITS), cleaned: bool = False) -> Path:
+    """Write the tables as a job does; the cleaner has removed every fifth record of all replicas, or none."""
     if commits.start == 0:
         create_tables(str(storage))
         create_suspects(str(storage))
@@ -43,6 +44,7 @@ def recorded(storage: Path, change: Change, commits: range = range(COMMITS)) -> 
         rows = list(tick(n + 1, everywhere(end)))
         for view, broker in READERS:
             log = [record(offset, f"K{offset % 7}", "V") for offset in range(start, end)]
+            log = [row for row in log if not cleaned or row["offset"] % 5 != 1]
             rows += shown(view, broker, [change(view, broker, row) for row in log], end, n)
         rows = [row if "observed_at" in row else {**WHOLE, **row} for row in rows]
         record_as_the_job_does(storage, n, *rows, starts=dict.fromkeys(READERS, start))
@@ -87,23 +89,25 @@ def one_by_one(storage: Path) -> Comparison:
     return comparison
 
 
+@pytest.mark.parametrize("cleaned", [False, True], ids=["every offset shown", "cleaned"])
 @pytest.mark.parametrize("change", [as_it_is, lacking_on_two])
 def test_many_stretches_in_a_micro_batch_find_what_as_many_micro_batches_find(
-    tmp_path: Path, stretches: list[int], change: Change
+    tmp_path: Path, stretches: list[int], change: Change, cleaned: bool
 ) -> None:
-    comparison = Comparison(recorded(tmp_path / "once", change))
+    comparison = Comparison(recorded(tmp_path / "once", change, cleaned=cleaned))
     comparison.step()
     assert sum(stretches) == COMMITS
-    assert found_by(comparison) == found_by(one_by_one(recorded(tmp_path / "each", change)))
+    assert found_by(comparison) == found_by(one_by_one(recorded(tmp_path / "each", change, cleaned=cleaned)))
     assert bool(found_by(comparison)[0]) == (change is lacking_on_two)
 
 
-def test_a_new_partition_is_compared_by_its_first_stretch_and_then_by_all_others_together(
-    tmp_path: Path, stretches: list[int]
+@pytest.mark.parametrize(("cleaned", "taken"), [(False, [COMMITS]), (True, [1, COMMITS - 1])])
+def test_a_new_partition_is_compared_in_one_pass_only_if_every_offset_is_shown(
+    tmp_path: Path, stretches: list[int], cleaned: bool, taken: list[int]
 ) -> None:
-    comparison = Comparison(recorded(tmp_path, as_it_is))
+    comparison = Comparison(recorded(tmp_path, as_it_is, cleaned=cleaned))
     comparison.step()
-    assert stretches == [1, COMMITS - 1]
+    assert stretches == taken
     assert comparison.compared_up_to == {"t": (COMMITS * EACH, COMMITS * EACH)}
 
 

@@ -53,10 +53,10 @@ def log_of(end: int, *, transactional: bool) -> list[Row]:
 class Told:
     """A history in the tables, and a comparison that follows it; it counts the rows of the views that it reads."""
 
-    def __init__(self, storage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, storage: Path, monkeypatch: pytest.MonkeyPatch, log_end: int = 0) -> None:
         create_tables(str(storage))
         create_suspects(str(storage))
-        self.storage, self.read, self.batch = storage, 0, 0
+        self.storage, self.read, self.batch, self.log_end = storage, 0, 0, log_end
         self.stood: dict[tuple[int, int], int] = dict.fromkeys(READERS, 0)
         self.comparison = Comparison(storage)
         of_view = recorded.view_observations
@@ -67,15 +67,18 @@ class Told:
             return found
 
         monkeypatch.setattr(recorded, "view_observations", counted)
-        self.go_on([], self.stood)
+        if not log_end:
+            self.go_on([], self.stood)
 
     def go_on(self, log: list[Row], ends: Ends, change: Change = lambda *_, row: row, *, compare: bool = True) -> None:
         """Read on to some ends, commit what each reader was shown, and compare what was committed since last time."""
-        rows = list(tick(self.batch + 1, everywhere(max(ends.values()))))
+        log_end = max(self.log_end, *ends.values())
+        rows = list(tick(self.batch + 1, everywhere(log_end)))
         for view, broker in READERS:
             start, end = self.stood[view, broker], ends[view, broker]
-            mine = [change(view, broker, row=row) for row in log[start:end]]
-            rows += shown(view, broker, mine, end, self.batch)
+            mine = [change(view, broker, row=row) for row in log if start <= row["offset"] < end]
+            marks = dict.fromkeys(("high_watermark", "last_stable_offset"), max(end, self.log_end))
+            rows += shown(view, broker, mine, end, self.batch, **marks)
         rows = [row if "observed_at" in row else {**WHOLE, **row} for row in rows]
         record_as_the_job_does(self.storage, self.batch, *rows, starts=self.stood)
         self.stood, self.batch = dict(ends), self.batch + 1
@@ -94,14 +97,16 @@ class Told:
         ]
 
 
-def both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, history: Callable[[Told], None]) -> tuple[Told, Told]:
+def both_ways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, history: Callable[[Told], None], log_end: int = 0
+) -> tuple[Told, Told]:
     """A history that is compared with rows spared, and by all of its rows; both say the same after each micro-batch."""
     told = []
     for name in ("sums", "rows"):
         with monkeypatch.context() as patched:
             if name == "rows":
                 patched.setattr(passes, "sparing", lambda *_: Sparing())
-            told.append(Told(tmp_path / name, patched))
+            told.append(Told(tmp_path / name, patched, log_end))
             history(told[-1])
     by_sums, by_rows = told
     assert by_sums.said == by_rows.said
@@ -123,6 +128,23 @@ def test_rows_on_which_all_agree_are_not_read(
     by_sums, by_rows = both_ways(tmp_path, monkeypatch, history)
     assert by_rows.comparison.compared_up_to == {"t": (4000, 4000)}
     assert (by_sums.read, by_rows.read) == (0, 6 * 4000)
+
+
+@pytest.mark.parametrize(("cleaned", "share"), [(False, 0), (True, 3)])
+def test_the_rows_of_a_backlog_are_read_only_if_its_log_was_cleaned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cleaned: bool, share: int
+) -> None:
+    monkeypatch.setattr(parquet, "APART_ROWS", 100)
+    log = [row for row in log_of(6000, transactional=False) if not cleaned or row["offset"] % 5]
+
+    def history(told: Told) -> None:
+        for end in (2000, 4000, 6000):
+            told.go_on(log, dict.fromkeys(READERS, end))
+
+    by_sums, by_rows = both_ways(tmp_path, monkeypatch, history, log_end=6000)
+    assert by_rows.comparison.compared_up_to == {"t": (6000, 6000)}
+    assert by_rows.read == 6 * len(log)
+    assert by_sums.read == (0 if not cleaned else by_rows.read // share)
 
 
 @pytest.mark.parametrize("transactional", [False, True])
