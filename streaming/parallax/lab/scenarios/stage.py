@@ -100,7 +100,10 @@ class Stage:
         return self._note(self._next_marker())
 
     def keep(self) -> None:
-        """Have no broker clean the topic from here on, broker 2 included; returns once those that run know it."""
+        """Have no broker clean the topic from here on.
+
+        It returns once the brokers that run know it; broker 2 learns it when it comes back.
+        """
         self._keep()
 
     def _note(self, offset: int) -> int:

@@ -402,7 +402,7 @@ class TestHiddenNoMore:
         given = {b: self.held(b) for b in (1, 2, 3)} | {one.broker: one for one in others}
         return decide(self.c, answers(*given.values()), live_only=True)
 
-    def test_a_finding_is_over_where_all_show_the_same_newer_record_and_nothing_has_healed(self) -> None:
+    def test_a_finding_is_over_where_all_show_the_same_newer_record(self) -> None:
         for newer in (newest(30), newest(30, value_size=-1), newest(11)):
             got = self.all_but(*(self.held(b, newer) for b in (1, 2, 3)))
             assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.COMPACTED)
