@@ -146,7 +146,7 @@ def test_the_judge_in_shadow_accuses_the_same_replica_or_does_not_know(
 ) -> None:
     """Where broker 2 has cleaned what it took for aborted, nothing that it shows says how it ended the transaction."""
     got = second(prober, diverged.claim(suffix))
-    has_cleaned_it = suffix in ("commit", "put")
+    has_cleaned_it = suffix == "commit"
     assert (got.says, got.accused) == ((Says.UNKNOWN, set()) if has_cleaned_it else (Says.WRONG, {2}))
 
 

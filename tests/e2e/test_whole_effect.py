@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
 
 import pytest
 
 from parallax.findings.finding import Finding
 from parallax.lab import admin
 from parallax.lab.cluster import Cluster
-from parallax.lab.scenarios import scripts
-from parallax.lab.scenarios.conductor import Conductor
+from parallax.lab.scenarios import ExpectedFinding, scripts
+from parallax.lab.scenarios.conductor import KEPT, Conductor
 from parallax.lab.scenarios.stage import Cleaning, Divergence, Outage, Return, Script, Stage
 from parallax.lab.traffic import PlainProducer
 from parallax.lab.view import read_replica
@@ -23,7 +24,7 @@ from tests.e2e.job_process import JobProcess, await_exactly
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.release]
 
-SEVERAL, COPIED = "whole-several", "whole-copied"
+SEVERAL, COPIED, COMMIT, PUT = "whole-several", "whole-copied", "whole-commit", "whole-put"
 
 
 def rolled_back_together(stage: Stage) -> Script:
@@ -43,19 +44,58 @@ def rolled_back_together(stage: Stage) -> Script:
     return Divergence(FindingKind.ABORTED_RECORD_COMMITTED, offsets[0], "transfer-1")
 
 
-def test_a_finding_stands_until_no_key_and_no_replica_is_wrong_any_more(
-    make_cluster: Callable[..., Cluster], tmp_path: Path
-) -> None:
-    lab = make_cluster()
-    client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=30_000)
-    producer = PlainProducer(lab.bootstrap_servers)
+@dataclass
+class Whole:
+    """Topics whose replicas differ, and a job that has found it."""
+
+    lab: Cluster
+    job: JobProcess
+    client: ReplicaClient
+    producer: PlainProducer
+    expected: Mapping[str, ExpectedFinding]
+
+    def standing(self, topic: str, broker: int = 2) -> Finding:
+        (finding,) = [f for f in self.job.findings() if (f.topic, f.broker) == (topic, broker)]
+        return finding
+
+    def clean(self, topic: str, offset: int) -> None:
+        """Let compaction take a record from broker 2."""
+
+        def compacted() -> bool:
+            self.producer.fill([topic], 20)
+            return not read_replica(self.client, 2, topic).holds(offset)
+
+        until(compacted, f"broker 2 to have cleaned offset {offset} of {topic}", timeout=90, interval=0.6)
+
+    def await_end(self, topic: str) -> str:
+        """Wait until the finding about broker 2 is over; returns its resolution."""
+        until(lambda: not self.standing(topic).stands, f"the finding of {topic} to end", timeout=120)
+        return str(json.loads(self.standing(topic).evidence)["resolution"])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
     findings = {"recheck_interval_s": 2, "probe_retry_ms": 500}
-    read = {"payload": "key"}
-    with JobProcess(tmp_path, lab.bootstrap_servers, "whole-.*", findings=findings, read=read) as job:
+    with (
+        Cluster() as lab,
+        JobProcess(
+            tmp_path_factory.mktemp("whole"),
+            lab.bootstrap_servers,
+            "whole-.*",
+            findings=findings,
+            read={"payload": "key"},
+        ) as job,
+        closing(ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=30_000)) as client,
+    ):
         job.start()
         conductor = Conductor(
             "whole effect",
-            {"several": rolled_back_together, "copied": scripts.deleted_record_resurrected},
+            {
+                "several": rolled_back_together,
+                "copied": scripts.deleted_record_resurrected,
+                "commit": scripts.committed_record_aborted,
+                "put": scripts.committed_put_aborted,
+            },
             lab,
             diverges=True,
             producer="legacy",
@@ -67,45 +107,57 @@ def test_a_finding_stands_until_no_key_and_no_replica_is_wrong_any_more(
         )
         result = conductor.play()
         await_exactly(job, result)
-        first = next(e.offset for e in result.expected if e.topic == SEVERAL)
-        assert first is not None
+        expected = {one.topic: one for one in result.expected}
+        yield Whole(lab, job, client, PlainProducer(lab.bootstrap_servers), expected)
 
-        def standing(topic: str, broker: int = 2) -> Finding:
-            (finding,) = [f for f in job.findings() if (f.topic, f.broker) == (topic, broker)]
-            return finding
 
-        def written_again(key: str, offset: int) -> None:
-            """Give a key a new value, and let compaction take what broker 2 shows of it."""
-            producer.send(SEVERAL, key, "booked at last")
+def test_a_finding_stands_until_no_key_of_its_transaction_is_wrong_any_more(whole: Whole) -> None:
+    first = whole.expected[SEVERAL].offset
+    assert first is not None
+    whole.producer.send(SEVERAL, "transfer-1", "booked at last")
+    whole.clean(SEVERAL, first)
+    until(lambda: whole.standing(SEVERAL).offset == first + 1, "the finding to name the other key", timeout=120)
+    assert whole.standing(SEVERAL).is_open
+    whole.producer.send(SEVERAL, "transfer-2", "booked at last")
+    whole.clean(SEVERAL, first + 1)
+    assert whole.await_end(SEVERAL) == "evidence_compacted"
 
-            def compacted() -> bool:
-                producer.fill([SEVERAL], 20)
-                return not read_replica(client, 2, SEVERAL).holds(offset)
 
-            until(compacted, f"broker 2 to have cleaned {key}", timeout=90, interval=0.6)
+@pytest.mark.parametrize("topic", [COMMIT, PUT])
+def test_a_hidden_record_is_over_once_it_is_gone_and_all_show_the_same_newer_one(whole: Whole, topic: str) -> None:
+    hidden = whole.expected[topic].offset
+    assert hidden is not None
+    assert whole.standing(topic).is_open
+    admin.set_topic_config(whole.lab, topic, {"delete.retention.ms": "3600000", **dict.fromkeys(KEPT)})
+    newer = whole.producer.send(topic, whole.expected[topic].key, None)
+    whole.clean(topic, hidden)
+    assert whole.await_end(topic) == "evidence_compacted"
+    over = whole.standing(topic).summary
+    assert over.startswith(f"Broker 2 hid the committed record at offset {hidden} of {topic}-0 as aborted.")
+    assert (
+        f"no replica held offset {hidden} any more, and all showed the newer record of its key at offset {newer}"
+        in over
+    )
 
-        written_again("transfer-1", first)
-        until(lambda: standing(SEVERAL).offset == first + 1, "the finding to name the other key", timeout=120)
-        assert standing(SEVERAL).is_open
-        written_again("transfer-2", first + 1)
-        until(lambda: not standing(SEVERAL).stands, "the finding to end", timeout=120)
-        assert json.loads(standing(SEVERAL).evidence)["resolution"] == "evidence_compacted"
 
-        # Broker 2 leads, and the others are copied from it, one after the other.
-        admin.elect_leaders(lab, COPIED, broker=2)
-        admin.reassign(lab, COPIED, replicas=[2, 1])
-        admin.reassign(lab, COPIED, replicas=[2, 1, 3])
-        until(lambda: standing(COPIED).exposed, "the finding to say that broker 2 leads", timeout=120)
-        assert standing(COPIED).status is FindingStatus.CONFIRMED
-        assert not [f for f in job.findings() if f.topic == COPIED and f.broker == 1], "broker 1 is right"
-        admin.reassign(lab, COPIED, replicas=[2, 3])
-        admin.reassign(lab, COPIED, replicas=[2, 3, 1])
-        assert all("customer-7" in read_replica(client, b, COPIED).visible for b in (1, 2, 3))
-        until(
-            lambda: standing(COPIED).status is FindingStatus.SPREAD, "the loss to be reported as complete", timeout=120
-        )
-        assert job.metric("parallax_open_findings", topic=COPIED, broker_id="2") == 1.0
-        producer.send(COPIED, "customer-7", "alive again")
-        until(lambda: not [f for f in job.findings() if f.topic == COPIED and f.stands], "all to end", timeout=120)
-        assert json.loads(standing(COPIED).evidence)["resolution"] == "superseded"
-    client.close()
+def test_a_finding_stands_until_no_replica_is_wrong_any_more(whole: Whole) -> None:
+    """Broker 2 leads, and the others are copied from it, one after the other."""
+    lab, client = whole.lab, whole.client
+    admin.elect_leaders(lab, COPIED, broker=2)
+    admin.reassign(lab, COPIED, replicas=[2, 1])
+    admin.reassign(lab, COPIED, replicas=[2, 1, 3])
+    until(lambda: whole.standing(COPIED).exposed, "the finding to say that broker 2 leads", timeout=120)
+    assert whole.standing(COPIED).status is FindingStatus.CONFIRMED
+    assert not [f for f in whole.job.findings() if f.topic == COPIED and f.broker == 1], "broker 1 is right"
+    admin.reassign(lab, COPIED, replicas=[2, 3])
+    admin.reassign(lab, COPIED, replicas=[2, 3, 1])
+    assert all("customer-7" in read_replica(client, b, COPIED).visible for b in (1, 2, 3))
+    until(
+        lambda: whole.standing(COPIED).status is FindingStatus.SPREAD,
+        "the loss to be reported as complete",
+        timeout=120,
+    )
+    assert whole.job.metric("parallax_open_findings", topic=COPIED, broker_id="2") == 1.0
+    whole.producer.send(COPIED, "customer-7", "alive again")
+    until(lambda: not [f for f in whole.job.findings() if f.topic == COPIED and f.stands], "all to end", timeout=120)
+    assert json.loads(whole.standing(COPIED).evidence)["resolution"] == "superseded"

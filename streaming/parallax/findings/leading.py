@@ -153,8 +153,13 @@ def said(finding: Finding, others: Iterable[Finding], shell: Shell) -> str:
     return f"{' '.join(parts)} What else counts: {command}" if parts else ""
 
 
+def leads_wrongly(leader: int) -> str:
+    """Say in a sentence that a replica leads that must not."""
+    return f"Broker {leader} leads, and must not."
+
+
 def _is_beside(other: Finding, finding: Finding) -> bool:
     return other.place == finding.place and other.finding_id != finding.finding_id
 
 
-__all__ = ["SAFE", "Fitness", "May", "may_lead", "said", "unknown", "worst"]
+__all__ = ["SAFE", "Fitness", "May", "leads_wrongly", "may_lead", "said", "unknown", "worst"]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from parallax.findings.cleared import proven_end
 from parallax.findings.finding import has_spread, is_unsettled
 from parallax.findings.grounds import OPEN_KINDS, Grounds, Leads, in_words, one_of
+from parallax.findings.leading import leads_wrongly
 from parallax.findings.moves import Purpose
 from parallax.findings.repair import Repair, delete_again, show_record, show_transaction
 from parallax.model import NOBODY, FindingKind
@@ -181,9 +182,9 @@ def _who_leads(known: Grounds) -> Step:
             return Step(
                 f"{_LOWER} See which one that is.", known.shell.parallax("findings", "show", finding.finding_id)
             )
-        if known.right:
-            return Step("Elect no other leader yet: it may be wrong where the present one is right.")
-        return Step("Elect no other leader on this evidence: it proves nobody right.")
+        return Step(
+            f"{leads_wrongly(known.shown.leader)} But elect no other yet: none is proven right by every finding."
+        )
     if repair is None or not _has_to_lead(known):
         keep = f"Keep {in_words(known.shown.alike)} from leading"
         return Step(f"{keep}: no preferred election, and do not restart the present leader.")

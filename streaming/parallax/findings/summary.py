@@ -349,8 +349,8 @@ _TRACELESS = (
 
 _NO_TRACE = (Resolution.COMPACTED, Resolution.DELETED)
 _OPEN_NO_MORE = (
-    "Over for consumers: {reason}. While broker {broker} held the transaction open, {misled} How broker {broker} "
-    "ended it was not seen: its record was gone."
+    "Over for consumers: {reason}. While broker {broker} held the transaction open, {misled} Its record was gone from "
+    "broker {broker}."
 )
 """A freeze ends with its transaction, whatever is left of that."""
 _REPAIRED = "Repaired: {repaired} While broker {broker} held the transaction open, {misled}"

@@ -239,7 +239,12 @@ def _changes(look: Look, source: int, move: Move) -> str:
             rest = f" {in_words(move.gone).capitalize()} deletes its copy." if move.gone else ""
             return f"{in_words(move.copied).capitalize()} shows what broker {source} shows.{rest}"
         case Purpose.ORDER:
-            return f"Broker {move.replicas[0]} is the preferred leader again, and leads after the next election."
+            first = f"Broker {move.replicas[0]}"
+            return (
+                f"{first} is the preferred leader again, and leads after the next election. Its copy has been compared "
+                f"with that of broker {source} by then. So this step does not wait for the job, which ends the finding "
+                "at its next look; until then `parallax lead` calls the replica unsafe."
+            )
 
 
 def _takes(move: Move, room: _Room) -> str:

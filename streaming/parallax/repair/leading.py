@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from parallax.compare.suspect import Coverage
 from parallax.counts import agreed, counted
 from parallax.findings.finding import Finding
-from parallax.findings.leading import Fitness, May, may_lead
+from parallax.findings.leading import Fitness, May, leads_wrongly, may_lead
 from parallax.guard.absences import Absences
 from parallax.guard.words import in_words, late_in_short
 from parallax.model import TopicPartition, UnknownReason
@@ -130,7 +130,7 @@ class Led:
         """Sentences for people if a replica leads that must not, or will after the next preferred election."""
         found = []
         if self.leader in self.fitness and self.fitness[self.leader].may is May.UNSAFE:
-            found.append(f"Broker {self.leader} leads, and must not.")
+            found.append(leads_wrongly(self.leader))
         if self.preferred is not None and self.fitness[self.preferred].may is May.UNSAFE:
             found.append(
                 f"The next election of preferred leaders makes broker {self.preferred} the leader, and it must not be "

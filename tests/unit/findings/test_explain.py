@@ -8,11 +8,15 @@ import pytest
 
 from parallax.findings.explain import explain
 from parallax.findings.finding import Finding
+from parallax.findings.leading import leads_wrongly
 from parallax.findings.steps import Step
 from parallax.kinds import KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus
 from tests.builders.findings import AT, EVENT
 from tests.unit.findings.explained import PROVEN, assigned_as, explained, index_wrong
+
+LEADS_WRONGLY = f"{leads_wrongly(2)} But elect no other yet: none is proven right by every finding."
+"""What `parallax lead` says of that leader, and why it is to stay."""
 
 
 def test_those_that_stand_on_the_one_side_against_the_accused_are_right() -> None:
@@ -179,7 +183,7 @@ def test_where_it_is_proven_how_it_ended_the_marker_is_written_once_more_before_
 
 def test_a_copy_that_is_taken_only_then_is_taken_from_a_leader_that_has_ended_it_too() -> None:
     texts = [step.text for step in explain(held_open(leader=2, exposed=True)).steps]
-    assert texts[0].startswith("Elect no other leader on this evidence")
+    assert texts[0] == LEADS_WRONGLY
     assert texts[3].startswith(f"{ONLY_THEN}let broker 1 lead, for a new copy is taken from the")
 
 
@@ -210,7 +214,7 @@ def test_nobody_is_kept_from_leading_who_leads_already() -> None:
     said = explain(explained({"value at offset 0": [2, 3]}, leader=2, exposed=True))
     assert said.now.startswith("Broker 2 leads the partition: consumers")
     assert said.after == "No other replica is proven right: what consumers read after an election is not known."
-    assert said.steps[0].text.startswith("Elect no other leader on this evidence")
+    assert said.steps[0].text == LEADS_WRONGLY
 
 
 def test_all_that_show_the_same_are_kept_from_leading() -> None:
@@ -364,7 +368,7 @@ class TestAnotherFindingOfThePartition:
     def test_without_direction_forbids_one(self) -> None:
         said = explain(explained(PROVEN, leader=2), [beside(NOBODY, kind=FindingKind.VISIBILITY_MISMATCH)])
         assert said.away is None
-        assert said.steps[0].text.startswith("Elect no other leader yet")
+        assert said.steps[0].text == LEADS_WRONGLY
 
     def test_leaves_those_as_sources_that_are_right_in_both(self) -> None:
         other = beside(3, {"no value": [1, 2], "value at offset 0": [3]})

@@ -30,6 +30,9 @@ def missing(made: Plan) -> str:
 def test_leadership_first_then_away_and_back_and_the_order_again() -> None:
     made = make(seen(), {})
     assert moved(made) == [("lead", [1, 3, 2]), ("drop", [1, 2]), ("copy", [1, 3, 2]), ("order", [3, 1, 2])]
+    assert (
+        "Its copy has been compared with that of broker 1 by then. So this step does not wait" in made.steps[-1].changes
+    )
     assert made.missing == ()
     befores = [step.before for step in made.steps if step.kind == "assignment"]
     assert befores == [(3, 1, 2), (1, 3, 2), (1, 2), (1, 3, 2)], "each begins with what the one before has made"

@@ -44,7 +44,9 @@ class Resolution(StrEnum):
     divergence.
     """
     COMPACTED = "evidence_compacted"
-    """The accused no longer holds the record, so nothing shows how it treated the record. It may still be wrong."""
+    """The accused no longer holds the record. How it treated the record is shown by nothing, or by its list of aborted
+    transactions alone. It may still be wrong.
+    """
     INCOMPARABLE = "nothing_to_compare"
     """The accused still shows the record, and no other replica holds anything that shows whether it is right."""
     DELETED = "evidence_deleted"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from parallax.findings.answers import ABORTED, COMMITTED, RecordShown, ReplicaAnswer
@@ -44,6 +45,8 @@ def ended(case: Case) -> Decision:
     if against and own == recorded_end(claim):
         # Whatever the others had shown, its log may have been replaced by one that has the end marker.
         return rightly_shown(case, f"offset {claim.first_offset} is {own} on broker {accused.broker}")
+    if against and (past := _superseded(case, own, truth)) is not None:
+        return past
     if against:
         gone = (
             "" if claim.first_offset in accused.committed else ", which lists the transaction and has no record there,"
@@ -76,6 +79,33 @@ def ended(case: Case) -> Decision:
         )
     reason = f"no other replica shows an outcome for offset {claim.first_offset}"
     return case.not_shown(claim.first_offset, reason, Resolution.INCOMPARABLE)
+
+
+def _superseded(case: Case, own: str, truth: Mapping[int, str]) -> Decision | None:
+    """Return the decision on a wrong outcome that misleads nobody any more; None if it may still mislead somebody.
+
+    The accused lists the transaction as aborted, and that list stays wrong. But a list without records hides nothing if
+    every replica shows the same newer record of the key: then no election changes what consumers get of it. Nothing
+    has healed. The other records of the transaction have claims of their own (`parallax.findings.effect`), so its end
+    must be known.
+
+    Args:
+        case: the claim with its answers.
+        own: the outcome that the accused's list gives the record.
+        truth: by broker, the outcome on the other replicas.
+    """
+    claim, everyone = case.claim, (case.accused, *case.others)
+    place = claim.first_offset
+    if case.absent or not all(a.lacks(place) for a in everyone) or not claim.begins_at <= place < claim.marker_offset:
+        return None
+    shown = {a.key.visible.offset if a.key and a.key.complete and a.key.visible else UNKNOWN for a in everyone}
+    newer = min(shown)
+    if len(shown) > 1 or newer <= place:
+        return None
+    reason = f"no replica holds offset {place} any more, and all show the newer record of its key at offset {newer}"
+    if case.live_only:
+        return case.not_held(reason, place)
+    return case.was_shown(reason, kind_of(own), place, by_outcome({**truth, case.accused.broker: own}))
 
 
 def _end_is_known(case: Case, outcome: str) -> bool:

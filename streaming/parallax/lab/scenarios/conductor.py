@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, TypeVar
 
+from parallax.lab import admin
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError, ScenarioFailed
 from parallax.lab.scenarios.stage import LEADER, SURVIVORS, VICTIM, Cleaning, Divergence, Outage, Return, Script, Stage
@@ -29,6 +31,8 @@ _SEGMENT_MS = 500
 _RETENTION_MS = 1000
 _SURVIVING_RETENTION_MS = 3_600_000
 _FILLER_KEYS = 20
+KEPT = {"min.compaction.lag.ms": "86400000"}
+"""Topic settings under which no cleaner takes anything for a day, as on a topic that is seldom cleaned."""
 _CLEANING_SECONDS = 300.0
 _EXTRA_PASSES = 4
 """A marker needs three passes at most; the healthy control gives the cleaner one more to take it wrongly."""
@@ -172,7 +176,10 @@ class Conductor:
         return _Act(stage, write(stage))
 
     def _stage(self, topic: str, producer: Any) -> Stage:
-        return Stage(topic, self._plain, producer, lambda broker: self._read(broker, topic))
+        return Stage(topic, self._plain, producer, partial(self._read, topic=topic), partial(self._keep, topic))
+
+    def _keep(self, topic: str) -> None:
+        admin.set_topic_config(self._cluster, topic, KEPT)
 
     def _fill(self, topics: Collection[str]) -> None:
         """Write what makes the topics' active segments roll."""
@@ -365,4 +372,4 @@ def _agree(views: Mapping[int, ReplicaView]) -> bool:
     return True
 
 
-__all__ = ["AwaitObserved", "Conductor", "ExpectedFinding", "OutageKind", "Say", "ScenarioResult"]
+__all__ = ["KEPT", "AwaitObserved", "Conductor", "ExpectedFinding", "OutageKind", "Say", "ScenarioResult"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 from parallax.lab import admin
@@ -29,8 +30,15 @@ class GroupStage(Stage):
     The group's records lie in partition 0 of the offsets topic.
     """
 
-    def __init__(self, cluster: Cluster, consumed: str, read: Callable[[int], ReplicaView], producer: Any) -> None:
-        super().__init__(OFFSETS_TOPIC, producer, producer, read)
+    def __init__(
+        self,
+        cluster: Cluster,
+        consumed: str,
+        read: Callable[[int], ReplicaView],
+        keep: Callable[[], None],
+        producer: Any,
+    ) -> None:
+        super().__init__(OFFSETS_TOPIC, producer, producer, read, keep)
         self._cluster = cluster
         self._consumed = consumed
         self.group = group_of_partition(cluster, f"{consumed}-readers", 0)
@@ -92,7 +100,8 @@ class GroupConductor(Conductor):
         self._filler = group_of_partition(cluster, f"{self._consumed}-others", 0)
 
     def _stage(self, topic: str, producer: Any) -> Stage:
-        return GroupStage(self._cluster, self._consumed, lambda broker: self._read(broker, topic), producer)
+        read, keep = partial(self._read, topic=topic), partial(self._keep, topic)
+        return GroupStage(self._cluster, self._consumed, read, keep, producer)
 
     def _fill(self, topics: Collection[str]) -> None:
         del topics

@@ -67,6 +67,7 @@ class Stage:
         plain: PlainProducer,
         transactional: TransactionalProducer,
         read: Callable[[int], ReplicaView],
+        keep: Callable[[], None],
     ) -> None:
         self.topic = topic
         self.offsets: list[int] = []
@@ -74,6 +75,7 @@ class Stage:
         self._plain = plain
         self._transactional = transactional
         self._read = read
+        self._keep = keep
 
     def put(self, key: str, value: str | None) -> int:
         """Write a record outside of any transaction; returns its offset. A value of None is a tombstone."""
@@ -96,6 +98,13 @@ class Stage:
         """Abort, and wait until the leader holds the end marker; returns the marker's offset."""
         self._transactional.abort()
         return self._note(self._next_marker())
+
+    def keep(self) -> None:
+        """Have no broker clean the topic from here on.
+
+        It returns once the brokers that run know it; broker 2 learns it when it comes back.
+        """
+        self._keep()
 
     def _note(self, offset: int) -> int:
         self.offsets.append(offset)

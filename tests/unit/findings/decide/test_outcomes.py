@@ -16,9 +16,21 @@ from parallax.findings.answers import (
 from parallax.findings.claim import MAX_BETWEEN, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.findings.decide.endings import ended_by
+from parallax.findings.summary import resolved
 from parallax.model import NOBODY, FindingKind, Rule
 from parallax.sides import parsed
-from tests.builders.answers import PRODUCER, answers, holding, marker, record, replica, shows, silent
+from tests.builders.answers import (
+    NOTHING,
+    PRODUCER,
+    answers,
+    holding,
+    marker,
+    newest,
+    record,
+    replica,
+    shows,
+    silent,
+)
 from tests.builders.claims import claim
 from tests.unit.findings.decide.answered import outcome_of, verdict
 
@@ -367,6 +379,81 @@ class TestOutcome:
         c = replace(self.c2a, key_hash_lo=7)
         fresh = shows(2, record(100), high_watermark=101, last_stable_offset=101)
         assert outcome_of(c, shows(1, None), fresh, shows(3, None), live_only=True) is Verdict.DISMISSED
+
+
+NEWER = newest(30)
+
+
+class TestHiddenNoMore:
+    """Broker 2 lists a committed transaction as aborted, whose record is gone; all show a newer one of its key."""
+
+    c = claim(
+        FindingKind.COMMITTED_RECORD_ABORTED,
+        key_hash_lo=7,
+        recorded=Recorded(outcomes={1: "committed"}, markers={1: "commit", 3: "commit"}),
+    )
+
+    def held(self, broker: int, newer: KeyShown | None = NEWER, **fields: Any) -> ReplicaAnswer:
+        listed = ((PRODUCER, 10),) if broker == 2 else ()
+        return replica(broker, aborted=listed, key=newer, **({"asked_uncommitted": frozenset({10})} | fields))
+
+    def all_but(self, *others: ReplicaAnswer) -> Decision:
+        """Decide on the finding where some replicas answer otherwise."""
+        given = {b: self.held(b) for b in (1, 2, 3)} | {one.broker: one for one in others}
+        return decide(self.c, answers(*given.values()), live_only=True)
+
+    def test_a_finding_is_over_where_all_show_the_same_newer_record(self) -> None:
+        for newer in (newest(30), newest(30, value_size=-1), newest(11)):
+            got = self.all_but(*(self.held(b, newer) for b in (1, 2, 3)))
+            assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.COMPACTED)
+            assert not got.was_shown
+        said = resolved(self.c, self.all_but(), answers())
+        assert said == (
+            "Broker 2 hid the committed record at offset 10 of orders-0 as aborted. Not healed: no replica held offset "
+            "10 any more, and all showed the newer record of its key at offset 30. The record with which broker 2 had "
+            "shown the difference was gone from its log: consumers that had read it before were misled, and later ones "
+            "were not."
+        )
+
+    def test_a_finding_that_had_spread_is_superseded(self) -> None:
+        given = answers(*(self.held(b) for b in (1, 2, 3)))
+        got = decide(replace(self.c, spread=True), given, live_only=True)
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.SUPERSEDED)
+
+    @pytest.mark.parametrize(
+        "otherwise",
+        [
+            {"newer": newest(31)},
+            {"newer": newest(10)},
+            {"newer": NOTHING},
+            {"newer": KeyShown(record(30), False, 30)},
+            {"newer": None},
+            {"uncommitted": {10: record()}},
+            {"asked_uncommitted": frozenset()},
+        ],
+        ids=["another", "none newer", "nothing", "not all read", "not asked", "it is held", "not asked for it"],
+    )
+    @pytest.mark.parametrize("broker", [2, 3])
+    def test_a_finding_stays_open_where_one_replica_shows_otherwise(
+        self, broker: int, otherwise: dict[str, Any]
+    ) -> None:
+        assert self.all_but(self.held(broker, **otherwise)).verdict is Verdict.CONFIRMED
+
+    def test_a_finding_stays_open_where_the_same_record_of_the_key_is_older(self) -> None:
+        assert self.all_but(*(self.held(b, newest(9)) for b in (1, 2, 3))).verdict is Verdict.CONFIRMED
+
+    def test_a_finding_stays_open_while_one_replica_is_away(self) -> None:
+        assert self.all_but(silent(3)).verdict is Verdict.CONFIRMED
+
+    def test_a_finding_stays_open_where_the_end_that_bounds_its_transaction_is_not_known(self) -> None:
+        given = answers(*(self.held(b) for b in (1, 2, 3)))
+        assert decide(replace(self.c, marker_offset=-1), given, live_only=True).verdict is Verdict.CONFIRMED
+
+    def test_a_suspect_is_a_finding_that_is_over(self) -> None:
+        got = decide(self.c, answers(*(self.held(b) for b in (1, 2, 3))))
+        assert (got.verdict, got.was_shown, got.accused) == (Verdict.DISMISSED, True, 2)
+        assert (got.kind, got.resolution) == (FindingKind.COMMITTED_RECORD_ABORTED, Resolution.COMPACTED)
+        assert got.sides == parsed({"aborted": (2,), "committed": (1, 3)})
 
 
 class TestUnlikeOutcomes:

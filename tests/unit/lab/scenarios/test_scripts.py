@@ -34,6 +34,9 @@ class Notes:
     def abort(self) -> int:
         return self._note("abort")
 
+    def keep(self) -> None:
+        self.done.append("keep")
+
     def _note(self, what: str) -> int:
         offset = next(self._offsets)
         self.done.append(f"{what}@{offset}")
@@ -74,9 +77,9 @@ CASES = [
     ),
     (
         scripts.committed_put_aborted,
-        [["begin", "send@0"], ["commit@1", "put@2"], ["begin", "send@3", "abort@4"]],
+        [["begin", "send@0"], ["commit@1", "put@2"], ["begin", "send@3", "abort@4", "keep"]],
         Cleaning([0], [1]),
-        view((2, "price-3", "12", N), lso=10, aborted={0}),
+        view((0, "price-3", "10", A), (2, "price-3", "12", N), lso=10, aborted={0}),
         view((2, "price-3", "12", N), lso=10, aborted={3}),
         (FindingKind.COMMITTED_RECORD_ABORTED, 0),
     ),
