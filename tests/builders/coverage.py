@@ -8,6 +8,8 @@ from typing import Any
 from parallax.compare.suspect import BrokerCoverage, Coverage
 
 BROKERS = (1, 2, 3)
+OBSERVED_AT = datetime(2026, 1, 2, tzinfo=UTC)
+"""When brokers were asked, where a test does not say."""
 _MARKS = {"high_watermark": 100, "last_stable_offset": 100, "log_start_offset": 0, "log_end_offset": 100}
 
 
@@ -35,4 +37,4 @@ def coverage(topic: str = "orders", partition: int = 0, **more: Any) -> Coverage
 def progress(topic: str = "orders", partition: int = 0, broker: int = 1, **more: Any) -> dict[str, Any]:
     """A row of progress of a replica that answered."""
     of = {"topic": topic, "partition": partition, "broker": broker, "reachable": True, "replicas": list(BROKERS)}
-    return of | _MARKS | more
+    return of | {"observed_at": OBSERVED_AT} | _MARKS | more

@@ -31,7 +31,7 @@ from parallax.lab.waiting import until
 from parallax.model import FindingKind, FindingStatus, Severity, TopicPartition
 from parallax.shell import Shell
 from tests.builders.absences import absence
-from tests.builders.coverage import coverage
+from tests.builders.coverage import coverage, progress
 from tests.builders.findings import finding
 from tests.e2e.prometheus import INSTALLED, ROOT, Alertmanager, Prometheus
 from tests.receiver import Message, Receiver
@@ -479,10 +479,7 @@ if INSTALLED:
                 return one
 
             def said(absent: tuple[Absence, ...], late: tuple[Late, ...]) -> None:
-                offsets = dict.fromkeys(
-                    ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset"), 10
-                )
-                state.update_progress([{"topic": "orders", "partition": 0, "broker": 2, "reachable": True, **offsets}])
+                state.update_progress([progress(broker=2)])
                 known.see(absent, late, int(time.time() * 1000))
                 state.update_absences(Absences(absent, late, known.all))
 

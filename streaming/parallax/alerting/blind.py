@@ -304,7 +304,7 @@ def _of_brokers(snapshot: Snapshot) -> Iterator[Blind]:
     offline = {
         replica
         for replica, state in snapshot.replicas.items()
-        if not state.answers and replica[2] not in away and replica not in snapshot.refused and snapshot.holds(replica)
+        if state.is_offline and replica[2] not in away and replica not in snapshot.refused and snapshot.holds(replica)
     }
     if offline:
         where = sorted({broker for *_, broker in offline})

@@ -49,6 +49,8 @@ class ReplicaState:
         reported_at: when anything was last reported about the replica, by this machine's clock.
         offsets_at: when the replica last reported these offsets itself, by this machine's clock.
         answers: whether it answered when it was last asked, even if only to refuse.
+        is_offline: whether its broker answered when it was last asked, but not for this replica. False if the broker
+            was away: then the replica is as its broker is.
     """
 
     high_watermark: int | None = None
@@ -60,6 +62,7 @@ class ReplicaState:
     reported_at: float = 0.0
     offsets_at: float = 0.0
     answers: bool = True
+    is_offline: bool = False
 
 
 @dataclass(frozen=True, slots=True)

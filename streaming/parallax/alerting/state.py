@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Protocol
 
 from parallax.alerting.blind import held_up, is_read, of_queries
@@ -159,16 +160,24 @@ class MonitorState:
     def update_progress(self, rows: Sequence[Mapping[str, Any]]) -> list[Change]:
         """Take in rows of ``replica_progress``: what replicas reported. Call it once the rows are committed.
 
+        They count in the order in which brokers were asked. What a broker said when it was asked last is its state.
+
+        Args:
+            rows: of any number of ticks, in any order.
+
         Returns:
             The rights that went missing by these rows, or are there again.
         """
-        answered: dict[int, bool] = {}
+        rows = sorted(rows, key=lambda row: row["observed_at"])
+        answered: dict[tuple[int, datetime], bool] = {}
+        for row in rows:
+            look = int(row["broker"]), row["observed_at"]
+            answered[look] = answered.get(look, False) or _has_answered(row)
         with self._lock:
             self._has_progress |= bool(rows)
             self._is_all_compared &= not rows
             for row in rows:
                 broker = int(row["broker"])
-                answered[broker] = answered.get(broker, False) or _has_answered(row)
                 replica = str(row["topic"]), int(row["partition"]), broker
                 assigned = self._assign(TopicPartition(*replica[:2]), row.get("replicas") or ())
                 self._lead(TopicPartition(replica[0], replica[1]), row)
@@ -184,8 +193,8 @@ class MonitorState:
                 elif row.get("missing_right"):
                     self._replicas[replica] = ReplicaState(reported_at=self._clock())
                 else:
-                    self._touch(replica, answers=False)
-            self._reachable |= answered
+                    self._touch(replica, answers=False, is_offline=answered[broker, row["observed_at"]])
+            self._reachable |= {broker: is_up for (broker, _), is_up in answered.items()}
             self._deleted.take_in(rows, self._clock())
             return self._refusals.take_in(rows, self._clock())
 
@@ -448,6 +457,7 @@ class MonitorState:
             reported_at=self._clock(),
             offsets_at=self._clock(),
             answers=True,
+            is_offline=False,
         )
         ends = {IsolationLevel.READ_UNCOMMITTED: high_watermark, IsolationLevel.READ_COMMITTED: stable}
         for isolation, end in ends.items():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
-from parallax.alerting.blind import STALE_S, STALLED_S, readable
+from parallax.alerting.blind import STALE_S, STALLED_S, Cause, blindness, readable
 from parallax.alerting.collector import ParallaxCollector
 from parallax.alerting.conditions import Samples, Watch
 from parallax.alerting.overdue import LAGGING_S, overdue
@@ -20,7 +21,7 @@ from parallax.findings.happenings import FindingsStatus
 from parallax.model import MissingRight, TopicPartition, UnknownReason
 from parallax.source.feedback import ALL
 from parallax.views.pause import Pause
-from tests.builders.coverage import BROKERS, broker, progress
+from tests.builders.coverage import BROKERS, OBSERVED_AT, broker, progress
 from tests.unit.alerting.monitored import Monitor
 from tests.unit.alerting.reported import Report, samples
 
@@ -233,6 +234,32 @@ def test_a_replica_whose_log_is_offline_keeps_no_start_from_ending(monitor: Moni
     part(monitor, -1, 100, UnknownReason.BEFORE_FIRST_READING)
     said = monitor.says()
     assert (said.steps, said.reasons) == ((), ("broker 3 answered when last asked, but not for 1 replica",))
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_broker_that_is_back_hides_no_replica_of_which_it_was_not_asked_since(
+    healthy: Monitor, *, at_once: bool
+) -> None:
+    back = [progress(broker=3, observed_at=OBSERVED_AT + timedelta(seconds=9))]
+    away = [progress(broker=3, partition=n, reachable=False) for n in (0, 1)]
+    for rows in [[*back, *away]] if at_once else [away, back]:
+        healthy.state.update_progress(rows)
+    assert blindness(healthy.state.snapshot()) == ()
+
+
+def test_a_broker_is_as_it_was_when_it_was_asked_last_in_whatever_order_rows_come(healthy: Monitor) -> None:
+    later = OBSERVED_AT + timedelta(seconds=9)
+    gone = [progress(broker=3, reachable=False, observed_at=later), progress(broker=3)]
+    healthy.state.update_progress(gone)
+    assert [one.cause for one in blindness(healthy.state.snapshot())] == [Cause.BROKER_AWAY]
+    held = [progress(broker=3, observed_at=later), progress(broker=3, reachable=False, problem="not_hosted")]
+    healthy.state.update_progress(held)
+    assert blindness(healthy.state.snapshot()) == ()
+
+
+def test_a_replica_that_alone_does_not_answer_is_offline_whatever_its_error(healthy: Monitor) -> None:
+    healthy.state.update_progress([progress(broker=3, partition=1), progress(broker=3, reachable=False)])
+    assert [one.cause for one in blindness(healthy.state.snapshot())] == [Cause.REPLICA_OFFLINE]
 
 
 def test_while_a_difference_is_being_checked_no_cell_says_that_all_agree(healthy: Monitor) -> None:

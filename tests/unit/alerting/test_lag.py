@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from parallax.alerting.collector import ParallaxCollector
 from parallax.alerting.lag import Lags, View
 from parallax.alerting.state import MonitorState
 from parallax.model import IsolationLevel
+from tests.builders.coverage import progress
 
 VIEW: View = (("orders", 0, 2), IsolationLevel.READ_COMMITTED)
 
@@ -58,9 +57,7 @@ def test_what_a_scrape_gets_is_seconds_and_0_where_all_is_read() -> None:
         return {sample.labels["isolation_level"]: sample.value for sample in family.samples}
 
     def shown(end: int) -> None:
-        row: dict[str, Any] = {"topic": "orders", "partition": 0, "broker": 2, "reachable": True}
-        offsets = {"high_watermark": end, "last_stable_offset": 10, "log_start_offset": 0, "log_end_offset": end}
-        state.update_progress([row | offsets])
+        state.update_progress([progress(broker=2, high_watermark=end, last_stable_offset=10)])
 
     for level in IsolationLevel:
         state.update_positions(level, {("orders", 0, 2): 10})
