@@ -2,7 +2,8 @@
 
 Exit codes: 0 is done (``demo``: exactly the expected findings; ``audit``: consistent). 1 is not as expected (``audit``:
 diverged; ``check``: something is wrong; ``run``: what it needs does not answer, and it may be started again). 2 is
-wrong usage or environment. 3 is unknown (``audit``, ``check``).
+wrong usage or environment. 3 is unknown: something that the answer needs is missing or does not answer. The command's
+section says which of them it has.
 """
 
 from __future__ import annotations
