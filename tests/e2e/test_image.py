@@ -52,7 +52,7 @@ def image() -> str:
 def values(servers: str) -> str:
     """The values of the page on Kubernetes, for this registry and these brokers."""
     page = (ROOT / "docs/operate/kubernetes.md").read_text()
-    (block,) = re.findall(r"(?s)cat > values\.yaml <<'YAML'\n(.*?)\nYAML\n", page)
+    (block,) = re.findall(r"(?s)```yaml\n(.*?)\n```\n", page)
     given = yaml.safe_load(block)
     given["image"]["repository"] = REPOSITORY
     given["config"]["kafka"]["bootstrap.servers"] = servers

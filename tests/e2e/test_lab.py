@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from parallax.lab import commands
+from parallax.config import load
+from parallax.lab import commands, state
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
 from parallax.lab.traffic import transactional_producers
@@ -20,6 +26,7 @@ from parallax.lab.view import ReplicaView, read_replica
 from parallax.lab.waiting import until
 from parallax.model import Outcome, RowKind
 from parallax.replica.client import ReplicaClient
+from parallax.views.binding import bind
 
 
 def view_with(cluster: Cluster, broker: int, topic: str, last_stable_offset: int) -> ReplicaView:
@@ -125,31 +132,66 @@ def test_a_refused_command_of_the_java_producer_is_one_line(kafka: Cluster, topi
         assert "\n" not in str(caught.value)
 
 
-def test_a_lab_outlives_the_process_that_started_it_until_it_is_taken_down(tmp_path: Path) -> None:
-    directory = str(tmp_path)
-    program = (
-        "import sys; from pathlib import Path; from parallax.lab import commands\n"
-        "commands.up(directory=Path(sys.argv[1]))"
+def parallax(*words: str) -> str:
+    """What a command prints to its standard output, run as a person runs it."""
+    command = [str(Path(sys.executable).with_name("parallax")), *words]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+@pytest.fixture
+def lab() -> Iterator[str]:
+    """The name of a lab, whose brokers are stopped if the test leaves some."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    yield name
+    with contextlib.suppress(LabError):
+        commands.down(name=name)
+
+
+def test_a_lab_outlives_the_process_that_started_it_until_it_is_taken_down(lab: str, tmp_path: Path) -> None:
+    def asked(command: str, *words: str) -> Any:
+        return json.loads(parallax("lab", command, *words, "--name", lab, "--format", "json"))
+
+    def conditions(*words: str) -> list[str]:
+        return [broker["condition"] for broker in asked(*words)["brokers"]]
+
+    asked("up")
+    found = asked("status")
+    assert [broker["condition"] for broker in found["brokers"]] == ["running"] * 3
+    with pytest.raises(LabError, match="is up already"):
+        commands.up(name=lab)
+    assert conditions("stop", "2") == ["running", "down", "running"]
+    again = asked("restart", "2")
+    assert [broker["condition"] for broker in again["brokers"]] == ["running"] * 3
+    assert [b["pid"] for b in again["brokers"] if b["id"] != 2] == [b["pid"] for b in found["brokers"] if b["id"] != 2]
+    result = asked("scenario", "resurrected")
+    assert [finding["topic"].rpartition("-")[2] for finding in result["expected"]] == ["tombstone"]
+    after = asked("status")
+    assert after["brokers"][1]["pid"] not in (None, found["brokers"][1]["pid"]), (
+        "the broker that came back is on record"
     )
-    subprocess.run([sys.executable, "-c", program, directory], check=True, timeout=120)
-    try:
-        found = commands.status(directory=tmp_path)
-        assert [broker.condition for broker in found.brokers] == ["running"] * 3
-        with pytest.raises(LabError, match="is up already"):
-            commands.up(directory=tmp_path)
-        assert [b.condition for b in commands.stop([2], directory=tmp_path).brokers] == ["running", "down", "running"]
-        again = commands.restart([2], directory=tmp_path)
-        assert [broker.condition for broker in again.brokers] == ["running"] * 3
-        assert [b.pid for b in again.brokers if b.id != 2] == [b.pid for b in found.brokers if b.id != 2]
-        said: list[str] = []
-        result = commands.scenario("resurrected", directory=tmp_path, topic_prefix="lab-", say=said.append)
-        assert [finding.topic for finding in result.expected] == ["lab-tombstone"]
-        assert said
-        after = commands.status(directory=tmp_path)
-        assert after.brokers[1].pid not in (None, found.brokers[1].pid), "the broker that came back is on record"
-    finally:
-        stopped = commands.down(directory=tmp_path)
-    for broker in stopped.brokers:
-        assert broker.pid is not None
-        until(lambda pid=broker.pid: has_ended(pid), "the brokers' end")
-    assert not any(tmp_path.iterdir())
+
+    config = tmp_path / "lab.yaml"
+    config.write_text(parallax("lab", "config", "--name", lab))
+    cluster = state.load(state.state_file(lab))
+    assert cluster is not None
+    bind(load(config).storage.path, cluster.cluster_id)  # as a job that has run leaves it
+    of_the_job = ("-c", str(config), "--format", "json")
+    assert [*json.loads(parallax("pause", "--broker", "2", "--reason", "why", *of_the_job))] == ["broker 2"]
+    with pytest.raises(AssertionError, match="the cluster has no broker 9, and nothing was paused"):
+        parallax("pause", "--broker", "9", "--reason", "why", *of_the_job)
+    assert json.loads(parallax("resume", *of_the_job)) == {}
+
+    stopped = asked("down")["stopped"]
+    for broker in stopped:
+        assert broker["pid"] is not None
+        until(lambda pid=broker["pid"]: has_ended(pid), "the brokers' end")
+    assert list(state.labs_folder().glob(f"{lab}*")) == []
+
+
+def test_jars_that_are_there_are_named_and_hold_kafka_and_delta() -> None:
+    fetched = json.loads(parallax("fetch-jars", "--format", "json"))
+    assert list(Path(fetched["kafka"]).rglob("kafka-clients-*.jar"))
+    assert list(Path(fetched["delta"]).rglob("delta-spark*.jar"))
+    assert list(Path(fetched["s3"]).rglob("hadoop-aws-*.jar"))

@@ -14,6 +14,7 @@ from parallax.lab.traffic import PlainProducer
 from parallax.lab.view import read_replica
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
+from tests.make import make
 from tests.versions import FOUND, READ, REPAIRED
 
 pytestmark = [pytest.mark.release, pytest.mark.timeout(900)]
@@ -21,9 +22,7 @@ pytestmark = [pytest.mark.release, pytest.mark.timeout(900)]
 
 @pytest.mark.parametrize("version", FOUND)
 def test_the_demo_finds_all_five_and_nothing_else(version: str, tmp_path: Path) -> None:
-    program = Path(sys.executable).with_name("parallax")
-    command = [program, "demo", "--kafka-version", version, "--data", str(tmp_path / "data")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = make("demo", f"KAFKA_VERSION={version}", f"ARGS=--data {tmp_path / 'data'}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5 found: exactly the expected divergences" in done.stdout
 

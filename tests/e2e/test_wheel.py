@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import uuid
-import venv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,14 +73,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (shutil.copytree if (TOP / name).is_dir() else shutil.copy)(TOP / name, copy / name)
     shutil.copytree(TOP / "streaming", copy / "streaming", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     to = tmp_path_factory.mktemp("wheel")
-    pip(["wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(to), str(copy)])
+    offline = ("--no-build-isolation", "--no-index")
+    ran([sys.executable, "-m", "pip", "wheel", "--no-deps", *offline, "-w", str(to), str(copy)])
     (made,) = to.glob("*.whl")
     return made
 
 
-def pip(words: Sequence[str]) -> None:
-    """Run pip of the tests' environment."""
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", *words]
+def ran(command: Sequence[str]) -> None:
+    """Run a command to its end, which is to be a good one."""
     ended = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
@@ -90,13 +89,27 @@ def pip(words: Sequence[str]) -> None:
 def installed(request: pytest.FixtureRequest, wheel: Path, tmp_path: Path) -> Installed:
     """The wheel in a new environment: with the packages that the tests have, or with those that pip brings for it."""
     environment = tmp_path / "environment"
-    venv.create(environment, symlinks=True)
-    (packages,) = environment.glob("lib/python*/site-packages")
-    if request.param == "of the tests' packages":
-        (packages / "others.pth").write_text(str(Path(pytest.__file__).parents[1]))
-        pip(["--python", str(environment), "install", "--no-deps", "--no-index", str(wheel)])
+    with_pip = request.param == "of its own packages"
+    made = [sys.executable, "-m", "venv", str(environment), *([] if with_pip else ["--without-pip"])]
+    ran(made)
+    if with_pip:
+        ran([str(environment / "bin" / "pip"), "install", str(wheel)])
     else:
-        pip(["--python", str(environment), "install", str(wheel)])
+        (packages,) = environment.glob("lib/python*/site-packages")
+        (packages / "others.pth").write_text(str(Path(pytest.__file__).parents[1]))
+        ran(
+            [
+                sys.executable,
+                "-m",
+                "pip",
+                "--python",
+                str(environment),
+                "install",
+                "--no-deps",
+                "--no-index",
+                str(wheel),
+            ]
+        )
     folder = tmp_path / "empty"
     folder.mkdir()
     return Installed(environment, folder)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+
+from tests.make import make
 
 
 @pytest.mark.release
 @pytest.mark.parametrize("name", ["many", "probe"])
 def test_a_benchmark_without_brokers_runs_to_its_end(name: str) -> None:
-    command = [sys.executable, "-m", "benchmarks", name, "--quick"]
-    run = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    run = make("bench", f"ARGS={name} --quick")
     assert run.returncode == 0, run.stderr[-2000:]

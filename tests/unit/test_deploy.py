@@ -319,6 +319,14 @@ def test_every_file_says_what_was_not_run() -> None:
     assert silent == []
 
 
+def test_the_line_of_the_page_compiles_the_loops_that_workers_run() -> None:
+    line = 'python -c "import parallax.replica.kernels, parallax.compare.quiet"'
+    assert f"`{line}`" in (ROOT / "docs" / "operate" / "install.md").read_text()
+    _, *words = shlex.split(line)
+    ended = ran(sys.executable, *words)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
 def test_the_package_is_installed_from_its_wheel_as_it_is_on_no_index() -> None:
     files = [file for folder in (DEPLOY, ROOT / "docs", ROOT / "streaming") for file in folder.rglob("*")]
     texts = {file: file.read_text() for file in (*files, ROOT / "README.md") if file.suffix in SOURCES}

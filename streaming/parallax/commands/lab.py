@@ -144,7 +144,7 @@ def lab_status(name: LabName = "default", output: OutputFormat = Format.text) ->
 @app.command("config")
 @one_line_errors
 def lab_config(name: LabName = "default", output: OutputFormat = Format.text) -> None:
-    """Print the settings of a job that watches a lab's topics: put them into a file for `parallax run -c`."""
+    """Print the settings of a job that watches a lab's topics: put them into a file for `parallax run`."""
     import yaml
 
     from parallax.lab import commands
