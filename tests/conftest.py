@@ -75,7 +75,7 @@ LONGEST_FIRST = (
 )
 """Modules of ``e2e/`` in the order in which workers take them; what is not named comes after these."""
 
-ONE_BY_ONE = "tests/simulation/test_simulation.py"
+ONE_BY_ONE = ("tests/simulation/test_simulation.py", "tests/simulation/test_spared.py")
 """Seconds of pure processor time each, and nothing shared: whichever worker is free takes the next."""
 
 PLAYING = 2
@@ -133,7 +133,7 @@ def scope(nodeid: str) -> str:
     for together in TOGETHER:
         if file.startswith(_SLOW) and Path(file).stem in together:
             return f"{_SLOW}{together[0]}"
-    return nodeid if file == ONE_BY_ONE else file
+    return nodeid if file in ONE_BY_ONE else file
 
 
 def _rank(path: Path) -> tuple[int, str]:
