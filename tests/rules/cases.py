@@ -259,6 +259,13 @@ def _others() -> Iterator[Case]:
     yield Case("ParallaxUnsafeElection", what, {unsafe: over}, first, 97, killed)
     soon = [1.0 if step in (4, 5, 50, 51) else None for step in range(STEPS)]
     yield Case("ParallaxUnsafeElection", "it is elected, or mended, within seconds", {unsafe: soon}, None)
+    wait = WAITS["ParallaxUnsafeElection"]
+    rolled: Values = [1.0 if step % 12 < wait and 20 <= step < 60 else None for step in range(STEPS)]
+    what = "a rolling restart elects each restarted replica within a minute"
+    yield Case("ParallaxUnsafeElection", what, {unsafe: rolled}, None)
+    lasts: Values = [1.0 if value or step >= 100 else None for step, value in enumerate(rolled)]
+    what = "after a rolling restart one is not elected, and that lasts"
+    yield Case("ParallaxUnsafeElection", what, {unsafe: lasts}, 100 + wait)
     yield Case("ParallaxTransactionHanging", "one hangs", {hanging: _since(BEGAN, until=200)}, BEGAN, 200)
     # More than an hour, so that a scrape at the hour is none.
     paused = series("reading_paused_timestamp_seconds", {"broker_id": "2"})
