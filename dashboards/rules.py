@@ -355,9 +355,10 @@ class Rules(Alerts):
                 f"Query {{{{ $labels.query }}}} makes no progress{FOR}",
                 "The streaming query {{ $labels.query }} has made none for {{ $value | humanizeDuration }}.",
             ),
+            # Prometheus extrapolates an increase to the whole time: of three restarts it makes a little more than three.
             self._alert(
                 "ParallaxQueryRestarting",
-                f"sum by ({TARGET}, query) (increase({restarts}[15m])) > {p.restarts}",
+                f"round(sum by ({TARGET}, query) (increase({restarts}[15m]))) > {p.restarts}",
                 "warning",
                 f"Query {{{{ $labels.query }}}} keeps being restarted{FOR}",
                 "The streaming query {{ $labels.query }} was restarted {{ $value | humanize }} times in 15 minutes.",

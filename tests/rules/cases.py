@@ -316,6 +316,15 @@ def _others() -> Iterator[Case]:
     restarts = series("query_restarts_total", {"query": "compare"})
     often = [float(min(max(0, n - BEGAN), 4)) for n in range(STEPS)]
     yield Case("ParallaxQueryRestarting", "four times", {restarts: often}, BEGAN + 4, BEGAN + 61)
+    for word, steps in _AWAY.items():
+        away = range(60, 60 + steps)
+        thrice = [None if n in away else float(min(max(0, n - 56), 3)) if n < 60 else 0.0 for n in range(STEPS)]
+        start = [None if n in away else -7200.0 if n < 60 else float(STEP_S * away.stop) for n in range(STEPS)]
+        what = f"three times, then the job is killed, and is back after {word}"
+        yield Case("ParallaxQueryRestarting", what, {restarts: thrice}, None, start=start)
+        none = [None if n in away else 0.0 for n in range(STEPS)]
+        what = f"nobody has, and the job is killed, and is back after {word}"
+        yield Case("ParallaxGuardOverruled", what, {overruled: none}, None, start=start)
     pending = series("webhook_pending_seconds", {"receiver": "on-call"})
     waits = [float(max(0, n - BEGAN) * STEP_S) for n in range(STEPS)]
     yield Case("ParallaxMessagesUndelivered", "it takes none", {pending: waits}, BEGAN + 21)
