@@ -71,18 +71,19 @@ class Expressions:
         chosen = ", ".join(filter(None, (self._p.selector, *matchers)))
         return f"parallax_{metric}{{{chosen}}}" if chosen else f"parallax_{metric}"
 
-    def known(self, metric: str, *matchers: str, wait: str | None = None, told_with: str = "") -> str:
+    def known(self, metric: str, *matchers: str, wait: str, told_with: str = "") -> str:
         """A metric as it is; while its job says nothing, or has just started, its last value counts.
 
-        The last value counts for a third of the time that an alert waits; for ``gap`` if the alert does not wait. So
-        what is about to become an alert has been seen for most of that time.
+        The last value counts for a third of the time that an alert waits. So what is about to become an alert has been
+        seen for most of that time, and what ended just before its job did begins none. An alert that does not wait must
+        look back at no value: it has `or_unheard` only.
 
         A metric that is absent while all is well is also absent after a start. It needs another metric (``told_with``),
         which the job has once it has given all values of the first. Without that, what no longer exists would stay
         pending.
         """
         series = self.of(metric, *matchers)
-        held = self._p.gap if wait is None else f"{seconds(wait) // 3}s"
+        held = f"{seconds(wait) // 3}s"
         settled = f"{self.of('start_time_seconds')} < time() - {seconds(held)}"
         settled += f" or {self.of(told_with)}" if told_with else ""
         return f"({series} or last_over_time({series}[{held}]) unless on ({TARGET}) ({settled}))"

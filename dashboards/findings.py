@@ -55,7 +55,7 @@ class FindingAlerts(Alerts):
             self._acknowledged(),
             self._alert(
                 "ParallaxFindingsUnlisted",
-                f"max by (cluster) ({self._e.known('findings_unlisted')}) > 0",
+                f"max by (cluster) ({self._e.of('findings_unlisted')}) > 0",
                 "critical",
                 f"More findings are open{FOR} than alerts name one by one",
                 "{{ $value }} more findings are open than are listed. `parallax findings list -c CONFIG` shows all of "
@@ -96,7 +96,7 @@ class FindingAlerts(Alerts):
             self._alert(
                 "ParallaxTransactionHanging",
                 "time() - min by (cluster, topic, partition, producer_id) "
-                f"({self._e.known('hanging_transaction_start_timestamp_seconds')})",
+                f"({self._e.of('hanging_transaction_start_timestamp_seconds')})",
                 "warning",
                 f"A transaction of {WHERE}{FOR} hangs, or is open for too long",
                 "For {{ $value | humanizeDuration }} a transaction of producer {{ $labels.producer_id }} has been "
@@ -145,7 +145,7 @@ class FindingAlerts(Alerts):
         # Where neither its end nor a change was said, it ends for want of news.
         more["resolved_turn"] = _at_the_end(_said(turn, NOBODY_KNOWS, when=_ENDS))
         left = f"Parallax has said nothing of it for {self._p.remembered}, or since a start. {_ASK}"
-        other = f"{{{{ with .Labels.turn }}}}{name} has ended, the finding has not. {{{{ . }}}}{{{{ end }}}}"
+        other = f"{{{{ with .Labels.turn }}}}When {name} ended, the finding had not. {{{{ . }}}}{{{{ end }}}}"
         was = _said(f"{other}{headline}", f"{NOBODY_KNOWS}replicas of {WHERE} differed", when=_ENDS)
         first = f"{{{{ if {_ENDS} }}}}{other}{{{{ else }}}}{before or turn}{{{{ end }}}}"
         return self._says(

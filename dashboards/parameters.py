@@ -15,8 +15,8 @@ class Parameters:
         pages: where the documents are; runbook links begin there.
         grafana: where Grafana is; empty: alerts link to no dashboard.
         selector: label matchers that each series of the alert rules must meet, e.g. ``namespace="kafka"``.
-        gap: how old the last sample may be where an alert does not wait: failed scrapes neither hide it nor make it
-            flap. Where it waits, a third of that time.
+        gap: for how long after its start a job may not have said yet all that is so, and for how long after the end of
+            an outage its last word is looked for.
         remembered: for how long a job that is away is remembered, with its findings.
         absent_for: how long the job may be away.
         stalled_s: seconds without a comparison, or without progress of a query.

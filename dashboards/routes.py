@@ -39,8 +39,10 @@ _HEAD = """# Routing for Alertmanager: put in your own receivers.
 #     html: ''
 #     text: '{{ template "parallax.text" . }}'
 #
-# A webhook receives the annotations as they are: of an alert whose status is resolved, show resolved_summary and
-# resolved_description. Where resolved_turn is not empty, it is not over. Those of a finding are empty while it fires.
+# A webhook receives the annotations as they were when each alert ended. Of an alert whose status is resolved, show
+# resolved_summary and resolved_description; those of a finding are empty while it fires. One finding may have several
+# alerts in a body (label finding_id). If one of them fires, the finding is not over, whatever the others say. If none
+# does, the one with the latest endsAt counts. If its resolved_turn is not empty, the finding was not over then.
 #
 # Have no ends sent to the receiver "note": who got the page or the ticket is told there that a finding is over.
 """

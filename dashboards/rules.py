@@ -163,7 +163,7 @@ class Rules(Alerts):
             ),
             self._alert(
                 "ParallaxReadingPaused",
-                f"time() - max by (cluster, broker_id) ({self._e.known('reading_paused_timestamp_seconds')})"
+                f"time() - max by (cluster, broker_id) ({self._e.of('reading_paused_timestamp_seconds')})"
                 f" > {p.paused_s}",
                 "warning",
                 f"An operator has paused reading{FOR}; brokers: {{{{ $labels.broker_id }}}}",
@@ -173,7 +173,7 @@ class Rules(Alerts):
             # What Parallax may not read nobody watches, as if it did not run.
             self._alert(
                 "ParallaxUnauthorized",
-                f"max by (cluster, topic, reason) ({self._e.known('unauthorized_replicas')}) > 0",
+                f"max by (cluster, topic, reason) ({self._e.of('unauthorized_replicas')}) > 0",
                 "critical",
                 f"Parallax is not authorized to read {{{{ $labels.topic }}}}{FOR}",
                 f"{{{{ $value }}}} {agreed('replica', 'replicas')} of {{{{ $labels.topic }}}} "
@@ -200,14 +200,14 @@ class Rules(Alerts):
         """Before anything diverges. One alert for each broker, for one that is away has replicas of many partitions."""
         p = self._p
         replica = "cluster, topic, partition, broker_id"
-        since = f"max by ({replica}) ({self._e.known('replica_absent_since_timestamp_seconds')})"
-        bound = f"min by ({replica}) ({self._e.known('replica_removal_bound_timestamp_seconds')})"
+        since = f"max by ({replica}) ({self._e.of('replica_absent_since_timestamp_seconds')})"
+        bound = f"min by ({replica}) ({self._e.of('replica_removal_bound_timestamp_seconds')})"
         share = f"((time() - {since}) / ({bound} - {since}))"
         left = f"({bound} - time())"
         by_broker = "by (cluster, broker_id)"
 
         def late(matcher: str) -> str:
-            return f"max by ({replica}) ({self._e.known('replica_late_timestamp_seconds', matcher)})"
+            return f"max by ({replica}) ({self._e.of('replica_late_timestamp_seconds', matcher)})"
 
         def until_told(name: str, expr: str) -> str:
             """An outage that is over goes on for as long as the job says what came of it: the last word is that."""
@@ -253,7 +253,7 @@ class Rules(Alerts):
         return [
             self._alert(
                 "ParallaxGuardHolds",
-                f"max {by_topic} (time() - {self._e.known('guard_hold_start_timestamp_seconds')})",
+                f"max {by_topic} (time() - {self._e.of('guard_hold_start_timestamp_seconds')})",
                 "warning",
                 f"Settings of {topic} are held while a replica is away",
                 "For {{ $value | humanizeDuration }} the guard has kept tombstones of {{ $labels.topic }} for longer, "
@@ -267,7 +267,7 @@ class Rules(Alerts):
             ),
             self._alert(
                 "ParallaxGuardRefused",
-                f"max {by_topic} ({self._e.known('guard_refused')}) > 0",
+                f"max {by_topic} ({self._e.of('guard_refused')}) > 0",
                 "warning",
                 f"The guard does not hold {topic}",
                 "A replica is away, and the guard may not, or must not, hold {{ $labels.topic }}, or cannot put back "
@@ -322,9 +322,9 @@ class Rules(Alerts):
 
     def _health(self) -> list[dict[str, Any]]:
         p = self._p
-        heartbeat = f"max by ({TARGET}) ({self._e.known('heartbeat_timestamp_seconds')})"
-        start = f"max by ({TARGET}) ({self._e.known('start_time_seconds')})"
-        progress = f"max by ({TARGET}, query) ({self._e.known('query_last_progress_timestamp_seconds')})"
+        heartbeat = f"max by ({TARGET}) ({self._e.of('heartbeat_timestamp_seconds')})"
+        start = f"max by ({TARGET}) ({self._e.of('start_time_seconds')})"
+        progress = f"max by ({TARGET}, query) ({self._e.of('query_last_progress_timestamp_seconds')})"
         restarts = self._e.of("query_restarts_total")
         return [
             self._says(
@@ -355,9 +355,10 @@ class Rules(Alerts):
                 f"Query {{{{ $labels.query }}}} makes no progress{FOR}",
                 "The streaming query {{ $labels.query }} has made none for {{ $value | humanizeDuration }}.",
             ),
+            # Prometheus extrapolates an increase to the whole time: of three restarts it makes a little more than three.
             self._alert(
                 "ParallaxQueryRestarting",
-                f"sum by ({TARGET}, query) (increase({restarts}[15m])) > {p.restarts}",
+                f"round(sum by ({TARGET}, query) (increase({restarts}[15m]))) > {p.restarts}",
                 "warning",
                 f"Query {{{{ $labels.query }}}} keeps being restarted{FOR}",
                 "The streaming query {{ $labels.query }} was restarted {{ $value | humanize }} times in 15 minutes.",
@@ -405,7 +406,7 @@ class Rules(Alerts):
             ),
             self._alert(
                 "ParallaxMessagesUndelivered",
-                f"max by ({TARGET}, receiver) ({self._e.known('webhook_pending_seconds')}) > {p.undelivered_s}",
+                f"max by ({TARGET}, receiver) ({self._e.of('webhook_pending_seconds')}) > {p.undelivered_s}",
                 "warning",
                 f"Parallax cannot reach the receiver {{{{ $labels.receiver }}}}{FOR}",
                 "Findings have not been reported to {{ $labels.receiver }} for {{ $value | humanizeDuration }}.",
@@ -417,7 +418,7 @@ class Rules(Alerts):
             # What a newer version wrote counts in no other alert.
             self._alert(
                 "ParallaxFindingsSkipped",
-                f"max by ({TARGET}) ({self._e.known('findings_skipped_rows')}) > 0",
+                f"max by ({TARGET}) ({self._e.of('findings_skipped_rows')}) > 0",
                 "warning",
                 f"Parallax leaves out findings that a newer version wrote{FOR}",
                 f"{{{{ $value }}}} {agreed('row', 'rows')} of the tables findings and suspects "

@@ -430,7 +430,7 @@ if INSTALLED:
             assert told("/page")[1][1].startswith("Worse than was known: Broker 2 still shows")
             until(lambda: len(told("/ticket")) == 2, "the ticket to say so", timeout=60)
             assert told("/ticket")[1][1].startswith(
-                "ParallaxDivergenceUnsettled has ended, the finding has not. It has"
+                "When ParallaxDivergenceUnsettled ended, the finding had not. It has"
             )
             settled(3)
             event = acknowledged(unsettled, "known since March", "ann", datetime.now(UTC))
@@ -657,7 +657,7 @@ if INSTALLED:
             (said,) = until(lambda: of("/ticket", "resolved"), "the end of the ticket", timeout=60)
             worse = "It has become worse: Broker 2 shows rolled-back records of orders-0 as committed"
             for annotation in ("summary", "resolved_summary"):
-                assert said[annotation].startswith(f"ParallaxMarkerMissing has ended, the finding has not. {worse}")
+                assert said[annotation].startswith(f"When ParallaxMarkerMissing ended, the finding had not. {worse}")
             (now,) = of("/page", "firing")[-1:]
             assert now["summary"].startswith(worse), "no two alerts have one summary"
             for one in (*of("/ticket", "firing")[:1], now):

@@ -5,7 +5,7 @@ All cases are scraped and evaluated every 15 s at once, each as a cluster of its
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dashboards.expressions import seconds
@@ -154,7 +154,7 @@ def _lasting(alert: str, one: Lasting) -> Iterator[Case]:
         yield Case(alert, "another series of the same does not go on with it", given, changed + wait)
 
 
-def _at(first: float, then: float | None, step: int = BEGAN, *, until: int = STEPS) -> Values:
+def _at(first: float | None, then: float | None, step: int = BEGAN, *, until: int = STEPS) -> Values:
     """A value that changes at a step, and is the first again."""
     return [then if step <= n < until else first for n in range(STEPS)]
 
@@ -259,6 +259,13 @@ def _others() -> Iterator[Case]:
     yield Case("ParallaxUnsafeElection", what, {unsafe: over}, first, 97, killed)
     soon = [1.0 if step in (4, 5, 50, 51) else None for step in range(STEPS)]
     yield Case("ParallaxUnsafeElection", "it is elected, or mended, within seconds", {unsafe: soon}, None)
+    wait = WAITS["ParallaxUnsafeElection"]
+    rolled: Values = [1.0 if step % 12 < wait and 20 <= step < 60 else None for step in range(STEPS)]
+    what = "a rolling restart elects each restarted replica within a minute"
+    yield Case("ParallaxUnsafeElection", what, {unsafe: rolled}, None)
+    lasts: Values = [1.0 if value or step >= 100 else None for step, value in enumerate(rolled)]
+    what = "after a rolling restart one is not elected, and that lasts"
+    yield Case("ParallaxUnsafeElection", what, {unsafe: lasts}, 100 + wait)
     yield Case("ParallaxTransactionHanging", "one hangs", {hanging: _since(BEGAN, until=200)}, BEGAN, 200)
     # More than an hour, so that a scrape at the hour is none.
     paused = series("reading_paused_timestamp_seconds", {"broker_id": "2"})
@@ -309,6 +316,15 @@ def _others() -> Iterator[Case]:
     restarts = series("query_restarts_total", {"query": "compare"})
     often = [float(min(max(0, n - BEGAN), 4)) for n in range(STEPS)]
     yield Case("ParallaxQueryRestarting", "four times", {restarts: often}, BEGAN + 4, BEGAN + 61)
+    for word, steps in _AWAY.items():
+        away = range(60, 60 + steps)
+        thrice = [None if n in away else float(min(max(0, n - 56), 3)) if n < 60 else 0.0 for n in range(STEPS)]
+        start = [None if n in away else -7200.0 if n < 60 else float(STEP_S * away.stop) for n in range(STEPS)]
+        what = f"three times, then the job is killed, and is back after {word}"
+        yield Case("ParallaxQueryRestarting", what, {restarts: thrice}, None, start=start)
+        none = [None if n in away else 0.0 for n in range(STEPS)]
+        what = f"nobody has, and the job is killed, and is back after {word}"
+        yield Case("ParallaxGuardOverruled", what, {overruled: none}, None, start=start)
     pending = series("webhook_pending_seconds", {"receiver": "on-call"})
     waits = [float(max(0, n - BEGAN) * STEP_S) for n in range(STEPS)]
     yield Case("ParallaxMessagesUndelivered", "it takes none", {pending: waits}, BEGAN + 21)
@@ -316,6 +332,123 @@ def _others() -> Iterator[Case]:
     yield Case("ParallaxFindingsSkipped", "of a newer version", {skipped: _at(0, 2)}, BEGAN)
 
 
+@dataclass
+class Immediate:
+    """What a rule that does not wait is about, and when its alert fires.
+
+    Attributes:
+        given: the series, for a condition that is so from `BEGAN` until a step.
+        fires: the first step at which it fires.
+        once_more: steps for which it goes on when the job says that it is over, to say what came of it.
+    """
+
+    given: Callable[[int], Mapping[str, Values]]
+    fires: int = BEGAN
+    once_more: int = 0
+
+
+def _while(metric: str, labels: Mapping[str, str], bad: float, good: float | None) -> Immediate:
+    return Immediate(lambda until: {series(metric, labels): _at(good, bad, until=until)})
+
+
+def _standing(metric: str, labels: Mapping[str, str]) -> Immediate:
+    """A time that stands still from `BEGAN` until a step, and is always now else."""
+
+    def given(until: int) -> Mapping[str, Values]:
+        return {series(metric, labels): [STEP_S * float(BEGAN if BEGAN <= n < until else n) for n in range(STEPS)]}
+
+    return Immediate(given, BEGAN + 21)
+
+
+def _in_state(state: str) -> Immediate:
+    def given(until: int) -> Mapping[str, Values]:
+        return {series("finding_state", FINDING | {"state": state}): _at(0.0, 1.0, until=until)}
+
+    return Immediate(given, once_more=1)
+
+
+def _known(until: int) -> Mapping[str, Values]:
+    acknowledged = _at(0.0, float(BEGAN * STEP_S), until=until)
+    return {series("finding_acknowledged", FINDING): acknowledged, **_in_state("confirmed").given(until)}
+
+
+def _worse(until: int) -> Mapping[str, Values]:
+    state = series("finding_state", FINDING | {"state": "confirmed"})
+    return {**_known(20), state: _at(0.0, 1.0, until=until)}
+
+
+def _absent(until: int) -> Mapping[str, Values]:
+    began = float(BEGAN * STEP_S)
+    return {
+        series("replica_absent_since_timestamp_seconds", REPLICA | {"presence": "away"}): _at(
+            None, began - 7200, until=until
+        ),
+        series("replica_removal_bound_timestamp_seconds", REPLICA): _at(None, began + 7185, until=until),
+    }
+
+
+IMMEDIATE = {
+    "ParallaxLossComplete": _in_state("spread"),
+    "ParallaxDivergenceExposed": _in_state("exposed"),
+    "ParallaxDivergenceConfirmed": _in_state("confirmed"),
+    "ParallaxDivergenceUnsettled": _in_state("unsettled"),
+    "ParallaxMarkerMissing": _in_state("warning"),
+    "ParallaxFindingAcknowledged": Immediate(_known, once_more=1),
+    "ParallaxFindingWorse": Immediate(_worse, 20, once_more=1),
+    "ParallaxFindingsUnlisted": _while("findings_unlisted", {}, 3, 0),
+    "ParallaxTransactionHanging": _while(
+        "hanging_transaction_start_timestamp_seconds", PARTITION | {"producer_id": "4000"}, BEGAN * STEP_S, None
+    ),
+    "ParallaxReadingPaused": _while("reading_paused_timestamp_seconds", {"broker_id": "2"}, -3600.0, None),
+    "ParallaxUnauthorized": _while("unauthorized_replicas", {"topic": "orders", "reason": "read"}, 3, 0),
+    OUTAGE: Immediate(_absent),
+    "ParallaxReplicaRemoval": _while(
+        "replica_late_timestamp_seconds", REPLICA | {"reason": "passed"}, BEGAN * STEP_S, None
+    ),
+    "ParallaxGuardHolds": _while("guard_hold_start_timestamp_seconds", {"topic": "orders"}, BEGAN * STEP_S, None),
+    "ParallaxGuardRefused": _while("guard_refused", {"topic": "orders", "kind": "refused"}, 1, None),
+    "ParallaxStalled": _standing("heartbeat_timestamp_seconds", {}),
+    "ParallaxQueryStalled": _standing("query_last_progress_timestamp_seconds", {"query": "compare"}),
+    "ParallaxMessagesUndelivered": _while("webhook_pending_seconds", {"receiver": "on-call"}, 700, 0),
+    "ParallaxFindingsSkipped": _while("findings_skipped_rows", {}, 2, 0),
+}
+"""The rules that neither wait nor count what happened in a time; ParallaxWatchdog is about nothing."""
+_AWAY = {"30 s": 2, "4 min": 16, "20 min": 80}
+_SETTLED = 9
+"""Steps from a start of the job until its silence about something counts."""
+
+
+def _killed(alert: str, one: Immediate) -> Iterator[Case]:
+    """A job is killed while something is the matter, or after it, and is back after a time."""
+
+    def case(name: str, until: int, away: range, ends: int | None, *, fires: int | None = one.fires) -> Case:
+        def alive(values: Values) -> Values:
+            return [None if n in away else value for n, value in enumerate(values)]
+
+        start = [-7200.0 if n < away.start else float(STEP_S * away.stop) for n in range(STEPS)]
+        job = {"findings_loaded": [1.0] * STEPS, "heartbeat_timestamp_seconds": _moving(STEPS)}
+        target = series("build_info", {"version": "1", "pyspark": "4", "delta": "4"})
+        given = {series(metric, {}): values for metric, values in job.items()} | {target: [1.0] * STEPS}
+        values = {series: alive(values) for series, values in {**given, **one.given(until)}.items()}
+        return Case(alert, name, values, fires, ends, alive(start))
+
+    for word, steps in _AWAY.items():
+        back = f"the job is killed, and is back after {word}"
+        away = range(60, 60 + steps)
+        yield case(f"{back}; it goes on", STEPS, away, None)
+        over = away.stop + (one.once_more or _SETTLED)
+        yield case(f"{back}; it is over by then", 60, away, over)
+        away = range(102, 102 + steps)
+        yield case(f"it is over, then {back}", 100, away, 100 + one.once_more)
+        if one.fires > BEGAN + 1 and not one.once_more:
+            away = range(one.fires - 1, one.fires - 1 + steps)
+            yield case(f"before its time {back}", away.start, away, None, fires=None)
+
+
 def cases() -> list[Case]:
     """All cases."""
-    return [*(case for alert, one in LASTING.items() for case in _lasting(alert, one)), *_others()]
+    return [
+        *(case for alert, one in LASTING.items() for case in _lasting(alert, one)),
+        *(case for alert, one in IMMEDIATE.items() for case in _killed(alert, one)),
+        *_others(),
+    ]

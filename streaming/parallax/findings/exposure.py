@@ -13,7 +13,7 @@ All functions are pure.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -30,11 +30,15 @@ from parallax.moments import utc_text
 class Reign:
     """A period in which one broker led a partition without a break, as progress rows show it.
 
+    A row is a look at one moment. So the period began between two looks, and ended between two looks.
+
     Attributes:
-        since: when the broker was first seen to lead.
-        until: when it was last seen to lead.
+        since: the first look at which the broker led.
+        until: the last look at which it led.
         epochs: its first and its last leader epoch in this period.
         began_at: the broker's own high watermark when it was first seen to lead; -1 where that is not known.
+        after: the last look before ``since``, at which it did not lead; None where no earlier look is on record.
+        ended_by: the first look after ``until``, at which it did not lead; None where no later look is on record.
     """
 
     broker: int
@@ -42,6 +46,30 @@ class Reign:
     until: datetime
     epochs: tuple[int, int]
     began_at: int = UNKNOWN
+    after: datetime | None = None
+    ended_by: datetime | None = None
+
+    @property
+    def in_words(self) -> str:
+        """When it began and ended, for a sentence, e.g. ``began to lead between A and B, and stopped ...``."""
+        since, until = utc_text(self.since), utc_text(self.until)
+        began = f"led already at the first look on record, {since}"
+        if self.after is not None:
+            began = f"began to lead {_between(utc_text(self.after), since)}"
+        ended = f"led still at the last look on record, {until}"
+        if self.ended_by is not None:
+            ended = f"stopped {_between(until, utc_text(self.ended_by))}"
+        return f"{began}, and {ended} ({self.epochs_in_words})"
+
+    @property
+    def epochs_in_words(self) -> str:
+        """Its leader epochs for a sentence: ``leader epoch 5`` or ``leader epochs 5 to 7``."""
+        first, last = self.epochs
+        return f"leader epoch {first}" if first == last else f"leader epochs {first} to {last}"
+
+
+def _between(one: str, other: str) -> str:
+    return f"at {one}" if one == other else f"between {one} and {other}"
 
 
 def reigns(rows: Iterable[Mapping[str, Any]]) -> list[Reign]:
@@ -54,15 +82,21 @@ def reigns(rows: Iterable[Mapping[str, Any]]) -> list[Reign]:
             began_at. Rows without a leader are left out.
     """
     found: list[Reign] = []
+    looked: datetime | None = None
+    leads = NOBODY
     for row in rows:
         broker, epoch = int(row["leader"]), int(row["leader_epoch"])
         began_at = UNKNOWN if row["began_at"] is None else int(row["began_at"])
-        if found and found[-1].broker == broker:
+        if found and leads == broker != NOBODY:
             last = found.pop()
-            epochs = last.epochs[0], epoch
-            found.append(Reign(broker, last.since, max(last.until, row["until"]), epochs, last.began_at))
-        elif broker >= 0:
-            found.append(Reign(broker, row["since"], row["until"], (epoch, epoch), began_at))
+            found.append(replace(last, until=max(last.until, row["until"]), epochs=(last.epochs[0], epoch)))
+        else:
+            if found and leads != NOBODY:
+                found.append(replace(found.pop(), ended_by=row["since"]))
+            if broker >= 0:
+                found.append(Reign(broker, row["since"], row["until"], (epoch, epoch), began_at, looked))
+        leads = broker if broker >= 0 else NOBODY
+        looked = row["until"]
     return found
 
 
@@ -141,7 +175,20 @@ def came(committed: int, span: Span, wrong: Collection[Reign]) -> Came:
         return Came.NOT_YET
     if span.last is not None and committed <= span.last:
         return Came.WITHIN
-    return Came.PAST_SINCE if any(UNKNOWN < reign.began_at < committed for reign in wrong) else Came.PAST
+    return Came.PAST_SINCE if committed_since(committed, wrong) else Came.PAST
+
+
+def committed_since(committed: int, wrong: Iterable[Reign]) -> tuple[Reign, ...]:
+    """Return the periods since whose beginning a consumer group has committed.
+
+    Its committed offset is above the high watermark of that time. Whether it committed before the period ended is not
+    known.
+
+    Args:
+        committed: the group's committed offset: that of the next record that it will read.
+        wrong: the periods in which wrong replicas led.
+    """
+    return tuple(reign for reign in wrong if UNKNOWN < reign.began_at < committed)
 
 
 def led_in_words(finding: Finding, found: Collection[Reign]) -> list[str]:
@@ -161,17 +208,8 @@ def led_in_words(finding: Finding, found: Collection[Reign]) -> list[str]:
     if not mine:
         return [f"By what is on record since {utc_text(since)}, no replica led that shows it."]
     may = "may be wrong" if finding.broker == NOBODY or is_unsettled(finding) else "shows it"
-    said = [
-        f"Broker {reign.broker}, which {may}, led from {utc_text(reign.since)} to {utc_text(reign.until)} "
-        f"(leader epoch {_epochs(reign)})."
-        for reign in mine
-    ]
+    said = [f"Broker {reign.broker}, which {may}, {reign.in_words}." for reign in mine]
     return [*said, f"Consumers of it {KINDS[finding.kind].consumers}, {affected(finding).in_words}."]
 
 
-def _epochs(reign: Reign) -> str:
-    first, last = reign.epochs
-    return str(first) if first == last else f"{first} to {last}"
-
-
-__all__ = ["Came", "Reign", "Span", "affected", "came", "led_in_words", "reigns", "wrong_brokers"]
+__all__ = ["Came", "Reign", "Span", "affected", "came", "committed_since", "led_in_words", "reigns", "wrong_brokers"]

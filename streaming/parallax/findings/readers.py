@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 
 from parallax.counts import counted, named
 from parallax.errors import one_line
-from parallax.findings.exposure import Came, Reign, affected, came, led_in_words, wrong_brokers
+from parallax.findings.exposure import Came, Reign, Span, affected, came, committed_since, led_in_words, wrong_brokers
 from parallax.findings.finding import Finding
 from parallax.findings.led import FAILURES, led_around
 from parallax.model import TopicPartition
@@ -50,11 +51,19 @@ class Group:
         name: the group's id.
         committed: the offset that it has committed: that of the record that it reads next.
         came: whether ``committed`` is before, among or past the offsets that the finding is about.
+        since: for a group that is past them, the times since whose beginning it has committed.
     """
 
     name: str
     committed: int
     came: Came
+    since: tuple[Reign, ...] = ()
+
+    @property
+    def in_words(self) -> str:
+        """What is known of it, as a sentence."""
+        began = " and ".join(f"broker {one.broker} began to lead ({one.epochs_in_words})" for one in self.since)
+        return f"Group {self.name} {_WORDS[self.came].format(began=began)} (committed offset {self.committed})."
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +104,13 @@ def readers(client: Coordinators, storage: str, finding: Finding) -> Readers:
     reigns = tuple(reign for reign in found if reign.broker in wrong)
     span = affected(finding)
     offsets = _committed(client, finding.place, unknown)
-    groups = tuple(Group(name, at, came(at, span, reigns)) for name, at in sorted(offsets.items()))
+    groups = tuple(_group(name, at, span, reigns) for name, at in sorted(offsets.items()))
     return Readers(tuple(led_in_words(finding, found)), reigns, groups, tuple(unknown))
+
+
+def _group(name: str, committed: int, span: Span, wrong: tuple[Reign, ...]) -> Group:
+    how_far = came(committed, span, wrong)
+    return Group(name, committed, how_far, committed_since(committed, wrong) if how_far is Came.PAST_SINCE else ())
 
 
 def _committed(client: Coordinators, place: TopicPartition, unknown: list[str]) -> dict[str, int]:
@@ -122,7 +136,7 @@ def _committed(client: Coordinators, place: TopicPartition, unknown: list[str]) 
 
 
 _WORDS = {
-    Came.PAST_SINCE: "is past it, and has committed since a wrong replica began to lead: it may have read it there",
+    Came.PAST_SINCE: "is past it, and has committed since {began}: it may have read it there",
     Came.WITHIN: "is among these offsets",
     Came.PAST: "is past it: when it read it, and from which replica, is not known",
     Came.NOT_YET: "has not come to it",
@@ -134,10 +148,7 @@ def in_words(found: Readers) -> str:
     """Return a text for people: which consumers may have read what a finding calls wrong."""
     order = list(_WORDS)
     lines = [*found.led]
-    lines += [
-        f"Group {group.name} {_WORDS[group.came]} (committed offset {group.committed})."
-        for group in sorted(found.groups, key=lambda one: (order.index(one.came), one.name))
-    ]
+    lines += [one.in_words for one in sorted(found.groups, key=lambda one: (order.index(one.came), one.name))]
     if not found.groups:
         lines.append("No consumer group is known to have committed an offset of the partition.")
     return "\n".join([*lines, *found.unknown, _NOT_KNOWN])
@@ -146,20 +157,29 @@ def in_words(found: Readers) -> str:
 _NOT_KNOWN = "Consumers that commit no offsets to Kafka are not known here."
 
 
+def _moment(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat()
+
+
 def document(found: Readers) -> dict[str, Any]:
     """Return a JSON-able dict: which consumers may have read what a finding calls wrong."""
     return {
         "led": [
             {
                 "broker": reign.broker,
-                "since": reign.since.isoformat(),
-                "until": reign.until.isoformat(),
                 "leader_epochs": list(reign.epochs),
+                "began": {"after": _moment(reign.after), "by": _moment(reign.since)},
+                "ended": {"after": _moment(reign.until), "by": _moment(reign.ended_by)},
             }
             for reign in found.reigns
         ],
         "groups": [
-            {"group": group.name, "committed_offset": group.committed, "came": str(group.came)}
+            {
+                "group": group.name,
+                "committed_offset": group.committed,
+                "came": str(group.came),
+                "committed_since_leader_epochs": [list(reign.epochs) for reign in group.since],
+            }
             for group in found.groups
         ],
         "unknown": list(found.unknown),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.rules import healthy, promtool, renamed
-from tests.rules.cases import LASTING, STEP_S, STEPS, WAITS, cases
+from tests.rules.cases import IMMEDIATE, LASTING, STEP_S, STEPS, WAITS, cases
 from tests.rules.healthy import DAY
 from tests.rules.promtool import ALERTS, ROOT, RULES
 
@@ -112,6 +112,13 @@ def test_each_rule_has_a_case_in_which_it_fires() -> None:
 def test_each_rule_that_waits_has_all_the_cases_of_one() -> None:
     assert LASTING.keys() == {rule["alert"] for rule in ALERTS if "for" in rule} - {"ParallaxAbsent"}
     assert not [rule["alert"] for rule in ALERTS if "min_over_time" in rule["expr"]], "it says nothing of a time"
+
+
+def test_each_rule_that_does_not_wait_looks_back_at_nothing_and_has_the_cases_of_a_killed_job() -> None:
+    immediate = {rule["alert"] for rule in ALERTS if "for" not in rule} - {"ParallaxWatchdog"}
+    counting = {rule["alert"] for rule in ALERTS if "increase(" in rule["expr"]}
+    assert immediate - counting == IMMEDIATE.keys()
+    assert not [one["alert"] for one in ALERTS if one["alert"] in immediate and "_over_time(" in one["expr"]]
 
 
 def test_every_alert_has_its_annotations_and_a_section_in_the_runbook() -> None:

@@ -34,6 +34,20 @@ def test_epochs_of_one_leader_are_one_time_and_a_time_without_leader_is_none() -
     assert (found[0].since, found[0].until) == (AT, AT + timedelta(minutes=8))
 
 
+def test_a_reign_lies_between_the_looks_around_it_and_those_before_and_after() -> None:
+    found = reigns([row(1, 4, 0, 5), row(-1, 5, 6, 9), row(2, 6, 10, 20), row(1, 7, 21, 30)])
+    minutes = [
+        tuple(at and (at - AT).total_seconds() / 60 for at in (one.after, one.since, one.until, one.ended_by))
+        for one in found
+    ]
+    assert minutes == [(None, 0, 5, 6), (9, 10, 20, 21), (20, 21, 30, None)]
+    assert found[0].in_words == (
+        "led already at the first look on record, 2026-01-02 00:00:00Z, "
+        "and stopped between 2026-01-02 00:05:00Z and 2026-01-02 00:06:00Z (leader epoch 4)"
+    )
+    assert found[2].in_words.endswith("led still at the last look on record, 2026-01-02 00:30:00Z (leader epoch 7)")
+
+
 @pytest.mark.parametrize(
     ("fields", "brokers"),
     [
@@ -82,7 +96,8 @@ def test_when_a_wrong_replica_led_is_said_with_what_consumers_read_there() -> No
     found = reigns([row(1, 4, 0, 9), row(2, 5, 10, 20), row(1, 6, 21, 30)])
     one = finding("f1", evidence=evidence())
     assert led_in_words(one, found)[0] == (
-        "Broker 2, which shows it, led from 2026-01-02 00:10:00Z to 2026-01-02 00:20:00Z (leader epoch 5)."
+        "Broker 2, which shows it, began to lead between 2026-01-02 00:09:00Z and 2026-01-02 00:10:00Z, "
+        "and stopped between 2026-01-02 00:20:00Z and 2026-01-02 00:21:00Z (leader epoch 5)."
     )
     assert led_in_words(one, found)[1].endswith("at offset 17.")
     assert led_in_words(one, found[:1]) == [

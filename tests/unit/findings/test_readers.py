@@ -69,13 +69,26 @@ def test_groups_are_told_apart_by_whether_they_can_have_read_it_from_a_wrong_lea
     }
     assert [reign.broker for reign in found.reigns] == [2]
     lines = in_words(found).splitlines()
-    assert lines[0].startswith("Broker 2, which shows it, led from 2026-01-02 02:34:05Z")
+    assert lines[0].startswith("Broker 2, which shows it, began to lead between")
     assert lines[2] == (
-        "Group reads-on is past it, and has committed since a wrong replica began to lead: it may have read it there "
-        "(committed offset 119)."
+        "Group reads-on is past it, and has committed since broker 2 began to lead (leader epoch 1): it may have read "
+        "it there (committed offset 119)."
     )
     assert lines[-1] == "Consumers that commit no offsets to Kafka are not known here."
-    assert document(found)["groups"][0] == {"group": "behind", "committed_offset": 17, "came": "not_yet"}
+    told = document(found)
+    assert told["led"] == [
+        {
+            "broker": 2,
+            "leader_epochs": [1, 1],
+            "began": {"after": "2026-01-02T02:04:05+00:00", "by": "2026-01-02T02:34:05+00:00"},
+            "ended": {"after": "2026-01-02T02:34:05+00:00", "by": "2026-01-02T02:54:05+00:00"},
+        }
+    ]
+    assert [(one["group"], one["came"], one["committed_since_leader_epochs"]) for one in told["groups"]] == [
+        ("behind", "not_yet", []),
+        ("idle", "past", []),
+        ("reads-on", "past_since", [[1, 1]]),
+    ]
 
 
 def test_what_could_not_be_asked_is_said_and_never_taken_for_nobody(tmp_path: Path) -> None:
