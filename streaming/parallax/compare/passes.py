@@ -26,7 +26,7 @@ from parallax.views.commits import DataFile, TableLog
 from parallax.views.tables import VIEWS
 
 _TRIES = 2
-"""How often a task tries to compare all stretches together: the first one makes states of partitions that are new."""
+"""How often a task tries to compare all stretches together. The first try makes states of partitions that are new."""
 
 
 def compared(options: Options, work: Work, buckets: frozenset[int], store: Store) -> pa.RecordBatch:

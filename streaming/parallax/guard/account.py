@@ -35,7 +35,7 @@ _BEFORE = timedelta(days=1)
 _AFTER = timedelta(minutes=1)
 """A difference may be suspected before the next look shows that a replica is back."""
 _LEAD_MS = 900_000
-"""How much of the time before an absence a clock needs: a partition at rest has a row every five minutes."""
+"""How much of the time before an absence a clock needs. A partition at rest has a row every five minutes."""
 _TICK_MS = 5_000
 _MOST_EVENTS = 20
 

@@ -31,7 +31,7 @@ _SURVIVING_RETENTION_MS = 3_600_000
 _FILLER_KEYS = 20
 _CLEANING_SECONDS = 300.0
 _EXTRA_PASSES = 4
-"""A marker needs three passes at most; the healthy control gives the cleaner one more to take it wrongly."""
+"""A marker needs three passes at most. The healthy control gives the cleaner one more to take it wrongly."""
 
 S = TypeVar("S", Outage, Cleaning, Return)
 
