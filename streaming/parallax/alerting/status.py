@@ -248,7 +248,7 @@ def _reasons(snapshot: Snapshot, past: Past, *, is_starting: bool) -> Iterator[R
     """Why the status is unknown; during a start that gets on, only what does not end with the start."""
     if is_starting and past.got_on_at is not None and snapshot.taken_at - past.got_on_at > STUCK_S:
         yield Reason(
-            f"the start has not got on for {roughly(snapshot.taken_at - past.got_on_at)}", "start", past.got_on_at
+            f"the start has made no progress for {roughly(snapshot.taken_at - past.got_on_at)}", "start", past.got_on_at
         )
     for one in blindness(snapshot):
         # A finding says itself that a replica stands still.

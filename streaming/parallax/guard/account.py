@@ -205,7 +205,7 @@ def _of_guard(events: Sequence[Event], place: TopicPartition) -> Iterator[str]:
 _ENDS = {
     EventKind.RELEASING: "The guard began to put its settings back",
     EventKind.OVERRULED: "Somebody else changed settings that the guard held",
-    EventKind.ABANDONED: "The guard let go of a topic of this name that was deleted",
+    EventKind.ABANDONED: "The guard released a topic of this name that was deleted",
 }
 
 

@@ -166,7 +166,7 @@ def test_a_start_that_does_not_get_on_is_no_start_any_more(monitor: Monitor) -> 
     monitor.clock.now += STUCK_S + 1
     said = monitor.says()
     assert said.condition is Condition.UNKNOWN
-    assert said.reasons == ("the start has not got on for 10 min",)
+    assert said.reasons == ("the start has made no progress for 10 min",)
     assert said.steps, "what it hangs at is still shown"
 
 
