@@ -17,11 +17,11 @@ from parallax.model import Severity
 FINDING = "cluster, topic, partition, finding_id"
 TARGET = "cluster, job, instance"
 WORKS = "cluster:parallax_works:min"
-"""1 where all jobs of a cluster are known to work, 0 where one is not; a day after the last of them, nothing."""
+"""1 where all jobs of a cluster work, 0 where one does not. A day after the last of them, nothing."""
 HEARD = "storage:parallax_heard_timestamp_seconds:max"
-"""When a storage was last heard of under the labels of a target, by a job that had loaded its findings."""
+"""When a job with loaded findings last reported a storage, under the labels of a target."""
 STATES = "finding:parallax_states:max"
-"""The findings that stand, by each state that a job gives them: two jobs may say two of one."""
+"""The open findings, by each state that a job gives them. Two jobs may give one two."""
 STANDS = "finding:parallax_state:max"
 """The findings that stand, each by the gravest of its states."""
 SHOWN = "finding:parallax_shown"
@@ -33,14 +33,17 @@ SILENT = "target:parallax_silent:max"
 UNHEARD = "cluster:parallax_silent:max"
 """The same, and once more each of their clusters, as alerts are labelled that name no target."""
 SAID = "finding:parallax_said"
-"""What was said last of each finding, for a while after its end as well: the labels of ``parallax_finding_info``."""
+"""What was said last of each finding, as the labels of ``parallax_finding_info``.
+
+It stays for a while after the end.
+"""
 ABSENT = "ParallaxAbsent"
 """The alert about a job, or a cluster, that says nothing."""
 FORMER = "storage:parallax_former:max"
-"""The targets whose job has had other labels, or another address, since: it is known by the id of its storage."""
+"""The targets whose job has other labels now, or another address. The id of its storage says that it is the same."""
 
 _BEFORE = "offset 1s"
-"""Behind a series that is recorded: as the evaluation before has left it, wherever in its group it is recorded."""
+"""Behind a recorded series: its value of the evaluation before, wherever in its group it is recorded."""
 _CRITICAL, _LESS_GRAVE = (
     f'state=~"{"|".join(state for state, one in ALARMS.items() if (one.severity is Severity.CRITICAL) is wanted)}"'
     for wanted in (True, False)

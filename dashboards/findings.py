@@ -29,7 +29,7 @@ WORSE = "ParallaxFindingWorse"
 
 _EXPLAIN = "parallax findings explain {{ $labels.finding_id }} -c CONFIG"
 _ENDS, _IS_KNOWN = "eq $value 0.0", "ge $value 0.0"
-"""Of an alert's value (`Expressions.ended`): it fires for the last time, and the job says what came of it."""
+"""Of an alert's value (`Expressions.ended`): it fires for the last time, and the job says how it ended."""
 _ASK = "The annotation `command` has the command that says what became of it."
 """The job names that command with its own settings file; a text of the rules cannot."""
 
@@ -111,8 +111,8 @@ class FindingAlerts(Alerts):
         ask = f"It is over, or is worse than was known. {_ASK}"
         was = _said("{{ .Labels.headline }}", f"A finding of {WHERE} was acknowledged", when=_ENDS)
         stood = f'max by ({FINDING}) (ALERTS{{alertname="{name}", alertstate="firing"}})'
-        before = f"{{{{ if not ({_ENDS}) }}}}Acknowledged, and stands: {{{{ end }}}}"
-        known = f"{{{{ if {_ENDS} }}}}was acknowledged{{{{ else }}}}is acknowledged; it stands{{{{ end }}}}"
+        before = f"{{{{ if not ({_ENDS}) }}}}Acknowledged, still open: {{{{ end }}}}"
+        known = f"{{{{ if {_ENDS} }}}}was acknowledged{{{{ else }}}}is acknowledged and still open{{{{ end }}}}"
         other = f"A finding of {WHERE} {known}"
         said = _said(f"{before}{{{{ .Labels.headline }}}}", other)
         series = f"parallax_finding_acknowledgement_info{{finding_id=%q}}[{self._p.remembered}]"

@@ -47,7 +47,7 @@ def _diverged(page: build.Dashboard) -> build.Dashboard:
         page.with_panel(
             number(
                 "Divergences",
-                "Findings that stand: replicas that are proven to differ.",
+                "Open findings: replicas that are proven to differ.",
                 or_none(f"sum({open_findings})"),
                 ANY_IS_BAD,
                 runbook="parallaxdivergenceconfirmed",
@@ -83,7 +83,7 @@ def _diverged(page: build.Dashboard) -> build.Dashboard:
         .with_panel(
             number(
                 "Acknowledged",
-                "Divergences that stand and that somebody knows of: they raise no alert.",
+                "Open findings that somebody has acknowledged: they raise no alert.",
                 or_none(f"sum({of('acknowledged_findings')})"),
             ).span(3)
         )
@@ -125,7 +125,7 @@ def _diverged(page: build.Dashboard) -> build.Dashboard:
         .with_panel(
             lines(
                 "Open findings by kind",
-                "How many stood, over time.",
+                "How many were open, over time.",
                 (f"sum by (kind) ({of('open_findings')})", "{{kind}}"),
                 stacked=True,
                 span=10,

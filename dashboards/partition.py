@@ -71,7 +71,7 @@ def _verdict(page: build.Dashboard) -> build.Dashboard:
         page.with_panel(
             number(
                 "Divergences",
-                "Findings about this partition that stand.",
+                "Open findings about this partition.",
                 or_none(f"sum({_here('open_findings')})"),
                 ANY_IS_BAD,
                 runbook="parallaxdivergenceconfirmed",
@@ -122,7 +122,7 @@ def _verdict(page: build.Dashboard) -> build.Dashboard:
         )
         .with_panel(
             lines(
-                "Findings that stand",
+                "Open findings",
                 "By kind; a broker that is not named: nothing proves which replica is wrong.",
                 (f"sum by (kind, broker_id) ({_here('open_findings')})", "{{kind}} {{broker_id}}"),
                 stacked=True,
@@ -188,7 +188,7 @@ def _replicas(page: build.Dashboard) -> build.Dashboard:
         .with_panel(
             _of_each(
                 "Frozen, by the comparison",
-                "For how long the last stable offset has stood behind that of the others.",
+                "For how long the last stable offset has been behind that of the others.",
                 _each("replica_frozen_seconds"),
                 unit="s",
             )

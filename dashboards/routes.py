@@ -90,7 +90,7 @@ def routes() -> str:
                 _inhibit(["alertname = ParallaxStalled"], "alertname = ParallaxQueryStalled", target),
                 # An outage that has become worse is one story: it is not told again that it goes on.
                 _inhibit(["alertname = ParallaxReplicaRemoval"], f"alertname = {OUTAGE}", ["cluster", "broker_id"]),
-                # It stands, so it is not over: Alertmanager sends no resolved message about what it suppresses.
+                # It is still open: Alertmanager sends no resolved message about what it suppresses.
                 _inhibit(["alertname = ParallaxFindingAcknowledged"], f"alertname =~ {by_state}|{WORSE}", finding),
                 # It has paged, is less grave by now, and not over.
                 _inhibit([f"alertname =~ {less_grave}"], f"alertname =~ {critical}|{WORSE}", finding),

@@ -116,12 +116,12 @@ class Rules(Alerts):
                 p.lag_for,
                 overdue,
                 "warning",
-                f"The comparison of {WHERE}{FOR} does not get on",
+                f"The comparison of {WHERE}{FOR} makes no progress",
                 "Whether its replicas agree has not been known for {{ $value | humanizeDuration }} from one offset on, "
                 "though all of them can be read, and nothing is known to hold the comparison up.",
                 past=(
-                    f"The comparison of {WHERE}{FOR} did not get on for a time",
-                    "It has got on since, or the topic is watched no longer.",
+                    f"The comparison of {WHERE}{FOR} made no progress for a time",
+                    "It makes progress again, or the topic is watched no longer.",
                 ),
             ),
             self._lasting(

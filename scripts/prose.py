@@ -6,6 +6,7 @@ It is part of ``make lint``.
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import sys
 import tomllib
@@ -132,7 +133,10 @@ def documents(top: Path = TOP) -> dict[str, str]:
 
 
 def docstrings(top: Path = TOP) -> Iterator[tuple[str, str]]:
-    """The docstrings of all that is public in the folders of ``prose.toml``, by ``path:line``, as Markdown."""
+    """The docstrings in the folders of ``prose.toml``, by ``path:line``, as Markdown.
+
+    They are those of all that is public, and those under constants and attributes, whatever their names.
+    """
     for file in sorted(file for folder in FOLDERS for file in (top / folder).rglob("*.py")):
         pending: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"))]
         while pending:
@@ -140,11 +144,19 @@ def docstrings(top: Path = TOP) -> Iterator[tuple[str, str]]:
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
                 said := ast.get_docstring(node)
             ):
-                said = re.sub(r"^(\w+):\n|^ {4}(?! )", lambda m: "\n" if m[1] else "- ", said, flags=re.MULTILINE)
-                said = re.sub(r"^ {5,}", "  ", said, flags=re.MULTILINE)
-                yield f"{file.relative_to(top)}:{getattr(node, 'lineno', 1)}", said.replace("``", "`")
-            nested = node.body if isinstance(node, ast.Module | ast.ClassDef) else ()
+                yield f"{file.relative_to(top)}:{getattr(node, 'lineno', 1)}", _as_markdown(said)
+            nested = node.body if isinstance(node, ast.Module | ast.ClassDef) else []
+            for before, below in pairwise(nested):
+                match before, below:
+                    case (ast.Assign() | ast.AnnAssign(), ast.Expr(ast.Constant(str() as said))):
+                        yield f"{file.relative_to(top)}:{below.lineno}", _as_markdown(inspect.cleandoc(said))
             pending += [one for one in nested if not getattr(one, "name", "_").startswith("_")]
+
+
+def _as_markdown(docstring: str) -> str:
+    """A docstring with each argument, attribute and error as a list item."""
+    items = re.sub(r"^(\w+):\n|^ {4}(?! )", lambda m: "\n" if m[1] else "- ", docstring, flags=re.MULTILINE)
+    return re.sub(r"^ {5,}", "  ", items, flags=re.MULTILINE).replace("``", "`")
 
 
 def main() -> int:
@@ -153,7 +165,7 @@ def main() -> int:
     found = [line for page, text in texts.items() for line in (*faults(page, text), *too_long(page, text))]
     found += over_budget(texts)
     found += [line for place, text in said.items() for line in faults(place, text)]
-    print("\n".join(found) or f"{len(texts)} pages and {len(said)} public docstrings within the bounds")
+    print("\n".join(found) or f"{len(texts)} pages and {len(said)} docstrings within the bounds")
     return int(bool(found))
 
 

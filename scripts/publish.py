@@ -91,7 +91,7 @@ ELSEWHERE = {
     "deploy/helm/parallax/Chart.yaml": (r"^version: (\S+)", r"^appVersion: (\S+)"),
     "deploy/spark/sparkapplication.yaml": (r"^  image: \S+:(\S+)",),
 }
-"""Where the version stands beside pyproject.toml. The image and the wheel are built with pyproject.toml's."""
+"""Where the version is written in addition to pyproject.toml. Image and wheel are built with pyproject.toml's."""
 
 
 def agreed(version: str, root: Path = ROOT) -> str:

@@ -98,7 +98,7 @@ EXAMPLES = {
 }
 """Values that the reference configuration shows, commented out, where the default tells nothing of their form.
 
-Each is a whole value: it can be uncommented as it stands, alone and with all others.
+Each is a whole value: it can be uncommented as it is, alone and with all others.
 """
 
 
@@ -238,7 +238,7 @@ def settings_file() -> str:
     """conf/parallax.yaml."""
     lines = [
         "# Parallax: reference configuration. Every setting is here. What is commented out shows its default, or an",
-        "# example where there is none. Each can be uncommented as it stands.",
+        "# example where there is none. Each can be uncommented as it is.",
         "# An environment variable overrides a setting: PARALLAX_<SECTION>__<NAME>, e.g. PARALLAX_STORAGE__PATH=/data.",
         "# An unknown setting is an error.",
         "",

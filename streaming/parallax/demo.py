@@ -61,7 +61,7 @@ _QUERY = """\
     SELECT offset, CAST(payload.key AS string) AS key, value_size FROM delta.`{table}`
     WHERE broker = 2 AND kind = 0 AND outcome <> 2 AND topic = '{topic}' ORDER BY offset"""
 _QUIET_S = 5.0
-"""How long the job goes on watching after the last expected finding: for the one that should not come."""
+"""How long the job goes on watching after the last expected finding, for one that should not come."""
 
 
 @dataclass
@@ -224,7 +224,7 @@ def _play(cluster: Cluster, job: Job, producer: ProducerKind, board: Board) -> S
         result = SCENARIOS[name].run(
             cluster, producer=producer, topic_prefix=prefix, say=board.say, await_observed=_recorded_by(job)
         )
-        board.say(f"scenario {name} stands on the brokers after {result.seconds['whole']:.0f} s")
+        board.say(f"scenario {name} is on the brokers after {result.seconds['whole']:.0f} s")
     return result.expected
 
 

@@ -36,7 +36,7 @@ _READ_WITHIN_S = 30.0
 _END = -191
 """librdkafka's ``_PARTITION_EOF``."""
 _KEPT_FOR_MS = "600000"
-"""How long the topics keep deletions from here on: the scripts need a second, and no copy is made in half of that."""
+"""How long the topics keep deletions from here on. The scripts need a second, and no copy fits into half of that."""
 Say = Callable[[str], None]
 
 

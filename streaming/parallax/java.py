@@ -13,7 +13,7 @@ from pathlib import Path
 from parallax.errors import SetupError
 
 KAFKA_NEEDS = range(17, 25)
-"""Kafka 4's brokers need Java 17 (KIP-1013); the upper end is the newest that Kafka 4.x is built against."""
+"""Kafka 4's brokers need Java 17 (KIP-1013). The upper end is the newest that Kafka 4.x is built for."""
 
 SPARK_NEEDS = (17, 21)
 """Spark 4 supports these two long-term releases."""

@@ -430,7 +430,7 @@ class Job:
 
     def _pauses_unknown(self, problem: str) -> None:
         what = "parallax pause and resume have no effect until it can"
-        log.error("whether reading is paused cannot be told; it stays as it was", error=problem, what=what)
+        log.error("whether reading is paused is unknown; it stays as it was", error=problem, what=what)
 
     def _positions_recorded(self, seen: Sequence[PositionSeen]) -> None:
         for isolation in IsolationLevel:

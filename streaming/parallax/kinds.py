@@ -37,17 +37,19 @@ class Clears(StrEnum):
     NOBODY = "nobody"
     """It says of the accused that it is wrong, and nothing of the others."""
     NO_VALUE = "no_value"
-    """A tombstone clears those that show no value, unless another shows a value that is newer than the accused's."""
+    """A tombstone clears those that show no value, unless another shows a newer value than the accused's."""
     OTHER_OUTCOME = "other_outcome"
-    """An end marker clears those that show, or are known to have, the outcome that the accused should show."""
+    """An end marker clears those that show the true outcome, or are known to have it."""
     OWN_END = "own_end"
-    """The same for the accused's own end marker, where it lies directly behind the record. Further up, it may be of a
-    later transaction, and replicas that show the record as it says may also have missed the lower one.
+    """The accused's own end marker clears the same, where it lies directly behind the record.
+
+    Further up, it may be of a later transaction. Then replicas that show the record as it says may also have missed the
+    lower one.
     """
     DIRECT_END = "direct_end"
-    """That a transaction has ended does not say how, and an end marker further up may be of a later one. So only the
-    marker directly behind the transaction's first record counts: it clears the replicas that ended the transaction as
-    it says.
+    """Only the marker directly behind the transaction's first record clears, and clears those that ended it as it says.
+
+    That a transaction has ended does not say how. A marker further up may be of a later transaction.
     """
     NEWER_EPOCH = "newer_epoch"
     """A newer leader epoch clears those that hold what the leader's log holds."""
@@ -120,7 +122,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rule=Rule.PROGRESS,
         family=Family.TRANSACTION,
         rank=1,
-        shows="The last stable offset of {partition} on broker {broker} stands at {lso}, held by a transaction of "
+        shows="The last stable offset of {partition} on broker {broker} is stuck at {lso}, held by a transaction of "
         "producer {producer_id} that has ended {others}.",
         was="A transaction that had ended held back the last stable offset of {partition} on broker {broker}.",
         headline="Broker {broker} holds an ended transaction of {partition} open",

@@ -24,8 +24,7 @@ class TopicPartition(NamedTuple):
 
 
 UNKNOWN = -1
-"""The value of an offset, a time, an epoch or an id where none is known, or there is none: Kafka's own number for it.
-"""
+"""The value of an offset, time, epoch or id that is unknown or absent, as in Kafka."""
 
 NOBODY = -1
 """The accused broker where a difference accuses none: nothing that was shown or recorded says who is wrong."""
@@ -107,14 +106,20 @@ class RowKind(IntEnum):
     ABORT = 2
     POSITION = 3
     LISTED = 4
-    """By the replica's index an aborted transaction of the producer begins here, and no record of it is held here."""
+    """The replica's index has an aborted transaction of the producer from here on.
+
+    The replica holds no record of it.
+    """
     EMPTIED = 5
     """A transaction of the producer ended here, and the cleaner has emptied the batch of its end marker."""
 
 
 CONTENT_VERSION = 2
-"""Which content hash rows have (column ``content_version``): 1, or null in what was recorded before there was that
-column, was of the bytes as they lie in the record; 2 is of their canonical form. Unlike versions are never compared."""
+"""Which content hash rows have (column ``content_version``).
+
+1, or null in rows from before the column: of the bytes as they lie in the record. 2: of their canonical form. Unlike
+versions are never compared.
+"""
 
 
 class Outcome(IntEnum):
@@ -150,7 +155,7 @@ class ReadEvent(StrEnum):
     """A codec or message format that cannot be decoded."""
     UNAUTHORIZED = "unauthorized"
     BATCH_SKIPPED = "batch_skipped"
-    """No replica can be read at a batch below this position: it was passed over, and what lies in it is unknown."""
+    """No replica can be read at a batch below this position. It was passed over, and what it holds is unknown."""
 
 
 class UnknownReason(StrEnum):
@@ -161,7 +166,7 @@ class UnknownReason(StrEnum):
     REPLICA_SET_UNKNOWN = "replica_set_unknown"
     """No progress row has said yet which the replicas are."""
     BEFORE_FIRST_READING = "before_first_reading"
-    """A replica held it before it was first read, or has never been read: until an audit of the partition has ended."""
+    """A replica held it before it was first read, or was never read. An audit of the partition ends it."""
     RETENTION_GAP = "retention_gap"
     """No replica was read within ``delete.retention.ms`` of its writing: until an audit of the partition has ended."""
     UNJUDGED = "unjudged"
@@ -169,18 +174,21 @@ class UnknownReason(StrEnum):
     DEFERRED = "deferred"
     """The unmatched state had reached its cap."""
     SKIPPED = "skipped"
-    """A reader jumped over it, a log was truncated, it waited for an explanation that cannot come any more, or the
-    comparison of the partition failed."""
+    """Nobody can compare it any more.
+
+    A reader jumped over it, or a log was truncated. Or what explains it cannot come any more. Or the comparison of the
+    partition failed.
+    """
     UNAUTHORIZED = "unauthorized"
-    """The right to read the topic is missing."""
+    """The policy deletes, and a log no longer held it when it was to be read. No audit and no consumer can read it."""
     LOG_START_DIFFERS = "log_start_differs"
     """A replica's log begins above it, or came to, although no cleanup policy is known to delete records."""
     UNDECIDED = "undecided"
-    """No last stable offset has passed a record that not every replica holds: nothing is compared before its end."""
+    """No last stable offset has passed a record that not every replica holds. Nothing is compared before that."""
     RETENTION_DIFFERS = "retention_differs"
-    """The topic is compacted, its policy deletes as well, and a log begins above it: by that, or by a loss."""
+    """The topic is compacted, its policy deletes as well, and a log begins above it. Deletion or a loss did that."""
     DELETED_UNREAD = "deleted_unread"
-    """The policy deletes, and a log held it no more when it was to be read: no audit and no consumer can read it."""
+    """The policy deletes, and a log no longer held it when it was to be read. No audit can read it."""
 
 
 PASSING = frozenset(

@@ -21,11 +21,11 @@ _SLOW = re.compile(r"Python worker failed to connect back|Timed out while waitin
 """How Spark says that a process which it has started took too long to answer (``PythonWorkerFactory``)."""
 
 _BUSY = 2.0
-"""Processes that want to run, for each core, from which on a start is slow for want of processor time."""
+"""From so many waiting processes for each core, a start is slow for lack of processor time."""
 
 _FIRST_S, _MOST_S = 5.0, 120.0
 _OVER_AFTER_S = 600.0
-"""So long without another one the next wait is short again; and so often the line is said at most."""
+"""After so long without another one the next wait is short again. The line is logged no more often."""
 
 
 def load() -> tuple[float, int]:

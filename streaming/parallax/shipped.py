@@ -16,7 +16,7 @@ from parallax.errors import SetupError
 
 CONFIG = "parallax.yaml"
 HASH_KEY = "hash_key"
-"""Name of the written file that holds the hash key, if the storage is where no job can keep it."""
+"""Name of the written file with the hash key, if no job can keep it in the storage."""
 PLACES: Mapping[str, str] = {
     "conf/parallax.yaml": CONFIG,
     "deploy/prometheus/*.yaml": "prometheus",
@@ -31,11 +31,11 @@ PLACES: Mapping[str, str] = {
 Folders below a pattern's first star are kept.
 """
 REPOSITORY = "https://github.com/kafka-parallax/kafka-parallax/blob/main"
-"""Address of the repository on the web, for files that documents name and that are not written out, such as tests."""
+"""Address of the repository on the web. Documents name files that are not written out, such as tests."""
 _NAMED = re.compile(
     r"(?<![\w./-])(`?)((?:benchmarks|conf|dashboards|deploy|scripts|streaming|tests)(?:/[\w.-]*\w)+)(/?)((?:::\w+)?)(`?)"
 )
-"""A file or folder of the repository in a text, with a test in it if one is named, in a code span or not."""
+"""A file or folder of the repository in a text, with its test if one is named. It may be a code span."""
 _BLOCK = re.compile(r"(?ms)(^```.*?^```$)")
 """A block of commands or of output in Markdown."""
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")

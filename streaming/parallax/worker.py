@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 PORT, SECRET = "PYTHON_WORKER_FACTORY_PORT", "PYTHON_WORKER_FACTORY_SECRET"
-"""Environment variables with which Spark says where a process is to connect; it sets them only if it waits for that."""
+"""Environment variables with which Spark says where a process is to connect. It sets them only if it waits for that."""
 
 _SCRIPT = """\
 #!/bin/sh

@@ -676,7 +676,7 @@ if INSTALLED:
         tmp_path: Path,
     ) -> None:
         name, page = "ParallaxFindingAcknowledged", "https://monitor.example/findings/f1"
-        said = {"summary": "Acknowledged, and stands: Broker 2 lacks it", "description": "By ann: known."}
+        said = {"summary": "Acknowledged, still open: Broker 2 lacks it", "description": "By ann: known."}
         links = {"page_url": page, "command": "parallax findings explain f1", "runbook_url": "https://docs.example/"}
         ended = {"resolved_turn": "", "resolved_summary": "Replicas differed", "resolved_description": "It healed."}
         with (
@@ -693,7 +693,7 @@ if INSTALLED:
             alertmanager.post(note)
             until(lambda: len(told()) == 1, "the note", timeout=60)
             (one,) = told()
-            assert (one["title"], one["color"]) == ("[ACKNOWLEDGED] It stands: Broker 2 lacks it", "warning")
+            assert (one["title"], one["color"]) == ("[ACKNOWLEDGED] Still open: Broker 2 lacks it", "warning")
             assert one["text"].strip() == f"{said['summary']}\nBy ann: known.\nPage: {page}"
             note["annotations"] |= ended
             alertmanager.post({**note, "endsAt": datetime.now(UTC).isoformat()})

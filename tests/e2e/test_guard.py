@@ -231,7 +231,7 @@ def test_a_person_holds_and_lets_go_of_a_topic_without_a_job(
     assert f"{topic}: held" in held.stdout
     assert "no job with guard.mode: act runs on this storage path" in held.stderr
     assert {RETENTION, RATIO, LAG} == lab.own(topic).keys()
-    assert f"{topic}: let go of" in one("release", "--all")
+    assert f"{topic}: released" in one("release", "--all")
     assert lab.own(topic) == before
     assert one("status").endswith(NOTHING_HELD)
 
@@ -289,7 +289,7 @@ def test_a_topic_that_is_re_created_while_it_is_held_keeps_its_own_settings(
     delete_topics(kafka, [topic])
     other = MADE | {"delete.retention.ms": "700000"}
     kafka.create_topics([topic], replicas=[1, 2, 3], config=other)
-    assert "let go of" in one("release", topic)
+    assert "released" in one("release", topic)
     assert lab.own(topic) == {RETENTION: "700000", RATIO: MADE[RATIO]}
     assert one.asked[-1] is EventKind.ABANDONED
 

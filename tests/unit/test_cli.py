@@ -171,7 +171,7 @@ def test_a_scenario_is_lines_or_a_document_and_its_progress_is_in_neither(monkey
 
     monkeypatch.setattr("parallax.lab.commands.scenario", play)
     ended = CliRunner().invoke(app, ["lab", "scenario", "frozen"])
-    assert ended.stdout.startswith("frozen: stands on the brokers after 9 s\n")
+    assert ended.stdout.startswith("frozen: is on the brokers after 9 s\n")
     ended = CliRunner().invoke(app, ["lab", "scenario", "frozen", "--format", "json"])
     document = json.loads(ended.stdout)
     assert (document["name"], document["topics"], document["seconds"]) == ("frozen", ["t"], {"whole": 9.0})

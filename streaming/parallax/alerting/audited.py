@@ -72,10 +72,10 @@ def _last_audit(
         return LastAudit(Outcome(audit.result), ended_at, said)
     found = {finding.finding_id for finding in audit.findings}
     if left := sum(one.finding_id in found for one in standing):
-        said += f"; of what it found {counted(left, 'finding')} {agreed(left, 'stands', 'stand')}"
+        said += f"; of what it found {counted(left, 'finding')} {agreed(left, 'is', 'are')} still open"
         return LastAudit(Outcome.DIVERGED, ended_at, said)
     if standing or snapshot.findings.pending.get(audit.place):
-        said += "; what it found is over, or counted in what stands or is being checked"
+        said += "; what it found is over, or part of a finding that is open or being checked"
         return LastAudit(Outcome.DIVERGED, ended_at, said)
     # What it could not tell besides is as unknown as it was.
     outcome = Outcome.UNKNOWN if audit.reasons else Outcome.OVER

@@ -27,7 +27,7 @@ _ABSENT_SHARE = 0.5
 _NEAR_SHARE = 0.75
 _NEAR_S = 3600.0
 OVER_S = 60.0
-"""How long a condition must be gone before it is over, so that one that comes and goes is one message."""
+"""How long a condition must be gone before it is over. So one that comes and goes is one message."""
 
 _WARNING, _CRITICAL = Severity.WARNING, Severity.CRITICAL
 _HEARTBEAT, _START = "heartbeat_timestamp_seconds", "start_time_seconds"
@@ -200,7 +200,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Query {query} of Parallax made no progress for a while",
         f"The streaming query has made none for {STALLED_S:.0f} s; what it reads or compares is not watched.",
         cause=Cause.QUERY_STALLED,
-        left="It makes progress again, or the job was started anew.",
+        left="It makes progress again, or the job was restarted.",
     ),
     "ParallaxFindingsNotWritable": Condition(
         ("findings_writable",),

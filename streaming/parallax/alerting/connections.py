@@ -23,7 +23,7 @@ BACKLOG = 32
 LOOK_S = 10.0
 """A connection that has begun no request for so long is closed."""
 ANSWER_LOOKS = 6
-"""After this many looks the connection is closed: its client does not take the answer, or its body does not end."""
+"""After this many looks the connection is closed. Its client takes no answer, or its body does not end."""
 
 
 class BoundedListener(socket.socket):

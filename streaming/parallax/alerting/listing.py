@@ -19,7 +19,7 @@ from parallax.model import FindingKind, FindingStatus, Severity, broker_label
 MOST = 500
 """How many findings are listed: those already listed, then the first by state. The others are only counted."""
 OVER_FOR_S = 3600.0
-"""For how long a finding that is over is listed without a state, so that even a late scrape sees it end."""
+"""For how long a finding that is over is listed without a state. So even a late scrape sees it end."""
 
 
 class FindingState(StrEnum):

@@ -185,12 +185,12 @@ def status_of(snapshot: Snapshot, past: Past) -> Status:
     elif known:
         condition, is_known = Condition.FINDINGS, True
         if reasons:
-            rest = f"of the rest it cannot be told: {_first(reasons)}"
+            rest = f"the rest is unknown: {_first(reasons)}"
         elif in_part(snapshot).keys() - {finding.place for finding in snapshot.findings.acknowledged}:
             rest = "no other difference was found; the rest is known in part"
         else:
             rest = "nothing else differs"
-        text, more = f"{acknowledged} {'stand' if known > 1 else 'stands'}", f"; {rest}"
+        text, more = f"{acknowledged} {'are' if known > 1 else 'is'} open", f"; {rest}"
         notes.remove(acknowledged)
         since = min(finding.first_suspected_at.timestamp() for finding in snapshot.findings.acknowledged)
     elif is_idle and len(reasons) == 1:
@@ -248,7 +248,7 @@ def _reasons(snapshot: Snapshot, past: Past, *, is_starting: bool) -> Iterator[R
     """Why the status is unknown; during a start that gets on, only what does not end with the start."""
     if is_starting and past.got_on_at is not None and snapshot.taken_at - past.got_on_at > STUCK_S:
         yield Reason(
-            f"the start has not got on for {roughly(snapshot.taken_at - past.got_on_at)}", "start", past.got_on_at
+            f"the start has made no progress for {roughly(snapshot.taken_at - past.got_on_at)}", "start", past.got_on_at
         )
     for one in blindness(snapshot):
         # A finding says itself that a replica stands still.

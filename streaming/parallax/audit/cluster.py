@@ -20,7 +20,7 @@ from parallax.views.queries import source_options
 
 _TRAITS = ("cleanup.policy", "remote.storage.enable")
 _CATCH_UP_S = 6.0
-"""How long a replica that is behind the others is waited for; a follower trails by a fetch of half a second."""
+"""How long a replica that is behind the others is waited for. A follower trails by a fetch of half a second."""
 _LOOK_AGAIN_S = 0.3
 
 

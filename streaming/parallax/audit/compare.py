@@ -40,7 +40,7 @@ from parallax.config import CompareSettings
 from parallax.model import UNKNOWN, FindingKind, ReadEvent, TopicPartition, UnknownReason
 
 STATE = -1
-"""``at`` of the row that opens a partition: its ``packed`` is the state of the round before, or empty."""
+"""``at`` of the row that opens a partition. Its ``packed`` is the state of the round before, or empty."""
 
 STEP_ROWS = 1 << 17
 """Rows that a step takes in, about: a step costs a millisecond or so however few there are."""
@@ -49,7 +49,7 @@ MAX_SUSPECTS = 20_000
 """Suspects of one partition that leave their task; probing more would read its logs for hours."""
 
 MAX_UNLIKE = 1000
-"""Offsets of one partition that are kept to be counted, which some replicas hold and others do not: the highest."""
+"""How many offsets of a partition that only some replicas hold are kept to be counted. The highest are kept."""
 
 RESULT_DDL = "topic string, partition int, at bigint, packed binary, result string"
 

@@ -22,7 +22,7 @@ from parallax.source.survey import density
 
 _SAMPLE_BYTES = 64 << 10
 _SAMPLES = 64
-"""Replicas of one broker that are sampled at most, the longest first; the others count with the mean of these."""
+"""How many replicas of one broker are sampled at most, the longest first. The others count with their mean."""
 
 
 @dataclass(frozen=True, slots=True)

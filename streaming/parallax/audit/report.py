@@ -113,7 +113,7 @@ def _standing(finding: Finding, one: PartitionResult) -> str:
         return f"on record as {known.status} since {utc_text(known.decided_at)}; it is back"
     asked = f"on record as {known.status}; asked again:"
     if (why := one.not_seen.get(finding.finding_id)) is None:
-        return f"{asked} it stands"
+        return f"{asked} it is still true"
     return f"{asked} {why or 'its replicas have not answered in time'}"
 
 

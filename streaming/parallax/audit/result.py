@@ -16,7 +16,7 @@ from parallax.findings.finding import Finding
 from parallax.model import NOBODY, IsolationLevel, ReadEvent, TopicPartition
 
 NO_MORE = "no_more"
-"""What ended a reader early that met no failure: its replica had no more for consumers of that view."""
+"""Why a reader that met no failure ended early. Its replica had no more for consumers of that view."""
 _SHORT: Mapping[int, str] = {
     IsolationLevel.READ_UNCOMMITTED: "its high watermark was no higher: it is behind another replica; audit again once "
     "it has caught up",

@@ -16,7 +16,7 @@ PAUSE_S = 60.0
 after pauses that double from this one on."""
 
 TRIES = 6
-"""How often a broker is asked again for what it does not answer: it may never come to an offset that it lost."""
+"""How often a broker is asked again for what it does not answer. It may never reach an offset that it lost."""
 
 
 class Returned:

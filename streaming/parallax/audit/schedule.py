@@ -48,7 +48,7 @@ _NAMED = 20
 _FINDINGS = 3
 """Findings of a partition that the log spells out."""
 _WRITER = "audit"
-"""The writer of the audits' suspects, in the log of their table, which otherwise has the ids of queries."""
+"""The writer of the audits' suspects, in the log of their table. Other writers are the ids of queries."""
 
 _HELD_S = 2.0
 """How often is looked whether audits may begin again."""
@@ -247,7 +247,7 @@ class AuditSchedule:
                 self._on_failure()
             return None
         known = len(_diverged(report)) - len(log_diverged(report))
-        in_them = f"what findings had said before it still stood in {counted(known, 'partition')} when it asked"
+        in_them = f"what findings had said before it was still true in {counted(known, 'partition')} when it asked"
         log.info(
             "an audit has ended",
             read_from=source,
@@ -280,7 +280,7 @@ def log_diverged(report: AuditReport) -> dict[TopicPartition, list[Finding]]:
         about = {"topic": place.topic, "partition": place.partition}
         log.warning("an audit found that replicas differ", **about, what="; ".join([*said, *more]))
     if others := diverged[_NAMED:]:
-        what = "parallax findings list names what stands"
+        what = "parallax findings list names what is open"
         log.warning("an audit found that replicas differ in more partitions", partitions=len(others), what=what)
     return news
 

@@ -40,7 +40,7 @@ _MANY = 1 << 20
 """Rows of the table that are gathered before they are thinned out."""
 
 _SPARE = 4
-"""So many times as many records are drawn as are to be asked for: the cleaner may have taken most of them."""
+"""So many times as many records are drawn as are asked for. The cleaner may have taken most of them."""
 
 _ROWS = pa.schema(
     [VIEW.field(name) for name in ("topic", "partition", "offset", "producer_id", "leader_epoch", "timestamp")]

@@ -12,12 +12,14 @@ from parallax.compare.suspect import Coverage
 from parallax.model import UNKNOWN, TopicPartition
 
 AGAIN_S = 3600.0
-"""A partition that had an audit with a verdict is left alone for so long where nothing has happened since."""
+"""For how long no audit repeats one with a verdict, if nothing has happened in the partition."""
 
 SOON_S = 300.0
-"""So long after an audit at most, an event that has made offsets of a partition unknown has it audited again. Where
-events come again and again, as where a partition cannot be compared or its retention is shorter than a reading takes,
-it doubles with each audit, up to `AGAIN_S`."""
+"""At most so long after an audit, an event that made offsets unknown has the partition audited again.
+
+The time doubles with each audit if events come again and again, up to `AGAIN_S`. An example is a partition that cannot
+be compared.
+"""
 
 _QUIET_S = 2 * AGAIN_S
 """A partition that had no audit for so long begins with `SOON_S` again."""

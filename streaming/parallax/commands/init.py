@@ -57,7 +57,7 @@ def init(
     try:
         document = yaml.safe_load(configuration(choices))
     except (yaml.YAMLError, UnicodeError):
-        raise ConfigError("DIR and options of init: a character of them cannot stand in a file of settings") from None
+        raise ConfigError("DIR and options of init: one has a character that a settings file cannot hold") from None
     protocol_of(validate(document, where=CONFIG).kafka)
     written = write_out(folder, choices)
     if output is Format.json:

@@ -184,6 +184,6 @@ def lab_scenario(
     if output is Format.json:
         typer.echo(as_json(asdict(result)))
         return
-    typer.echo(f"{result.name}: stands on the brokers after {result.seconds['whole']:.0f} s")
+    typer.echo(f"{result.name}: is on the brokers after {result.seconds['whole']:.0f} s")
     for expected in result.expected:
         typer.echo(f"  {expected.kind}: {expected.topic} broker {expected.broker} offset {expected.offset}")

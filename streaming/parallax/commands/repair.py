@@ -124,7 +124,7 @@ def in_words(made: Plan, file: Path | None, shell: Shell) -> str:
     """
     lines = [f"{made.place.name}, led by broker {made.leader}, replicas {', '.join(map(str, made.replicas))}"]
     if not made.steps and not made.missing:
-        lines.append(made.note or "Nothing that stands here can be repaired.")
+        lines.append(made.note or "Nothing that is open here can be repaired.")
     for step in made.steps:
         facts = [
             *([("warning", step.warning)] if step.warning else []),

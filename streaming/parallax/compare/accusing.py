@@ -17,7 +17,7 @@ from parallax.model import UNKNOWN, UnknownReason, hash_text
 from parallax.sides import Side, Sides, as_document, in_order
 
 RAISED_MISSING, RAISED_TURNED, SHOWN_WRONG = 1, 2, 4
-"""Bits of ``told`` in `INTERVAL`: what was raised about a transaction, and that its replica showed a wrong outcome."""
+"""Bits of ``told`` in `INTERVAL`: what was raised about a transaction, and that its replica showed it wrongly."""
 OUTCOME_NAME = {COMMIT: "committed", ABORT: "aborted"}
 MARKER_NAME = {COMMIT: "commit", ABORT: "abort"}
 EXAMPLES = 8

@@ -17,7 +17,7 @@ from parallax.compare.state import FOLLOWED, NEVER, NULL_KEY, TOMBSTONE, UNENDED
 from parallax.model import UNKNOWN, Outcome
 
 _REPORTED = ["over_by", "next_start"]
-"""Columns of `INTERVAL` with what a replica itself has said of a transaction that is open by its rows."""
+"""Columns of `INTERVAL` with what a replica itself says of a transaction that its rows leave open."""
 
 
 def goes_on(state: PartitionState) -> Opens | None:

@@ -23,7 +23,7 @@ from parallax.views.blocks import Blocks, ByPlace, blocks_of
 from parallax.views.commits import DataFile
 
 WORTH = 2_000
-"""How many rows of a partition are worth comparing them by their sums: a step without rows costs a millisecond too."""
+"""From how many rows on a partition is compared by sums. A step without rows costs a millisecond too."""
 
 VIEW_OF = {isolation.option: int(isolation) for isolation in IsolationLevel}
 
@@ -90,7 +90,7 @@ class Sparing:
 
 
 Looked = dict[tuple[str, str], tuple[Any, Blocks]]
-"""By name of the table and path, the metadata of a Parquet file, and the sums that it holds."""
+"""Metadata and sums of a Parquet file, by name of the table and path."""
 
 
 def sparing(

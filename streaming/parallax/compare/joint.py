@@ -35,7 +35,7 @@ from parallax.config import CompareSettings
 from parallax.model import UNKNOWN
 
 MANY_ROWS = 256
-"""A partition with more rows than this in a micro-batch is stepped by itself: then its arrays are worth their cost."""
+"""A partition with more rows than this in a micro-batch is stepped by itself. Then its arrays are worth their cost."""
 
 MANY_WAITING = 1024
 """A partition is also stepped by itself if more of its records than this wait to be matched."""

@@ -154,7 +154,7 @@ class ComparisonSink:
     def _take_in(self, batch: Any, batch_id: int) -> None:
         rows = batch.toArrow().to_pylist()
         if not rows:
-            raise RuntimeError("the comparison's tasks have told nothing")
+            raise RuntimeError("the comparison's tasks have returned nothing")
         suspects, coverages = told_by(rows)
         if suspects:
             query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")

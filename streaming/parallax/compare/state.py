@@ -20,7 +20,7 @@ MAX_BROKERS = 32
 """How many replicas of one partition the bit masks (``<u4``) have room for."""
 
 NEVER = np.iinfo(np.int64).max
-"""An offset above all others: the end of a transaction that is still open, or of a marker that is not missed."""
+"""An offset above all others, as the end of an open transaction or of no missed marker."""
 
 PARTITION = np.dtype(
     [
@@ -167,9 +167,10 @@ TOMBSTONE, NULL_KEY, NAMELESS, DISPUTED, REPORTED, EARLY, UNLIKE, FOR_OUTCOME = 
 """
 
 CANDIDATE = np.dtype([*PENDING.descr, ("passed_at", "<i8"), ("horizon", "<i8")])
-"""read_committed: a record that every replica has passed and not all have shown; waits for an explanation.
+"""read_committed: a record that every replica has passed and not all have shown.
 
-With `FOR_OUTCOME` it waits for something else: a replica may turn out to have missed the end marker of its transaction.
+It waits for an explanation. With `FOR_OUTCOME` it waits for something else: a replica may turn out to have missed the
+end marker of its transaction.
 """
 
 INTERVAL = np.dtype(
@@ -222,10 +223,10 @@ UNENDED = np.dtype(
 """read_committed: the first record of a transaction on a replica that has not shown the transaction's end yet."""
 
 DEFERRED = np.dtype([("view", "u1"), ("start", "<i8"), ("end", "<i8")])
-"""A range that the cap kept out of the state; ``end`` is `NEVER` while it grows.
+"""A range that the cap kept out of the state.
 
-A failed step may leave one as well: from its offset on, until the positions of all readers are known again
-(compare/anew.py).
+``end`` is `NEVER` while it grows. A failed step may leave one as well: from its offset on, until the positions of all
+readers are known again (``compare/anew.py``).
 """
 
 UNREAD = np.dtype([("view", "u1"), ("reason", "u1"), ("start", "<i8"), ("end", "<i8"), ("since", "<i8")])
@@ -272,8 +273,11 @@ GOING = np.dtype(
         ("aborted", "?"),
     ]
 )
-"""read_committed: the transactions that are open at an offset ``end``, by the withheld rows of a replica; the other
-columns are as in `UNENDED`. Each ``end`` has also a row without a producer, even if no transaction is open there."""
+"""read_committed: the transactions that are open at an offset ``end``, by the withheld rows of a replica.
+
+The other columns are as in `UNENDED`. Each ``end`` has also a row without a producer, even if no transaction is open
+there.
+"""
 
 RAISED_IDS = np.dtype("<u8")
 """The first 64 bits of the ids of suspects that were raised, oldest first; at most `MAX_RAISED`."""
@@ -426,7 +430,7 @@ TABLES = tuple((f.name, f.metadata["dtype"]) for f in fields(PartitionState))
 """The tables of a state and their types, in the order in which they are packed."""
 
 HEADER = np.dtype([("magic", f"S{len(_MAGIC)}"), ("version", "u1"), ("rows", "<u8", (len(TABLES),))])
-"""The beginning of a packed head, to read many heads together; ``rows`` has the number of rows of each of `TABLES`."""
+"""The beginning of a packed head, to read many heads together. ``rows`` has the number of rows of each of `TABLES`."""
 
 NEW_HEADER = np.array((_MAGIC, _VERSION, 0), HEADER)
 """The header of a state of this version without rows."""

@@ -26,7 +26,7 @@ Reader = tuple[int, int]
 """A replica, by its slot or its broker id, and a view."""
 
 _KEY = b"withheld by blk."
-"""The key of these sums; it need not be secret, because keys and contents are hashed with a secret key already."""
+"""The key of these sums. It need not be secret: keys and contents are hashed with a secret key already."""
 
 _COUNTS = ("rows", "transactional", "odd", "low", "high", "shape")
 

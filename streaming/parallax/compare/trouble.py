@@ -21,7 +21,7 @@ AGAIN_S = 600.0
 AT_ONCE = 10
 """How many partitions are named after one micro-batch; of further ones only the number is logged."""
 
-_WHAT = "it begins anew: what it holds is unknown until an audit of the partition has ended"
+_WHAT = "it begins again: what it holds is unknown until an audit of the partition has ended"
 
 
 class Trouble:

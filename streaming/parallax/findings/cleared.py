@@ -256,7 +256,7 @@ CLEARED: Mapping[Clears, Callable[[Shown], Iterable[int]]] = {
 
 
 Unproven = tuple[str, str]
-"""Why a replica is not proven right: the rest of a sentence about one broker, and of one about several."""
+"""Why a replica is not proven right. It is the end of a sentence about one broker, or about several."""
 
 
 def unproven(shown: Shown) -> Mapping[Unproven, frozenset[int]]:

@@ -167,8 +167,8 @@ class AskedAgain:
 
     @property
     def in_words(self) -> str:
-        """The result in words, e.g. ``asked again 2026-01-02 14:03:10Z: it stands``."""
-        answer = f"nobody can tell whether it stands ({self.unknown})" if self.unknown else "it stands"
+        """The result in words, e.g. ``asked again 2026-01-02 14:03:10Z: it is still true``."""
+        answer = f"nobody can tell whether it is still true ({self.unknown})" if self.unknown else "it is still true"
         return f"asked again {utc_text(self.at)}: {answer}"
 
 

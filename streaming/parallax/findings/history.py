@@ -41,7 +41,7 @@ _RESTARTS = frozenset(
         ReadEvent.BATCH_SKIPPED,
     }
 )
-"""Events after which what was read before does not join what is read from there on, or is of another log."""
+"""Events after which a reading does not join what was read before, or is of another log."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -325,7 +325,7 @@ def part_of_incident(finding: Finding, incident_id: str, at: datetime) -> Findin
         finding,
         sequence=0,
         status=FindingStatus.RESOLVED,
-        summary=f"It stands, and is part of incident {incident_id} now, which is reported in its place.",
+        summary=f"Still open, as part of incident {incident_id}, which is reported in its place.",
         evidence=json.dumps(evidence, separators=(",", ":")),
         decided_at=at,
     )

@@ -43,11 +43,11 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, To
 ALONE = 16
 """Up to so many suspects, or findings, of a group are probed and reported one by one."""
 PAGES = 4
-"""At most so many pages are asked about at the same time, over all partitions; at most one for each accused broker."""
+"""How many pages are asked about at the same time, over all partitions. Each accused broker has one at most."""
 _ABSORBED = 4096
 """At most so many single findings become part of an incident with one event of it."""
 _FORGET_AFTER = timedelta(hours=24)
-"""For so long the members of an incident that is over are asked about again, in case they become wrong again."""
+"""For how long the members of an incident that is over are asked about again. They may become wrong again."""
 _NEVER = float("inf")
 
 

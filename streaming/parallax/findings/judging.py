@@ -59,7 +59,7 @@ _ENDED_WRONGLY = OUTCOME_KINDS | {FindingKind.OUTCOME_CONTRADICTS_MARKER}
 _LONE_PROBES = 4
 """How many probes a difference that rests on a lone witness waits for a suspect about its outcome."""
 _GONE_PROBES = 2
-"""How many probes must say that a partition is gone: a broker that has just started may not know of it yet."""
+"""How many probes must say that a partition is gone. A broker that has just started may not know it yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Cause(NamedTuple):
     broker: int
     kind: FindingKind
     deleted_at: int = UNKNOWN
-    """Values of the key below this offset are wrong on every replica that shows one; -1: nothing says so."""
+    """Below this offset each replica that shows a value of the key is wrong; -1: not known."""
 
 
 Repaired = Callable[[Finding], str]

@@ -26,7 +26,7 @@ RESOLVED_FOR = timedelta(hours=24)
 ENDED = 1000
 """How many findings that are over are kept, for reports on how they ended."""
 LEANING = 10_000
-"""How many dismissals are kept that rest on a finding, to be judged again once it ends; the newest are kept."""
+"""How many dismissals that rest on a finding are kept, the newest. They are judged again once it ends."""
 
 Key = tuple[int, int]
 """The two halves of a key's hash."""

@@ -23,7 +23,7 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, id
 from parallax.sides import Shows, Side, Sides, as_document, by_broker, values
 
 _VALUES = COVERED + 1
-"""At most so many differences of value are left to be judged: one for each key that is asked about."""
+"""How many differences of value are left to be judged at most. Each key that is asked about has one."""
 
 
 def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:

@@ -64,7 +64,7 @@ _FAILED = "the probe failed; see the log"
 _RAISED_MEANWHILE = "it was raised again while it was being probed"
 _RAISED_AGAIN_S = 5.0
 _RAISED_AGAIN_MAX_S = 300.0
-"""A dismissed suspect that is raised again is probed after a wait that doubles with each dismissal, up to this."""
+"""The longest wait before a dismissed suspect that is raised again is probed. The wait doubles with each dismissal."""
 
 
 class Lifecycle:

@@ -61,7 +61,7 @@ _UNREPORTED = "suspects are kept, and no new finding is reported until it succee
 _PROBES = 4
 """How many probes of claims about one broker run at the same time."""
 _NEWS_EVERY_S = 5.0
-"""How often the table is read for events of other processes; an acknowledgement may take so long to count."""
+"""How often the table is read for events of other processes. An acknowledgement may take so long to count."""
 
 
 class Asks(Protocol):

@@ -79,7 +79,7 @@ class Move:
 
 
 FEWEST = 2
-"""So many replicas must be left while one is copied again: if only one is left, a failing disk takes everything."""
+"""So many replicas must be left while one is copied again. If only one is left, a failing disk takes everything."""
 
 
 def first_of(assigned: Sequence[int], leader: int, sources: Collection[int]) -> int:

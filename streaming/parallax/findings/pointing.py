@@ -23,7 +23,7 @@ _STEP_MOST = 8
 _MOST_STEPS = 64
 """After so many steps a key's older offsets are left unread, and so is everything below them."""
 _FOREIGN = 8
-"""How many offsets are tried that only other replicas were recorded to show: a log that holds one is another log."""
+"""How many offsets are tried that only other replicas were recorded to show. A log that holds one is another log."""
 
 
 @dataclass(frozen=True, slots=True)

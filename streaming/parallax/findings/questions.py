@@ -85,7 +85,7 @@ from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, IsolationLevel
 
 _ASKED_AGAIN = 3
-"""At most so many times the accused is asked again until it has passed where another replica's log ended."""
+"""How often the accused is asked again at most, until it has passed where another replica's log ended."""
 
 T = TypeVar("T")
 

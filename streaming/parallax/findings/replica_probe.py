@@ -40,9 +40,9 @@ POINT_BYTES = 1 << 14
 """Fetch size for reading single offsets: a batch is served whole even where it is larger."""
 STRETCH_BYTES = 1 << 20
 _NEAR_BYTES = 4 << 20
-"""If no more bytes than this are left to the end of a log, they are read rather than looked up in the views."""
+"""If no more bytes than this are left to the end of a log, they are read. Otherwise the views are asked."""
 _GAP = 256
-"""Wanted offsets no farther apart than this are read in one range, if there is not too much in between."""
+"""Wanted offsets this near to each other are read in one range, if little is in between."""
 
 
 class Around(Protocol):

@@ -148,7 +148,7 @@ def _is_deletion(offset: int, answers: Answers) -> bool:
 
 
 _BLOCKED = (
-    "It holds that transaction open by now, and its last stable offset stands at {lso}: consumers of broker {broker} "
+    "It holds that transaction open by now, and its last stable offset is stuck at {lso}: consumers of broker {broker} "
     "in read_committed get nothing beyond that offset."
 )
 
@@ -356,7 +356,7 @@ _OPEN_NO_MORE = (
 _REPAIRED = "Repaired: {repaired} While broker {broker} held the transaction open, {misled}"
 _REPLACED = "Repaired: {repaired} What broker {broker} had shown was gone from its log: {misled}"
 _BY_A_REPAIR = (Resolution.UNPROVEN, Resolution.COMPACTED, Resolution.INCOMPARABLE, Resolution.DELETED)
-"""Ends that do not show by themselves that the replica is right; a repair on record says why nothing is left."""
+"""Ends that do not show by themselves that the replica is right. A repair on record says why nothing is left."""
 
 
 def resolved(claim: Claim, decision: Decision, answers: Answers, repaired: str = "") -> str:

@@ -19,9 +19,9 @@ class Presence(StrEnum):
     AWAY = "away"
     """It is not in sync, and does not answer."""
     BEHIND = "behind"
-    """It answers, but it is not in sync, or its log lacks what the leader has had for some time."""
+    """It answers, and is not in sync. Or its log has lacked for some time what the leader has."""
     COPYING = "copying"
-    """It is being added: it has not been in sync yet, and its log was empty when it was first watched."""
+    """It is being added: it has not been in sync yet, and its log was empty at first."""
 
 
 class Unclear(StrEnum):
@@ -40,7 +40,7 @@ class Unclear(StrEnum):
     This comes before all other reasons but `REASSIGNED`.
     """
     REASSIGNED = "reassigned"
-    """The replica was taken off its broker and given back, while the broker answered: its log is copied again."""
+    """The replica was taken off its broker and given back while the broker answered. Its log is copied again."""
 
 
 @dataclass(frozen=True, slots=True)

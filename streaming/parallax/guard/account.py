@@ -35,7 +35,7 @@ _BEFORE = timedelta(days=1)
 _AFTER = timedelta(minutes=1)
 """A difference may be suspected before the next look shows that a replica is back."""
 _LEAD_MS = 900_000
-"""How much of the time before an absence a clock needs: a partition at rest has a row every five minutes."""
+"""How much of the time before an absence a clock needs. A partition at rest has a row every five minutes."""
 _TICK_MS = 5_000
 _MOST_EVENTS = 20
 
@@ -205,7 +205,7 @@ def _of_guard(events: Sequence[Event], place: TopicPartition) -> Iterator[str]:
 _ENDS = {
     EventKind.RELEASING: "The guard began to put its settings back",
     EventKind.OVERRULED: "Somebody else changed settings that the guard held",
-    EventKind.ABANDONED: "The guard let go of a topic of this name that was deleted",
+    EventKind.ABANDONED: "The guard released a topic of this name that was deleted",
 }
 
 

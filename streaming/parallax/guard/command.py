@@ -96,7 +96,7 @@ def _over_in_words(hold: Hold) -> str:
     put = "the settings are as they were"
     if theirs:
         put = f"somebody else has set {theirs}, which is left alone; all else is as it was"
-    return f"{hold.topic}: let go of at {time_text(hold.at_ms)}; {put}"
+    return f"{hold.topic}: released at {time_text(hold.at_ms)}; {put}"
 
 
 def refused_in_words(event: Event, kafka: Mapping[str, str] | None = None) -> str:
@@ -216,7 +216,7 @@ def _await(rounds: GuardRounds, topics: Collection[str], *, hold: bool, acts: bo
                 "look for a tool that sets them, and ask again"
             )
         if time.monotonic() > deadline:
-            what = "held" if hold else "let go of"
+            what = "held" if hold else "released"
             raise GuardCommandError(
                 f"guard: {', '.join(sorted(left))} not {what} within {PATIENCE_S:.0f} s{problem}; it is "
                 "on record, and goes on with the next start of a job with guard.mode: act; `parallax guard status` "

@@ -24,7 +24,7 @@ class Ending(StrEnum):
     """
 
     IN_TIME = "in_time"
-    """Every replica was back in time, except those of which nobody knows."""
+    """Every replica was back in time, as far as that is known."""
     LATE = "late"
     """Some replicas were back too late, and were audited."""
     GONE = "gone"

@@ -44,7 +44,7 @@ class EventKind(StrEnum):
     ADVISED = "advised"
     """The guard may not act, and says what it would do."""
     IN_SYNC = "in_sync"
-    """Replicas of a hold that ended early are in sync again: those that the event names; without names, all."""
+    """Replicas of a hold that ended early are in sync again. The event names them; without names, all are."""
     ASKED_HOLD = "asked_hold"
     """A person asks for a hold, no matter which replicas are absent."""
     ASKED_RELEASE = "asked_release"
@@ -117,7 +117,7 @@ _PHASE = {
     EventKind.ABANDONED: Phase.OVER,
 }
 LATE = "came late"
-"""The reason of an event: a hold that was over is put back once more, because a requested change came late."""
+"""The reason of an event. A hold that was over is put back again, because a requested change came late."""
 EARLY = frozenset({"expired", "space", "overruled", "asked", "refused"})
 """Reasons for which a hold ends before its replicas are back. The topic is not held for these replicas again."""
 

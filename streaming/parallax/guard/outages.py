@@ -22,9 +22,9 @@ from parallax.model import TopicPartition
 from parallax.moments import time_text
 
 TOLD_MS = 180_000
-"""For how long the end of an outage is reported: Prometheus and its alerts must see it before the alert ends."""
+"""For how long the end of an outage is reported. Prometheus and its alerts must see it before the alert ends."""
 SHORT_MS = 10_000
-"""How long a broker must be away before the log says so; a shorter time may be over by then."""
+"""How long a broker must be away before the log says so. A shorter outage may be over by then."""
 
 
 class Step(StrEnum):
@@ -258,7 +258,7 @@ def outage_in_words(
         said.append(
             f"What {_named(passed)} {agreed(len(passed), 'lacks', 'lack')} may be gone from the others since "
             f"{time_text(min(one.bound_ms or 0 for one in passed))}: its delete.retention.ms, less "
-            "guard.clock_skew_ms, has passed. Have it copy those partitions anew before it leads, or have "
+            "guard.clock_skew_ms, has passed. Have it copy those partitions again before it leads, or have "
             "them audited once it is back."
         )
     if left and outage.away_ms is None:

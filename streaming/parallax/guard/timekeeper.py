@@ -184,7 +184,7 @@ class Timekeeper:
             groups.setdefault((one.broker, one.absence.unclear), []).append(one)
         for (_, unclear), those in groups.items():
             if unclear is Unclear.REASSIGNED:
-                log.info("replicas are copied anew", **_words(those, self._shell))
+                log.info("replicas are copied again", **_words(those, self._shell))
             elif unclear is Unclear.NO_TIME:
                 log.info(_UNTOLD, **_words(those, self._shell))
             elif unclear is not None:
@@ -210,7 +210,7 @@ def _words(late: Sequence[Late], shell: Shell) -> dict[str, Any]:
         "complete_until": time_text(min(one.absence.since_ms for one in late)),
         "why": None if first.unclear is None else UNCLEAR[first.unclear],
         "what": f"{means}; whether one has is not known until {SETTLED_BY}; "
-        f"how things stand: {shell.parallax('audit', *where, by_settings=True)}",
+        f"to compare them now: {shell.parallax('audit', *where, by_settings=True)}",
     }
 
 

@@ -52,7 +52,7 @@ def in_words(absence: Absence, now: float) -> str:
     """
     said = PRESENCE[absence.presence]
     if absence.unclear is Unclear.REASSIGNED:
-        return f"copied anew since {time_text(absence.since_ms)}: {UNCLEAR[Unclear.REASSIGNED]}"
+        return f"copied again since {time_text(absence.since_ms)}: {UNCLEAR[Unclear.REASSIGNED]}"
     if absence.is_held:
         return f"{said}; nothing is cleaned, so what it lacks is kept until that ends"
     if absence.bound_ms is None:
@@ -118,7 +118,7 @@ def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, flo
         whose = named(_replica(one) for one in anew)
         since = time_text(min(one.absence.since_ms for one in anew))
         who = "its replica was" if len(anew) == 1 else "those replicas were"
-        parts.append(f"{whose} copied anew since {since}: {who} taken off the broker and given back")
+        parts.append(f"{whose} copied again since {since}: {who} taken off the broker and given back")
     if not late:
         return ""
     return f"{'; '.join(parts)}; {audit_in_words({one.place for one in late}, audits_at, now)}"
@@ -127,7 +127,7 @@ def late_in_words(late: Collection[Late], audits_at: Mapping[TopicPartition, flo
 def late_in_short(late: Late) -> str:
     """Return a phrase about one late replica: that it copied late, or that nobody knows whether it did."""
     if late.absence.unclear is Unclear.REASSIGNED:
-        return f"copied anew since {time_text(late.absence.since_ms)}: {UNCLEAR[Unclear.REASSIGNED]}"
+        return f"copied again since {time_text(late.absence.since_ms)}: {UNCLEAR[Unclear.REASSIGNED]}"
     if late.absence.unclear is not None:
         return f"it is back, and {_UNTOLD}: {UNCLEAR[late.absence.unclear]}"
     return f"it copied its log late and may have missed {_MISSED}"
@@ -190,7 +190,7 @@ def audit_in_words(
     if audits_at is None:
         return (
             f"{who_audits(them, is_audited=False)}: until it does (set that, or audit.interval_s), this stays; "
-            "parallax audit only prints how things stand"
+            "parallax audit only prints what it finds"
         )
     audits = who_audits(them, is_audited=True)
     times = [audits_at[place] for place in places if place in audits_at]

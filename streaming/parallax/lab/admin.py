@@ -83,7 +83,10 @@ def elect_leaders(
 
 
 _NO_REFUSAL = (NoError, ElectionNotNeededError, PreferredLeaderNotAvailableError, EligibleLeadersNotAvailableError)
-"""A broker that has just come back is not eligible yet: the controller is asked again until it is."""
+"""Answers that refuse nothing.
+
+A broker that has just come back is not eligible yet, so the controller is asked again.
+"""
 
 
 def _prefer(cluster: Cluster, topic: str, partition: int, broker: int) -> None:

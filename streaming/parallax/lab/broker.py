@@ -27,8 +27,11 @@ _JVM = (
 )
 
 _STARTED: list[psutil.Popen] = []
-"""Every process started from here: a broker may outlive its ``Broker`` (the lab of the command line does), and a Popen
-that is collected while its process runs warns of a leak."""
+"""Every process that was started here.
+
+A broker may outlive its ``Broker``, as in the lab of the command line. A Popen that is collected while its process runs
+warns of a leak.
+"""
 
 
 @dataclass(frozen=True)

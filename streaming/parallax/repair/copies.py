@@ -210,7 +210,7 @@ def _title(look: Look, source: int, move: Move) -> str:
         case Purpose.DROP:
             return f"Have {in_words(move.gone)} delete its copy of {name}."
         case Purpose.COPY:
-            return f"Have {in_words(move.copied)} copy {name} anew, from broker {source}."
+            return f"Have {in_words(move.copied)} copy {name} again, from broker {source}."
         case Purpose.ORDER:
             return f"Put the replicas of {name} in the order in which they were assigned: {list(move.replicas)}."
 
@@ -264,7 +264,7 @@ def _half_way(move: Move) -> str:
         return f"{in_words(move.gone).capitalize()} keeps its copy until {in_words(move.copied)} is in sync."
     if move.copied:
         return f"{in_words(move.copied).capitalize()} goes on copying by itself; it cannot lead before it is in sync."
-    return "Done, or not begun: the controller does it at once."
+    return "Done, or not begun: the controller does it immediately."
 
 
 def _warning(source: int, move: Move, wrong: list[int], room: _Room, said: Said) -> str:

@@ -22,7 +22,7 @@ from parallax.views.event_log import WrittenMeanwhile
 _ROUND_S = 0.2
 """Somebody waits for it."""
 _SILENT_S = 60.0
-"""If the cluster does not answer for this long, a running repair stops where it is; it is on record."""
+"""If the cluster does not answer for this long, a running repair stops where it is, on record."""
 Say = Callable[[str], None]
 
 

@@ -35,7 +35,7 @@ from parallax.replica.parts import (
 _MAGIC, _CURRENT = 16, 2
 """Where a batch says which format it is of, and the one that is decoded."""
 _SMALL_BATCH = 1024
-"""Batches below this many bytes are checked inside compiled code: the call to the crc32c package would cost more."""
+"""Batches below this many bytes are checked inside compiled code. The call to the crc32c package would cost more."""
 
 
 class Payload(StrEnum):
@@ -426,7 +426,7 @@ def _binary(raw: Array, inflated: Array, table: Array, spans: Array, position: i
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(np.maximum(sizes, 0), out=offsets[1:])
     if offsets[-1] > np.iinfo(np.int32).max:
-        raise Unsupported("a response holds more than 2 GiB of payload; fetch fewer bytes at once")
+        raise Unsupported("a response holds more than 2 GiB of payload; fetch fewer bytes")
     target = np.empty(int(offsets[-1]), np.uint8)
     offsets = offsets.astype(np.int32)
     kernels.gather(raw, inflated, table, spans, position, offsets, target)

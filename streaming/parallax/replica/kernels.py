@@ -380,7 +380,10 @@ def siphash64(data: Any, at: Any, size: Any, k0: Any, k1: Any) -> Any:
 # --- SipHash-2-4 of bytes that come piece by piece ---
 
 STATE = 6
-"""Words of a SipHash that is under way: v0 to v3, the bytes of the last word that is not full, how many came in all."""
+"""Words of a SipHash that is under way.
+
+They are v0 to v3, the bytes of the last word that is not full, and how many came in all.
+"""
 
 
 @njit([types.void(_array(_U64), _U64, _U64)], cache=True, nogil=True)
@@ -740,8 +743,11 @@ def _marker_type(data: Any, key_at: Any, key_size: Any) -> Any:
 
 
 NEXT, TAKEN, REACHED, ODDS, ODD = range(5)
-"""A batch's cursor: where its next record begins, how many records were taken, the offset of the last of them. Behind
-that, the records just taken whose content may not be in canonical form: how many, and of each its row and place."""
+"""A batch's cursor.
+
+It has where its next record begins, how many records were taken, and the last one's offset. Behind that are the records
+just taken whose content may not be in canonical form: how many, and of each its row and place.
+"""
 _MOST_ODD = 64
 CURSOR = ODD + 2 * _MOST_ODD
 
@@ -864,8 +870,11 @@ _COLUMNS = types.Tuple(
         )
     ]
 )
-"""kind, offset, timestamp, leader epoch, producer id and epoch, transactional, hash of the key (high, low) and of the
-content, sizes of key and value."""
+"""The columns of a row of metadata.
+
+They are kind, offset, timestamp, leader epoch, producer id and epoch. Then transactional, hash of the key (high, low)
+and of the content, sizes of key and value.
+"""
 
 
 @njit(

@@ -26,7 +26,7 @@ _HEADS = struct.Struct(">IbB"), struct.Struct(">IbBq")
 _SIZE = struct.Struct(">i")
 _CODEC, _LOG_APPEND_TIME = 0x07, 0x08
 _LARGEST = 256 << 20
-"""A compressed set of messages that holds more is not read: producers of that time were bound to about a megabyte."""
+"""A compressed set of messages that holds more is not read. Producers of that time kept to about a megabyte."""
 _STEP = 1 << 20
 _TOGETHER = 1000
 """Messages that make one batch, at most."""
@@ -34,7 +34,7 @@ _BATCH = struct.Struct(">hiqqqhii")
 """From the attributes, which the CRC covers, to the number of records."""
 _NO_BEYONDTAMP = -1
 _BEYOND = 1 << 63
-"""The first number that is too large for an offset, a timestamp, or what lies between two of them."""
+"""The first number that is too large for an offset, a timestamp, or a difference of two."""
 
 
 class _BrokenError(Exception):

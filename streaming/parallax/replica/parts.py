@@ -18,7 +18,7 @@ from parallax.replica.inflate import WINDOW, Array, BadStream, Stream, open_stre
 SLICE_ROWS = 1 << 19
 """Rows that are decoded at a time: 35 MB of columns."""
 _LARGEST_BATCH = 16 << 30
-"""A batch that inflates to more is not read: it would hold its partition up for minutes, each time it is come to."""
+"""A batch that inflates to more is not read. Each reading would hold its partition up for minutes."""
 _KEY = 1 << 20
 """A key of a record beyond the window is copied out up to this size."""
 _LARGEST_NAME = 32 << 20

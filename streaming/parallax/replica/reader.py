@@ -36,10 +36,10 @@ _DOUBTS = 2
 """How often a log is asked again whose answer contradicts itself."""
 
 _SMALL = 1 << 16
-"""Bytes up to which a log's part of an answer is decoded together with others': a pass costs some 50 microseconds."""
+"""Up to so many bytes a log's part of an answer is decoded together with others'. A pass costs some 50 microseconds."""
 
 _MOST_THROTTLED_MS = 60_000
-"""How long a quota may have a reader wait between two answers; brokers ask for the length of their windows at most."""
+"""How long a quota may have a reader wait between two answers. Brokers ask for the length of their windows at most."""
 
 
 @dataclass(frozen=True)

@@ -100,8 +100,10 @@ class FetchPosition:
     offset: int
     max_bytes: int = 1 << 20
     after_epoch: int = -1
-    """Leader epoch of what lies below ``offset``, as it was read: a replica whose log of that epoch ends below the
-    offset answers with ``diverging`` and no records (KIP-595). -1: not checked."""
+    """Leader epoch of what lies below ``offset``, as it was read; -1: not checked.
+
+    A replica whose log of that epoch ends below the offset answers with ``diverging`` and no records (KIP-595).
+    """
     topic_id: str = ""
     """Id of the intended topic: a replica of another topic of that name answers with an error. Empty: any topic of the
     name. This needs Kafka 3.1, and an id for each position of the same Fetch."""

@@ -52,5 +52,7 @@ ALTER_PARTITION_REASSIGNMENTS = Versions(0, 0)
 LIST_PARTITION_REASSIGNMENTS = Versions(0, 0)
 ELECT_LEADERS = Versions(1, 2)
 WRITE_TXN_MARKERS = Versions(1, 1)
-"""Version 2 adds the transaction's version (KIP-1228): of version 2 a leader wants an epoch newer than the last that it
-remembers, which an end marker that comes late has not."""
+"""Version 2 adds the transaction's version (KIP-1228).
+
+With it a leader wants an epoch newer than the last that it remembers. An end marker that comes late has none.
+"""

@@ -23,7 +23,7 @@ Array = Any
 """A ``pyarrow.Array``; its stubs are generic in the scalar type, which says nothing here."""
 
 ROWS = 32_768
-"""How many rows a record batch has at most: about 5 MB, which bounds what a worker and the JVM hold at a time."""
+"""How many rows a record batch has at most, about 5 MB. It bounds what a worker and the JVM hold."""
 
 
 _FURTHEST_MS = (2**63 - 1) // 1000

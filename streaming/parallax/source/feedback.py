@@ -43,7 +43,7 @@ _LONGEST, _TIMES = 10_000, 4
 """The file is replaced once it has got more entries than 10,000 and four for each reader."""
 
 _GENERATION, _PLACE = 1, 2
-"""How many values a row has that holds the generation, and a row that holds an entry of `Reached`."""
+"""How many values a row has that holds the generation, and one that holds an entry of `Reached`."""
 
 _HEAD = len('12345678 [["0123456789abcdef"')
 """How many bytes at the beginning of a file show whether it is the same file."""

@@ -17,7 +17,7 @@ BOTH = "both"
 PAYLOADS = ("hash", "key", "full")
 SHARED = "shared"
 NO_KEY = "0" * 32
-"""The hash key if none is given: hashes of all runs can then be compared, and anybody can compute them."""
+"""The hash key if none is given. Hashes of all runs can then be compared, and anybody can compute them."""
 
 _IGNORED = {"path"}  # Spark adds it for load(path)
 

@@ -29,9 +29,9 @@ from parallax.source.watch import Brokers
 
 _DENSITY_AGE_S = 30.0
 _READ_RETRY_S, _READ_RETRY_MAX_S = 1.0, 60.0
-"""First and longest pause of a broker or partition that reports its watermarks, and fails when it is read."""
+"""First and longest pause of a broker or partition that reports its watermarks and cannot be read."""
 _BATCH_RETRY_S, _BATCH_RETRY_MAX_S = 5.0, 300.0
-"""First and longest pause of a reader at a batch that it cannot read, until a repair or a cleaner removes the batch."""
+"""First and longest pause of a reader at a batch that it cannot read. A repair or a cleaner may remove the batch."""
 
 
 class Pauses:

@@ -14,16 +14,16 @@ from parallax.source.feedback import Recorded
 from parallax.source.offsets import Range, Ranges, Reader
 
 DEFAULT_BYTES_PER_OFFSET = 100.0
-"""How many bytes one offset counts as until the log is sampled; it matters for the first micro-batch only."""
+"""How many bytes one offset counts as until the log is sampled. It matters for the first micro-batch only."""
 
 BYTES_PER_RECORD = 100.0
-"""How many bytes a record counts as at least, even if it is compressed well: about what its row takes in memory."""
+"""How many bytes a record counts as at least, even if compressed. Its row takes about as much memory."""
 
 PIECE = 250_000
-"""How many offsets a Spark task reads at least if a range is divided, because a task costs about 10 ms."""
+"""How many offsets a Spark task reads at least if a range is divided. A task costs about 10 ms."""
 
 LATER = frozenset({ReadEvent.CORRUPT_BATCH, ReadEvent.UNSUPPORTED, ReadEvent.UNAUTHORIZED})
-"""Events that the reader would meet again in the next micro-batch; so it is tried again after a pause."""
+"""Events that the reader would meet again in the next micro-batch. It is tried again after a pause."""
 
 
 @dataclass(frozen=True, slots=True)

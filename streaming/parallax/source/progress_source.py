@@ -30,7 +30,7 @@ from parallax.source.ticks import NONE_OPEN, OFFSETS, SOME_OPEN, Layout, Row, Ti
 
 DESCRIBE_EVERY_S = 10.0
 _PATIENCE_S = 0.0002
-"""How many seconds longer a broker is waited for, for each of its partitions; then it counts as unreachable."""
+"""How many seconds longer a broker is waited for, for each of its partitions. Then it counts as unreachable."""
 _TICK_MS = 10_000
 """How long a tick takes at most, roughly."""
 

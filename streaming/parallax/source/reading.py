@@ -36,7 +36,7 @@ from parallax.source.standing import Progress
 from parallax.source.unreadable import end_of_unreadable
 
 _PIECE_TIMEOUTS = 20
-"""A piece ends early after this many request timeouts, so that a slow broker does not delay the batch for long."""
+"""A piece ends early after this many request timeouts. So a slow broker does not delay the batch for long."""
 
 
 _BEYOND, _BEYOND_IN_ALL = 1_000, 100_000

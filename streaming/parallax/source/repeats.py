@@ -31,10 +31,13 @@ RETENTIONS = 4
 """At least so many rows of a replica are recorded within ``delete.retention.ms``; the comparison needs that."""
 
 PATIENCE = 2
-"""While replicas are out of step and nothing changes, the next row is recorded after half of the time so far."""
+"""While replicas are out of step and nothing changes, rows are recorded in growing intervals.
+
+Each is half of the time so far.
+"""
 
 CHUNK = 1_000
-"""How many partitions are recorded in one tick because their rows are old; if there are more, they take turns."""
+"""How many partitions are recorded in one tick because their rows are old. If there are more, they take turns."""
 
 
 class _Told:

@@ -27,7 +27,7 @@ _FILE = "cluster.json"
 _KEY = "cluster_id"
 _LONGEST = 255
 _WRITTEN = re.compile(r"[A-Za-z0-9._=-]{1,64}")
-"""An id as people write it; Kafka makes one of 22 of these letters, and hosts of clusters make theirs alike."""
+"""An id as people write it. Kafka makes one of 22 of these letters, and hosted clusters have similar ones."""
 _ID_FILE = "storage.json"
 _ID_KEY = "storage_id"
 _ID = re.compile("[0-9a-f]{16}")
@@ -48,7 +48,7 @@ def bound_to(storage: str) -> str | None:
     except refusals(ValueError, TypeError, KeyError, RecursionError) as error:
         raise ConfigError(
             f"storage.path: {storage}: {FOLDER}/{_FILE} cannot be read ({one_line(error)}); "
-            "write it anew with parallax storage bind"
+            "write it again with parallax storage bind"
         ) from error
 
 

@@ -27,7 +27,7 @@ from parallax.views.tables import checkpoint_path
 _KEPT = 3
 """How many broken checkpoints of a query are kept, so that people can find out what happened."""
 _MISREAD_AFTER = 3
-"""A checkpoint counts as broken after this many failures in a row, if the last error names one of its checksums."""
+"""A checkpoint is broken after this many failures in a row, if the last error names its checksum."""
 _LARGEST_CHUNK = 1 << 24
 """How many bytes one of Hadoop's checksums may cover, at most. Hadoop uses 512; more means a garbled file."""
 _ROOM = 1 << 20

@@ -33,13 +33,13 @@ _WHOLE = re.compile(r"\d{20}\.checkpoint\.parquet")
 _OF_VERSION = re.compile(r"\d{20}\.")
 
 _HINT_S = 300.0
-"""For how many seconds the file that names the last checkpoint is believed, without a look at the log's folder."""
+"""For how many seconds the file that names the last checkpoint is believed. The log's folder is not read meanwhile."""
 
 _AT_A_TIME = 16
 """How many footers are read at the same time."""
 
 _ROW_BYTES = 32
-"""How many bytes a row counts as, if the log does not say how many rows a file has."""
+"""How many bytes a row counts as, if the log does not say how many a file has."""
 
 
 class LogGoneError(RuntimeError):

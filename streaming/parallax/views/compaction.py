@@ -32,7 +32,7 @@ LARGE = 128 << 20
 """A file of so many bytes is not joined with others any more."""
 
 _GROWTH = 2
-"""A file is joined with younger files once they have half its size, so each row is rewritten only a few times."""
+"""A file is joined with younger files once they have half its size. So each row is rewritten a few times only."""
 
 _ROWS = 1 << 16
 

@@ -18,7 +18,7 @@ from parallax.source.feedback import Recorded
 from parallax.source.offsets import Reader
 
 KEPT_S = 6 * 3600.0
-"""For how many seconds the readers of a deleted topic are kept; if the job is started again, the time begins again."""
+"""For how many seconds the readers of a deleted topic are kept. A restart of the job begins the time again."""
 
 
 class Deleted:

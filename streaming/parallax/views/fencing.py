@@ -29,7 +29,7 @@ from parallax.errors import one_line
 from parallax.stores import rust_path
 
 EPOCH = "parallax-epoch"
-"""The id of the ``txn`` action whose version in a table is the epoch of the job that may write to the table."""
+"""The id of the ``txn`` action whose version in a table is the epoch of its writer."""
 
 _TRIES = 20
 _PAUSE_S = 0.05

@@ -49,7 +49,7 @@ _BEATS = 6
 """How many beats a holder writes while its lease lasts, because some may be lost or late."""
 _LOOK_S = 0.5
 _KEPT = 8
-"""How many epochs' objects are kept; all but the last are only for people who want to know what happened."""
+"""How many epochs' objects are kept. All but the last only show people what happened."""
 _NAME = re.compile(r"(\d{10})(\.beat)?")
 _FOLDER = "lease"
 

@@ -44,13 +44,13 @@ from parallax.views.unused import remove_unused
 log = structlog.get_logger(__name__)
 
 KEPT = timedelta(hours=2)
-"""How long a file stays after compaction has replaced it, and a log entry after a checkpoint covers it."""
+"""How long a file stays after compaction replaced it, and a log entry after a checkpoint covers it."""
 
 LONGEST = timedelta(hours=24)
-"""Files are kept for a comparison that is behind until the oldest commit that it has not read is so old."""
+"""Files are kept for a comparison that is behind, until its oldest unread commit is so old."""
 
 _BEHIND = timedelta(hours=1)
-"""A comparison that is less behind than this needs no files to be kept for it: they stay anyway."""
+"""A comparison that is less behind than this needs no files to be kept. They stay anyway."""
 
 
 class Maintenance:
@@ -160,7 +160,7 @@ class Maintenance:
         # A job that was stopped for days begins with what it left.
         if min(age_s, time.monotonic() - self._began_s) > LONGEST.total_seconds():
             log.warning(
-                "the comparison is too far behind: what it needs is kept no longer, and it begins anew",
+                "the comparison is too far behind: what it needs is kept no longer, and it begins again",
                 table=name,
                 behind_h=hours,
             )

@@ -34,7 +34,7 @@ from parallax.views.tables import PROGRESS, VIEWS, rust_uri
 AT_MS, PATH = "at_ms", "path"
 
 JOINED = "joined-"
-"""How the names of files begin that compaction has joined; their footers say which rows are from which commit."""
+"""How the names of files begin that compaction has joined. Their footers say which rows are from which commit."""
 
 _COMMITS = "parallax.commits"
 

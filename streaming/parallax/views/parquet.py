@@ -25,13 +25,13 @@ BROKER = "broker"
 
 GROUP_ROWS = 1 << 19
 GROUP_BYTES = 64 << 20
-"""A row group ends at this many rows, or bytes in memory; a task holds no more at a time."""
+"""A row group ends at this many rows, or bytes in memory. A task holds no more at a time."""
 
 RUN_ROWS = 1 << 15
-"""A row group with so many rows ends where another partition begins, so readers of that partition can skip it."""
+"""A row group with so many rows ends where another partition begins. So readers of that partition can skip it."""
 
 APART_ROWS = 1 << 12
-"""A row group with so many rows ends before the position rows, so readers of position rows can skip it."""
+"""A row group with so many rows ends before the position rows. So readers of position rows can skip it."""
 
 
 _MS_US = 1000

@@ -45,7 +45,7 @@ class Pause:
 
 
 Paused = Mapping[int, Pause]
-"""The pauses that are on, by broker id; `parallax.source.feedback.ALL` stands for all brokers."""
+"""The pauses that are on, by broker id; `parallax.source.feedback.ALL` means all brokers."""
 
 
 def called(broker: int) -> str:

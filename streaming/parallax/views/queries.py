@@ -48,7 +48,7 @@ class QuerySpec:
 
 
 _HOPELESS_AFTER = 5
-"""A checkpoint is set aside after so many failures in a row; feedback file and tables know the positions, too."""
+"""A checkpoint is set aside after so many failures in a row. Feedback file and tables know the positions, too."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ _SAID = re.compile(r"No space left on device|Disk quota exceeded|\b(os error|[Ee
 """How Python, Java, Rust and Arrow say ENOSPC and EDQUOT."""
 
 NEEDED = 64 << 20
-"""How many bytes have to be free before a disk no longer counts as full: some micro-batches of a busy job."""
+"""How many bytes must be free before a disk no longer counts as full: some busy micro-batches."""
 
 _LEAST = 1 << 20
 """If fewer bytes than this are free, the disk counts as the cause of any failure."""
@@ -32,7 +32,7 @@ _FILES = 1000
 """How many files (inodes) have to be free before a disk no longer counts as full."""
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 15.0, 600.0
-"""How many seconds to wait, at first and at most, if errors call a disk full that has space, as under a quota."""
+"""How many seconds to wait, at first and at most, if errors call a disk full that is not. A quota does."""
 
 _LOOKED_S = 1.0
 _AGAIN_S = 60.0

@@ -69,7 +69,7 @@ _CONF: Mapping[str, str] = {
 }
 
 _SECRET = re.compile(r"(?i)secret|password|token|access[._-]?key")
-"""Options of Spark that must not be on its JVM's command line, which everybody on the machine can read."""
+"""Options of Spark that must not be on its JVM's command line. Everybody on the machine can read that."""
 
 _PARENT = os.getppid()
 
@@ -252,7 +252,7 @@ def _submitted(settings: SparkSettings, storage: str) -> dict[str, str]:
     master = given.get("spark.master", "local[*]")
     if "master" in settings.model_fields_set and settings.master != master:
         raise SetupError(
-            f"spark.master: {settings.master}, and spark-submit was told {master}; leave it to spark-submit"
+            f"spark.master: {settings.master}, and spark-submit was given {master}; leave it to spark-submit"
         )
     for name in (_DELTA, *([_S3A] if is_s3(storage) else [])):
         if not SparkContext._jvm.org.apache.spark.util.Utils.classIsLoadable(name):  # noqa: SLF001

@@ -166,7 +166,7 @@ def test_a_start_that_does_not_get_on_is_no_start_any_more(monitor: Monitor) -> 
     monitor.clock.now += STUCK_S + 1
     said = monitor.says()
     assert said.condition is Condition.UNKNOWN
-    assert said.reasons == ("the start has not got on for 10 min",)
+    assert said.reasons == ("the start has made no progress for 10 min",)
     assert said.steps, "what it hangs at is still shown"
 
 
@@ -584,14 +584,14 @@ def test_what_somebody_knows_of_is_no_alarm_and_is_told(healthy: Monitor) -> Non
     healthy.state.update_findings(FindingsStatus(acknowledged=(shown_again(status=FindingStatus.ACKNOWLEDGED),)))
     said = healthy.says()
     assert (said.condition, said.is_known) == (Condition.FINDINGS, True)
-    assert said.text == "1 acknowledged finding stands; nothing else differs"
+    assert said.text == "1 acknowledged finding is open; nothing else differs"
 
 
 def test_what_somebody_knows_of_does_not_make_the_rest_compared(healthy: Monitor) -> None:
     healthy.state.update_findings(FindingsStatus(acknowledged=(shown_again(status=FindingStatus.ACKNOWLEDGED),)))
     healthy.state.update_progress([progress("new", broker=b) for b in BROKERS])
     said = healthy.says()
-    assert said.text == "1 acknowledged finding stands; no other difference was found; the rest is known in part"
+    assert said.text == "1 acknowledged finding is open; no other difference was found; the rest is known in part"
 
 
 def test_what_somebody_knows_of_does_not_hide_what_cannot_be_told(healthy: Monitor) -> None:
@@ -599,7 +599,7 @@ def test_what_somebody_knows_of_does_not_hide_what_cannot_be_told(healthy: Monit
     healthy.state.update_progress([progress(broker=2, reachable=False)])
     said = healthy.says()
     assert (said.condition, said.is_known, said.notes) == (Condition.FINDINGS, True, ())
-    assert said.text == "1 acknowledged finding stands; of the rest it cannot be told: broker 2 does not answer"
+    assert said.text == "1 acknowledged finding is open; the rest is unknown: broker 2 does not answer"
     assert said.reasons == ("broker 2 does not answer",)
 
 

@@ -118,7 +118,9 @@ def test_what_it_sees_without_direction_is_the_finding_on_record_that_has_one(
     assert logged == []
     assert read_events(settings.storage.path) == before
     said = text(found)
-    assert f"orders-0: finding {known[:8]} (on record as confirmed; asked again: it stands): Broker 2 shows" in said
+    assert (
+        f"orders-0: finding {known[:8]} (on record as confirmed; asked again: it is still true): Broker 2 shows" in said
+    )
     assert f"parallax findings explain {known[:8]} -c job.yaml" in said
     assert "othing says which side is right" not in said
     assert "This audit changes nothing on record." in said
@@ -164,8 +166,8 @@ def test_of_an_incident_it_is_said_of_how_many_the_replicas_were_asked(settings:
     assert (finding.finding_id, finding.is_incident) == (known, True)
     asked = "asked again: 16 of the 40 keys that it counts are wrong, 24 were not asked about again"
     assert f"finding {known[:8]} (on record as confirmed; {asked}): " in text(found)
-    assert "it stands" not in text(found)
-    assert "asked again: it stands" in text(audited(lost, showing(2))), (
+    assert "it is still true" not in text(found)
+    assert "asked again: it is still true" in text(audited(lost, showing(2))), (
         "each is asked about where the audit suspects it"
     )
 

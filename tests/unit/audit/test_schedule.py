@@ -159,7 +159,7 @@ def test_what_an_audit_sees_of_findings_that_stood_before_it_is_no_news() -> Non
         schedule._guarded("brokers", [TopicPartition("orders", n) for n in range(2)])
     warned, ended = logs
     assert (warned["partition"], warned["what"]) == (0, f"{short_id(new)}: {new.summary}")
-    assert ended["what"] == "what findings had said before it still stood in 1 partition when it asked"
+    assert ended["what"] == "what findings had said before it was still true in 1 partition when it asked"
 
 
 def test_its_thread_wakes_for_what_is_queued_and_ends() -> None:

@@ -273,7 +273,7 @@ class TestAFinding:
             life.until_asked(frozen)
         assert (life.last.kind, len(life.table)) == (COMMITTED_WRONGLY, 3)
         assert "consumers of broker 2 in read_committed get nothing beyond that offset" in life.last.summary
-        assert "last stable offset stands at 10" in life.last.summary
+        assert "last stable offset is stuck at 10" in life.last.summary
         assert "Shown for its key" not in life.last.summary
         assert "Consumers of broker 2 in read_committed get nothing beyond offset 10." in explain(life.last).now
         assert sides == evidence_of(life.last)["sides"], "how it was ended stays proven as it was"
@@ -382,12 +382,12 @@ def test_a_finding_that_is_asked_about_again_says_when_and_what_came_of_it_witho
     assert finding.finding_id not in life.machine.status().asked_again
     life.until_asked_within(3600, wrong)
     stands = life.machine.status().asked_again[finding.finding_id]
-    assert stands.in_words == f"asked again {stands.at:%Y-%m-%d %H:%M:%SZ}: it stands"
+    assert stands.in_words == f"asked again {stands.at:%Y-%m-%d %H:%M:%SZ}: it is still true"
     assert stands.at > finding.decided_at
     life.until_asked_within(3600, lambda _: answers(silent(2)))
     unknown = life.machine.status().asked_again[finding.finding_id]
     assert unknown.at > stands.at
-    assert "nobody can tell whether it stands (" in unknown.in_words
+    assert "nobody can tell whether it is still true (" in unknown.in_words
     assert life.table == [finding]
     life.until_asked_within(7200, agree)
     assert life.machine.status().asked_again == {}, "its end is an event"

@@ -187,7 +187,7 @@ def test_late_copies_in_words_with_when_the_job_audits_them(tmp_path: Path) -> N
     )
     assert late_in_words([late], {PLACE: 5.0}, 5.0).endswith("; the job audits the partition by itself now")
     assert "by itself once all replicas are back" in late_in_words([late], {}, 5.0)
-    assert late_in_words([late], None, 5.0).endswith("parallax audit only prints how things stand")
+    assert late_in_words([late], None, 5.0).endswith("parallax audit only prints what it finds")
     others = [replace(late, place=TopicPartition("orders", n)) for n in range(5)]
     said = late_in_words(others, {PLACE: 60.0}, 5.0)
     assert said.startswith("5 replicas (orders-0 on broker 2, orders-1 on broker 2, orders-2 on broker 2 and 2 more)")
@@ -342,14 +342,14 @@ def test_a_replica_that_was_taken_off_and_given_back_is_a_new_copy(tmp_path: Pat
     keeper.take_in(tick(40_000, {1: 12, 2: 5, 3: 12}, REST))
     (absence,) = keeper.said.absent
     given_back = "2023-11-14 22:13:59 UTC: it was taken off the broker and given back"
-    assert in_words(absence, 0) == f"copied anew since {given_back}"
+    assert in_words(absence, 0) == f"copied again since {given_back}"
     with structlog.testing.capture_logs() as logged:
         keeper.take_in(tick(50_000, {1: 12, 2: 12, 3: 12}, ALL))
     (late,) = keeper.said.late
     assert keeper.said.outages == ()
-    assert late_in_short(late) == f"copied anew since {given_back}"
-    assert late_in_words([late], {}, 0).startswith("orders-0 on broker 2 copied anew since 2023-11-14 22:13:59 UTC")
-    assert [(one["event"], one["log_level"]) for one in logged] == [("replicas are copied anew", "info")]
+    assert late_in_short(late) == f"copied again since {given_back}"
+    assert late_in_words([late], {}, 0).startswith("orders-0 on broker 2 copied again since 2023-11-14 22:13:59 UTC")
+    assert [(one["event"], one["log_level"]) for one in logged] == [("replicas are copied again", "info")]
     assert keeper.said.copied, "it is audited as any other"
 
 

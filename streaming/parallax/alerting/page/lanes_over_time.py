@@ -26,7 +26,7 @@ _WIDTH, _HEIGHT, _TOP, _BOTTOM = 900, 76, 6, 6
 _LEAST = 100
 """A lane is at least this many offsets high. So a gap of one or two is not drawn large."""
 _SAID_S = 60
-"""An offset that has stood for so long is said to stand."""
+"""An offset that has not moved for so long counts as stuck."""
 _EVERY = timedelta(minutes=5)
 LEGEND = legend(
     "over",
@@ -44,7 +44,7 @@ LEGEND = legend(
 """What is drawn in a lane, and what it means."""
 
 Value = tuple[datetime, int | None]
-"""From when on an offset stood; None where the replica did not answer."""
+"""A time, and the offset from then on; None where the replica did not answer."""
 
 
 @dataclass(frozen=True, slots=True)

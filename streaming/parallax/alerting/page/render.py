@@ -45,7 +45,7 @@ from parallax.views.pause import in_words as paused_in_words
 PER_PAGE = 100
 TOPICS_PER_PAGE = 300
 TOPICS_IN_WORDS = 20
-"""How many topics that need somebody are put in words; of more, the map shows sign and colour only."""
+"""How many topics that need somebody are put in words. Of more, the map shows sign and colour only."""
 MOST_FINDINGS = 100
 _SIGNS = {
     State.DIVERGED: "✗",

@@ -182,7 +182,7 @@ class Page:
         if not user:
             return self.message("Not here", "Nobody can act on this page: alerting.users is not set.", 403)
         if is_from_elsewhere(request) or not self._users.is_token(given, user, request.path_params["finding_id"]):
-            return self.message("Refused", "This form was not sent from this page as it stands. Load it again.", 403)
+            return self.message("Refused", "This form was not sent from the current page. Load the page again.", 403)
         return await run_in_threadpool(act, request, user, reason)
 
     def _acknowledged(self, request: Request, user: str, reason: str) -> Response:

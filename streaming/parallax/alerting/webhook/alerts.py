@@ -27,19 +27,19 @@ from parallax.model import Severity, TopicPartition, broker_label
 from parallax.runbook import section
 
 _OF_THE_JOB = -2
-"""Instead of a partition, the group of one condition of the job: its name is used as the topic."""
+"""In place of a partition's number: a group of conditions of the job. Its name is used as the topic."""
 _ACKNOWLEDGED = "acknowledged"
 TURN = "turn"
 """The annotation that says how a finding differs from what the receiver knows."""
 _OUTCOME = "resolved_description"
 """The annotation that says how it ended, once that is known; the rules have one of this name."""
 _ADVICE = frozenset({"record_command", "runbook_url", "kind_runbook_url"})
-"""The annotations that say what to look at and to do: after the end nothing is to be done."""
+"""The annotations that say what to look at and to do. They are left out once nothing is to be done."""
 
 
 def stands_in_words(by: str) -> str:
     """The words that come before the headline of an acknowledged finding, and name who acknowledged it."""
-    return f"Acknowledged by {by}, and stands: "
+    return f"Acknowledged by {by}, still open: "
 
 
 def group_of(suffered: Suffered) -> TopicPartition:

@@ -137,7 +137,7 @@ def _noun(message: Message) -> str:
 def _description(alert: Alert, message: Message) -> str:
     """The text of an alert, with its state if that is not the state of its message; a known one's in few words."""
     if alert.status is Status.ACKNOWLEDGED:
-        return f"{in_words(*_who(alert))} It stands: {_headline(alert)}"
+        return f"{in_words(*_who(alert))} Still open: {_headline(alert)}"
     over = "" if message.status is Status.RESOLVED else "(over) "  # where all is over, the title says it
     stands = {Status.FIRING: f"({_NOT_SO[Status.FIRING]}) " if message.is_in_part else "", Status.RESOLVED: over}
     said = alert.annotations.get("description", "").removesuffix(f" {in_words(*_who(alert))}")

@@ -42,7 +42,7 @@ _IDLE_S = 60.0
 _TAKEN = range(200, 300)
 _CLOSING_S = 5.0
 _SLACK_S = 1.0
-"""How much longer than its timeout a post is waited for: connecting and reading may each take the whole timeout."""
+"""How much longer than its timeout a post is waited for. Connecting and reading may each take the whole timeout."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class JobWatch:
             try:
                 self._look()
             except Exception:
-                log.exception("how the job fares cannot be told, by a fault of Parallax")
+                log.exception("the state of the job is unknown, by a fault of Parallax")
 
     def _look(self) -> None:
         suffered = self._watch.look(Samples(self._families(), time.time()))

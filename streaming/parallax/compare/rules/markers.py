@@ -17,7 +17,7 @@ from parallax.compare.state import INTERVAL, MARKER, MAX_BROKERS, NEVER
 from parallax.model import UNKNOWN
 
 DATA = 0
-"""The type of a transactional record, where an end marker has its own type (1 commit, 2 abort: `RowKind`)."""
+"""The type of a transactional record. An end marker has its own type instead (1 commit, 2 abort: `RowKind`)."""
 
 UNREAD = 0
 """The type of an end marker that was not read, although its transaction has ended."""

@@ -40,8 +40,9 @@ class Resolution(StrEnum):
     that one right.
     """
     DIFFERS = "differs_otherwise"
-    """What the accused showed is superseded on it, but the replicas still differ about the key: that is another
-    divergence.
+    """What the accused showed is superseded on it.
+
+    The replicas still differ about the key, which is another divergence.
     """
     COMPACTED = "evidence_compacted"
     """The accused no longer holds the record. How it treated the record is shown by nothing, or by its list of aborted
@@ -54,7 +55,7 @@ class Resolution(StrEnum):
     SPREAD = "spread"
     """All replicas show what the accused shows, and it is wrong: nothing is left to compare with."""
     SUPERSEDED = "superseded"
-    """All replicas were wrong, and all hold what was written since: a newer record of the key, or a later log start."""
+    """All replicas were wrong, and all hold what was written since. That is a newer record, or a later log start."""
     EXPLAINED = "explained"
     """The claim is part of a finding on the outcome of a transaction, which was confirmed later."""
     PART = "part_of_incident"

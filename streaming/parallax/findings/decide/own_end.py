@@ -74,9 +74,7 @@ def contradicted_before(case: Case) -> Decision:
         return case.not_held(
             f"broker {accused.broker} does not hold offset {claim.first_offset} any more", claim.first_offset
         )
-    reason = (
-        f"the end marker at offset {mark}, which broker {accused.broker} contradicted, is none of the log that stands"
-    )
+    reason = f"the end marker at offset {mark}, which broker {accused.broker} contradicted, is not in the current log"
     if accused.last_stable_offset <= claim.first_offset:
         sides = None if case.absent else values_as_far_as_read(case)
         if sides is not None and len(sides) == 1:

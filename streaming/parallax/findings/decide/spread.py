@@ -23,7 +23,7 @@ WRONG = {FindingKind.ABORTED_RECORD_COMMITTED: COMMITTED, FindingKind.COMMITTED_
 """By kind of finding, the wrong outcome that the accused shows."""
 
 _SHOWING = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.DELETED_RECORD_RESURRECTED})
-"""The kinds of a record that is shown and should not be; all others are of a record that should be shown."""
+"""The kinds of a record that is shown and should not be. All others are of a missing record."""
 
 _ENDED = (Resolution.HEALED, Resolution.UNPROVEN)
 

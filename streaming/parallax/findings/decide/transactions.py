@@ -202,7 +202,7 @@ def _nameless(case: Case) -> Decision:
     ahead = [a.broker for a in case.others if a.last_stable_offset > case.accused.last_stable_offset]
     if ahead:
         return case.pending(f"broker {case.accused.broker} does not say which transaction holds it back")
-    return case.unproven("its last stable offset does not stand behind that of the others")
+    return case.unproven("its last stable offset is not behind that of the others")
 
 
 def _still_open(case: Case, held: OpenTransaction) -> Decision:
@@ -245,7 +245,7 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
     where += f", ended on {broker_list(ended)}" if ended else ", ended by its coordinator"
     is_below = claim.kind is FindingKind.READ_COMMITTED_FROZEN and accused.last_stable_offset <= held.start_offset
     if is_below or accused.is_held_by(held):
-        reason = f"{where}; the last stable offset of broker {accused.broker} stands there"
+        reason = f"{where}; the last stable offset of broker {accused.broker} is there"
         return case.confirmed(reason, FindingKind.READ_COMMITTED_FROZEN, sides=sides)
     reason = f"{where}; broker {accused.broker} is past the end marker"
     return case.confirmed(reason, FindingKind.MARKER_MISSING, sides=sides)

@@ -35,7 +35,7 @@ KEPT = {"min.compaction.lag.ms": "86400000"}
 """Topic settings under which no cleaner takes anything for a day, as on a topic that is seldom cleaned."""
 _CLEANING_SECONDS = 300.0
 _EXTRA_PASSES = 4
-"""A marker needs three passes at most; the healthy control gives the cleaner one more to take it wrongly."""
+"""A marker needs three passes at most. The healthy control gives the cleaner one more to take it wrongly."""
 
 S = TypeVar("S", Outage, Cleaning, Return)
 

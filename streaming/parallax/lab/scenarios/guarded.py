@@ -15,7 +15,7 @@ from parallax.lab.waiting import until
 
 HELD, OPEN = "held.", "open."
 _RETENTION_MS = 20_000
-"""Long enough for a monitor to notice that a broker is away, and short enough to see tombstones go."""
+"""So a monitor has time to notice that a broker is away, and tombstones go soon."""
 
 
 class GuardedConductor(Conductor):

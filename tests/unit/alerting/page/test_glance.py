@@ -246,11 +246,11 @@ def test_an_audit_that_found_a_divergence_says_what_has_come_of_it(job: Job) -> 
     job.state.update_audit(AuditReport("brokers", 0.0, 60.0, (diverged,)))
     at = "diverged, ended at 1970-01-01 00:01:00 UTC"
     job.state.update_findings(FindingsStatus(open=(one,), acknowledged=(other,)))
-    assert said() == f"{at}; of what it found 2 findings stand"
+    assert said() == f"{at}; of what it found 2 findings are still open"
     job.state.update_findings(FindingsStatus(acknowledged=(other,)))
-    assert said() == f"{at}; of what it found 1 finding stands"
+    assert said() == f"{at}; of what it found 1 finding is still open"
     job.state.update_findings(FindingsStatus(open=(shown_again("b2" * 16),)))
-    assert said() == f"{at}; what it found is over, or counted in what stands or is being checked"
+    assert said() == f"{at}; what it found is over, or part of a finding that is open or being checked"
     job.state.update_findings(FindingsStatus())
     assert said() == f"{at}; what it found is over since"
     job.state.update_audit(AuditReport("brokers", 0.0, 60.0, (PartitionResult(*place, Result.CONSISTENT),)))

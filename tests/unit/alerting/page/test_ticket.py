@@ -123,4 +123,4 @@ def test_a_file_that_cannot_be_written_is_one_line_and_leaves_nothing(job: Job, 
 def test_where_nothing_stands_it_says_so(tmp_path: Path) -> None:
     job = Job(tmp_path)
     assert write_report(job.storage, (), tmp_path / "report.html") == 0
-    assert "<h1>No finding stands</h1>" in (tmp_path / "report.html").read_text()
+    assert "<h1>No open finding</h1>" in (tmp_path / "report.html").read_text()

@@ -173,18 +173,18 @@ def test_an_acknowledged_finding_is_over_for_no_receiver_and_each_says_by_whom_a
     assert (said["acknowledged_by"], said["acknowledged_comment"]) == ("ann", "known & wanted")
     assert (
         said["summary"]
-        == "Acknowledged by ann, and stands: Broker 2 still shows deleted records of orders-0 (cluster lab)"
+        == "Acknowledged by ann, still open: Broker 2 still shows deleted records of orders-0 (cluster lab)"
     )
     text = as_posted(told, SLACK)["text"]
     assert text == (
-        "*ACKNOWLEDGED* by ann: known &amp; wanted. It stands: Broker 2 still shows deleted records of orders-0 "
+        "*ACKNOWLEDGED* by ann: known &amp; wanted. Still open: Broker 2 still shows deleted records of orders-0 "
         "(cluster lab) · `parallax findings explain a -c CONFIG`"
     )
     event = as_posted(told, PAGERDUTY)
     assert event["event_action"] == "acknowledge"
     assert event["dedup_key"] == as_posted(message(finding("a")), PAGERDUTY)["dedup_key"]
     assert event["payload"]["custom_details"]["a"].startswith(
-        "Acknowledged by ann: known & wanted. It stands: Broker 2"
+        "Acknowledged by ann: known & wanted. Still open: Broker 2"
     )
 
 
@@ -195,7 +195,7 @@ def test_beside_one_that_asks_for_somebody_an_acknowledged_finding_is_named_as_t
     assert text.startswith(
         "*FIRING* Broker 2 still shows deleted records of orders-0 (cluster lab) (1 finding acknowledged)"
     )
-    assert "• Acknowledged by ann: known &amp; wanted. It stands: Broker 2" in text
+    assert "• Acknowledged by ann: known &amp; wanted. Still open: Broker 2" in text
 
 
 def test_an_acknowledgement_of_some_findings_says_which_and_is_no_event_for_pagerduty() -> None:
@@ -213,7 +213,7 @@ def test_an_acknowledgement_of_some_findings_says_which_and_is_no_event_for_page
     in_part = told(1100.0, known(replace(many[0], broker=3)), *many[1:])
     text = as_posted(in_part, SLACK)["text"]
     assert text.startswith(
-        "*ACKNOWLEDGED* by ann: known &amp; wanted. It stands: Broker 3 still shows deleted records of orders-0 "
+        "*ACKNOWLEDGED* by ann: known &amp; wanted. Still open: Broker 3 still shows deleted records of orders-0 "
         "(cluster lab) (4 findings not acknowledged) · `parallax findings explain a -c CONFIG`\n• (not acknowledged) "
     )
     assert text.count("• (not acknowledged) ") == 4

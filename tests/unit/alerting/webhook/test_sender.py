@@ -263,7 +263,7 @@ def test_slack_and_pagerduty_are_told_of_an_acknowledgement_of_what_is_worse_and
         until(lambda: all(status.waiting == 0 for status in webhooks.status().values()), "all to be delivered")
     texts = [body["text"] for body in bodies_at(receiver, "/chat")]
     assert [text.split(" ")[0] for text in texts] == ["*FIRING*", "*ACKNOWLEDGED*", "*FIRING*", "*RESOLVED*"]
-    assert "by ann: known since March. It stands: " in texts[1]
+    assert "by ann: known since March. Still open: " in texts[1]
     assert "Broker 2 showed it. Healed: gone." in texts[3]
     events = [(body["event_action"], body["dedup_key"]) for body in bodies_at(receiver, "/pager")]
     first, second = events[0][1], events[2][1]

@@ -744,7 +744,7 @@ class TestContradiction:
         cut = holding(2, "committed", epoch_ends={3: end}, **fields)
         got = decide(found, answers(silent(1), cut, silent(3)), live_only=True)
         assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.UNPROVEN)
-        assert "none of the log that stands" in got.reason
+        assert "is not in the current log" in got.reason
         held = replace(cut, epoch_ends={3: 21})
         assert decide(found, answers(silent(1), held, silent(3)), live_only=True).verdict is not Verdict.DISMISSED
 
