@@ -34,10 +34,12 @@ from parallax.config import AlertingSettings, Settings, WebhookSettings
 from parallax.findings import table as findings_table
 from parallax.guard import late
 from parallax.guard import table as guard_table
-from parallax.kinds import KINDS, OPEN_KINDS
+from parallax.kinds import KINDS
 from parallax.logs import FIELDS
+from parallax.remedies import CASES, REMEDIES
 from parallax.repair import table as repair_table
 from parallax.replica.options import ALIASES, OPTIONS
+from parallax.runbook import RUNBOOK
 from parallax.source.schema import TICKS, VIEWS
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -332,8 +334,7 @@ def kinds_page() -> str:
     rows = []
     for kind, row in KINDS.items():
         what = f"{row.headline}{row.not_led}".format(broker="2", partition="orders-0")
-        by = "`parallax repair`, or by hand" if kind in OPEN_KINDS else "a copy by `parallax repair`, or by hand"
-        mend = f"{by}: [runbook](../runbook.md#{row.runbook})"
+        mend = f"[{row.case.in_words}](../runbook.md#{row.runbook})"
         rows.append((f"`{kind}`", str(row.rule), str(row.severity), f"{what}.", f"Consumers {row.consumers}.", mend))
     head = (
         "kind",
@@ -349,6 +350,45 @@ def kinds_page() -> str:
 `parallax findings explain ID` says what to do about one finding, with the commands.
 
 {table(head, rows)}"""
+
+
+_BEGIN = "<!-- From here to the end mark: generated from parallax/remedies.py (`make reference`). -->"
+_END = "<!-- End mark. -->"
+
+
+def runbook_page() -> str:
+    """docs/runbook.md: of it only the sections on repairs are generated, between two marks."""
+    before, _, rest = (TOP / RUNBOOK).read_text(encoding="utf-8").partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    return f"{before}{_BEGIN}\n{_repairs()}{_END}{after}"
+
+
+def _repairs() -> str:
+    """The sections of the runbook on repairs: what each consists of, and which ones end what."""
+    lines = ["### The repairs"]
+    for one in REMEDIES:
+        acts = ". ".join(act.begin() for act in one.acts)
+        same = next(other for other in REMEDIES if other.acts == one.acts)
+        steps = acts if same is one else f"the same steps as {same.name}"
+        text = f"**{one.name[:1].upper()}{one.name[1:]}**, by {one.by}: {steps}. {one.note}"
+        lines.append(_wrapped(text, "- ", "  "))
+    for case in CASES:
+        named = ", ".join(f"`{kind}`" for kind, row in KINDS.items() if row.case is case)
+        first, *rest = f"{f'{named}: ' if named else ''}{case.begin}. {case.note}".split("\n\n")
+        lines += ["", f"### {case.title}", _wrapped(first)]
+        lines += [text for one in rest for text in ("", _wrapped(one))]
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str, first: str = "", other: str = "") -> str:
+    return textwrap.fill(
+        text,
+        _WIDTH,
+        initial_indent=first,
+        subsequent_indent=other,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def logs_page() -> str:
@@ -370,6 +410,7 @@ PAGES: Mapping[str, Any] = {
     "docs/reference/kinds.md": kinds_page,
     "docs/reference/tables.md": tables_page,
     "docs/reference/logs.md": logs_page,
+    RUNBOOK: runbook_page,
     str(chart_schema.FILE): lambda: chart_schema.with_settings((TOP / chart_schema.FILE).read_text(encoding="utf-8")),
 }
 """By path, what makes the text."""

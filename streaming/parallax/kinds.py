@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from parallax import remedies
 from parallax.model import FindingKind, Rule, Severity
+from parallax.remedies import Case
 
 
 class Family(StrEnum):
@@ -78,7 +80,7 @@ class Kind:
             meet what is wrong.
         not_led: what an alert adds to ``headline`` otherwise. Field: broker.
         consumers: what happens to consumers of the accused; it follows the word "consumers".
-        runbook: the anchor of the heading in docs/runbook.md that says what to do.
+        case: what ends it: the repairs, and the section of the runbook about them.
         clears: which of the other replicas its proof shows to be right.
         severity: whether it pages or opens a ticket.
         agreeing: how many probes in a row must prove it. It is more than one if the kind pages, and its proof rests on
@@ -94,13 +96,18 @@ class Kind:
     was: str
     headline: str
     consumers: str
-    runbook: str
+    case: Case
     clears: Clears
     severity: Severity = Severity.CRITICAL
     agreeing: int = 1
     many: str = ""
     led: str = ""
     not_led: str = ""
+
+    @property
+    def runbook(self) -> str:
+        """The anchor of the heading in docs/runbook.md that says what to do."""
+        return self.case.anchor
 
 
 KINDS: Mapping[FindingKind, Kind] = {
@@ -114,7 +121,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         headline="Broker {broker} never got a transaction's end marker in {partition}",
         consumers="in read_committed may read that transaction though it was rolled back, miss it though it was "
         "committed, or get nothing beyond it",
-        runbook="a-missed-end-marker",
+        case=remedies.MISSED_MARKER,
         clears=Clears.DIRECT_END,
         severity=Severity.WARNING,
     ),
@@ -129,7 +136,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         led=": read_committed stands still",
         not_led=": keep it from leading, or read_committed stands still",
         consumers="in read_committed get nothing beyond that offset",
-        runbook="a-missed-end-marker",
+        case=remedies.MISSED_MARKER,
         clears=Clears.DIRECT_END,
         agreeing=2,
     ),
@@ -142,7 +149,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         was="Broker {broker} showed the rolled-back record at offset {offset} of {partition} as committed.",
         headline="Broker {broker} shows rolled-back records of {partition} as committed",
         consumers="in read_committed read data that was rolled back",
-        runbook="a-missed-end-marker",
+        case=remedies.MISSED_MARKER,
         clears=Clears.OTHER_OUTCOME,
         many="Broker {broker} shows records of rolled-back transactions of {partition} as committed, of {counted} "
         "in all (records at offsets {lowest} to {highest}).",
@@ -156,7 +163,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         was="Broker {broker} hid the committed record at offset {offset} of {partition} as aborted.",
         headline="Broker {broker} hides committed records of {partition} as aborted",
         consumers="in read_committed never see data that was committed",
-        runbook="a-missed-end-marker",
+        case=remedies.MISSED_MARKER,
         clears=Clears.OTHER_OUTCOME,
         many="Broker {broker} hides records of committed transactions of {partition} as aborted, of {counted} "
         "in all (records at offsets {lowest} to {highest}).",
@@ -170,7 +177,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         was="Broker {broker} showed the record at offset {offset} of {partition} otherwise than its end marker says.",
         headline="Broker {broker} shows records of {partition} otherwise than its own end markers say",
         consumers="in read_committed read data that was rolled back, or never see data that was committed",
-        runbook="an-index-of-aborted-transactions-that-is-wrong",
+        case=remedies.WRONG_INDEX,
         clears=Clears.OWN_END,
         many="Broker {broker} shows records of {partition} otherwise than the end markers of its own log say, of "
         "{counted} in all (records at offsets {lowest} to {highest}): its index of aborted transactions is "
@@ -185,7 +192,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         was="Broker {broker} showed a value of {partition} whose key was deleted at offset {offset}.",
         headline="Broker {broker} still shows deleted records of {partition}",
         consumers="read what was deleted",
-        runbook="a-missed-tombstone",
+        case=remedies.MISSED_TOMBSTONE,
         clears=Clears.NO_VALUE,
         many="Broker {broker} still shows values of {partition} whose keys were deleted, {count} in all (deleted at "
         "offsets {lowest} to {highest}).",
@@ -199,7 +206,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         was="Broker {broker} lacked the record at offset {offset} of {partition} or showed an older one.",
         headline="Broker {broker} lacks records of {partition}, or shows older ones",
         consumers="miss what was written",
-        runbook="values-that-differ",
+        case=remedies.DIFFERENT_RECORDS,
         clears=Clears.HELD_RECORD,
         many="Broker {broker} lacks records of {partition} or shows older ones, {count} in all (offsets {lowest} to "
         "{highest}).",
@@ -212,7 +219,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         was="The replicas of {partition} did not show the same for the record at offset {offset} or its key.",
         headline="Broker {broker} shows other latest values of {partition} than the others",
         consumers="may read a value that is wrong, or miss one",
-        runbook="values-that-differ",
+        case=remedies.DIFFERENT_RECORDS,
         clears=Clears.NOBODY,
         many="The replicas of {partition} do not show the same latest values for {counted} (offsets {lowest} to "
         "{highest}).",
@@ -225,7 +232,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         was="The replicas of {partition} did not hold the same at offset {offset}.",
         headline="Broker {broker} holds a wrong record of {partition}",
         consumers="may read a record that is wrong",
-        runbook="another-record-or-none",
+        case=remedies.DIFFERENT_RECORDS,
         clears=Clears.NEWER_EPOCH,
     ),
     FindingKind.LOG_TRUNCATED: Kind(
@@ -237,7 +244,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         was="The log of {partition} on broker {broker} lacked what was truncated from offset {offset} on.",
         headline="The log of {partition} on broker {broker} was truncated",
         consumers="miss what was truncated",
-        runbook="another-record-or-none",
+        case=remedies.DIFFERENT_RECORDS,
         clears=Clears.NOBODY,
     ),
     FindingKind.LOG_HEAD_MISSING: Kind(
@@ -249,7 +256,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         was="The log of {partition} on broker {broker} began above that of another replica.",
         headline="The log of {partition} on broker {broker} lacks its beginning",
         consumers="miss what lies below",
-        runbook="a-log-that-lost-its-head",
+        case=remedies.LOST_HEAD,
         clears=Clears.NOBODY,
     ),
 }

@@ -5,9 +5,11 @@ The setting `alerting.runbook_url` is its address.
 
 from __future__ import annotations
 
+from parallax import remedies
+
 RUNBOOK = "docs/runbook.md"
 """Path of the runbook in the repository, for links as long as no settings are known."""
-HANGING = "a-transaction-that-hangs"
+HANGING = remedies.HANGING.anchor
 """The section on transactions that no coordinator will end."""
 
 

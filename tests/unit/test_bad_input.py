@@ -387,7 +387,7 @@ def test_a_file_of_another_kind_is_never_replaced(tmp_path: Path, words: list[st
         (audit.REPORT, "broker  partitions"),
         (audit.REPORT, '{\n  "result": "unknown"'),
         (audit.REPORT, '{\n  "brokers": ['),
-        (PLAN, '{\n  "format": 2,'),
+        (PLAN, '{\n  "format": 3,'),
         (PICTURE, '<svg class="rich-terminal"'),
     ],
     ids=str,

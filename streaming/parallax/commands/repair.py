@@ -125,7 +125,7 @@ def in_words(made: Plan, file: Path | None, shell: Shell) -> str:
     lines = [f"{made.place.name}, led by broker {made.leader}, replicas {', '.join(map(str, made.replicas))}"]
     if not made.steps and not made.missing:
         lines.append(made.note or "Nothing that is open here can be repaired.")
-    for step in made.steps:
+    for step in (*made.steps, *made.instead):
         facts = [
             *([("warning", step.warning)] if step.warning else []),
             *(("needs", one) for one in step.needs),
@@ -134,9 +134,11 @@ def in_words(made: Plan, file: Path | None, shell: Shell) -> str:
             ("half-way", step.half_way),
             ("undo", step.undo),
         ]
-        lines += ["", f"Step {step.number}. {step.title}", *(f"  {name + ':':<10}{text}" for name, text in facts)]
+        head = f"Step {step.number}. {step.title}" if step.number else f"Instead, a person can do this. {step.title}"
+        lines += ["", head, *(f"  {name + ':':<10}{text}" for name, text in facts)]
         # Commands are pasted as they are.
         lines += ["  by hand:", step.by_hand] if "\n" in step.by_hand else [f"  by hand:  {step.by_hand}"]
+        lines += ["  check:", step.check] if step.kind == "person" else []
     lines += ["", *(f"Missing: {one}" for one in made.missing)] if made.missing else []
     if made.steps:
         command = shell.parallax("repair", "run", file or "FILE")

@@ -25,6 +25,7 @@ from parallax.findings.steps import Step, steps
 from parallax.findings.summary import asked_in_words
 from parallax.kinds import KINDS, OPEN_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus
+from parallax.remedies import WITHOUT_DIRECTION
 from parallax.runbook import RUNBOOK, section
 from parallax.shell import ANYWHERE, Shell
 
@@ -220,4 +221,4 @@ def section_of(finding: Finding) -> str:
         return "parallaxlosscomplete"
     if is_unsettled(finding):
         return "parallaxdivergenceunsettled"
-    return "without-direction" if finding.broker == NOBODY else KINDS[finding.kind].runbook
+    return WITHOUT_DIRECTION.anchor if finding.broker == NOBODY else KINDS[finding.kind].runbook

@@ -13,9 +13,9 @@ from parallax.findings.cleared import Shown, cleared, holds_open, outcomes_of, s
 from parallax.findings.finding import Finding, evidence_of, has_spread
 from parallax.findings.repair import Repair
 from parallax.kinds import KINDS, OUTCOME_KINDS
-from parallax.model import NOBODY, FindingKind
+from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.shell import Shell
-from parallax.sides import Shows, Side
+from parallax.sides import Shows, Side, outcomes_on
 
 OPEN_KINDS = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN})
 
@@ -119,6 +119,15 @@ class Grounds:
         if finding.kind is not FindingKind.OUTCOME_CONTRADICTS_MARKER:
             return False
         return finding.is_incident or shows_against_its_end(self.shown)
+
+    @property
+    def unlisted(self) -> int:
+        """The offset of the ABORT marker that the accused's index does not list (`is_of_the_index`).
+
+        It is -1 if there are many, as in an incident, or if the index lists a transaction that was committed.
+        """
+        is_one = not self.finding.is_incident and outcomes_on(self.shown.sides, self.finding.broker) == {"committed"}
+        return self.finding.marker_offset if is_one else UNKNOWN
 
     @property
     def silent(self) -> frozenset[int]:

@@ -15,7 +15,7 @@ from typing import Self
 from parallax.findings.cleared import Shown
 from parallax.findings.finding import Finding
 from parallax.findings.moves import FEWEST, Move, Purpose, copying, first_of
-from parallax.model import UNKNOWN
+from parallax.model import UNKNOWN, TopicPartition
 from parallax.shell import Shell
 
 
@@ -67,7 +67,7 @@ class Repair:
 
 def show_record(finding: Finding, shell: Shell) -> str:
     """Return the command that shows on each broker the record that a finding is about."""
-    return _record_at(finding, finding.record_offset, shell)
+    return show_at(finding.place, finding.record_offset, shell)
 
 
 def show_seen(finding: Finding, shell: Shell) -> str:
@@ -107,6 +107,31 @@ def _line(key: bytes) -> str | None:
     return None if is_null or is_cut else text
 
 
+def rebuild_index(place: TopicPartition, broker: int, marker_offset: int) -> str:
+    """Return the commands that have a broker rebuild its index of aborted transactions from its log.
+
+    An aborted transaction is listed in the index of the segment that holds its end marker. When a broker starts, Kafka
+    recovers each segment whose ``.index`` is missing, and writes all indexes of that segment from its log (Kafka's
+    ``LogLoader.loadSegmentFiles`` and ``LogSegment.recover``). That holds after a clean stop as well.
+
+    Args:
+        place: the partition.
+        broker: the broker whose index is wrong.
+        marker_offset: the offset of the end marker; -1 if several transactions are wrong: then all segments are
+            recovered.
+    """
+    if marker_offset == UNKNOWN:
+        indexes = "*.index"
+    else:
+        segment = f"awk -F. '$1 + 0 <= {marker_offset} {{ last = $1 }} END {{ print last }}'"
+        indexes = f'"$(ls *.log | {segment}).index"'
+    folder = f'"${{LOG_DIR:?set it to the directory of log.dirs that holds {place.name}}}"/{shlex.quote(place.name)}'
+    return (
+        f"# on the machine of broker {broker}, once the broker is stopped; start it afterwards\n"
+        f"(cd {folder} && rm -- {indexes})"
+    )
+
+
 def show_transaction(finding: Finding, brokers: Collection[int], shell: Shell) -> str:
     """Return the commands that show a transaction on each broker: its first record, its end marker, and its producer.
 
@@ -121,12 +146,13 @@ def show_transaction(finding: Finding, brokers: Collection[int], shell: Shell) -
     producers = [f"{tool} describe-producers {place} --broker-id {broker}" for broker in sorted(brokers)]
     ids = [f"{tool} list | grep -w {finding.producer_id}"] if finding.producer_id != UNKNOWN else []
     described = f"{tool} describe --transactional-id ID"
-    return "\n".join([*(_record_at(finding, at, shell) for at in ends), *producers, *ids, described])
+    return "\n".join([*(show_at(finding.place, at, shell) for at in ends), *producers, *ids, described])
 
 
-def _record_at(finding: Finding, offset: int, shell: Shell) -> str:
-    place = ("--topic", finding.topic, "--partition", finding.partition, "--offset", offset)
-    return shell.parallax("show-record", *place, by_settings=True)
+def show_at(place: TopicPartition, offset: int, shell: Shell) -> str:
+    """Return the command that shows on each broker the record at an offset of a partition."""
+    named = ("--topic", place.topic, "--partition", place.partition, "--offset", offset)
+    return shell.parallax("show-record", *named, by_settings=True)
 
 
-__all__ = ["Repair", "delete_again", "show_record", "show_seen", "show_transaction"]
+__all__ = ["Repair", "delete_again", "rebuild_index", "show_at", "show_record", "show_seen", "show_transaction"]

@@ -14,8 +14,9 @@ from parallax.findings.finding import has_spread, is_unsettled
 from parallax.findings.grounds import OPEN_KINDS, Grounds, Leads, in_words, one_of
 from parallax.findings.leading import leads_wrongly
 from parallax.findings.moves import Purpose
-from parallax.findings.repair import Repair, delete_again, show_record, show_transaction
+from parallax.findings.repair import Repair, delete_again, rebuild_index, show_record, show_transaction
 from parallax.model import NOBODY, FindingKind
+from parallax.remedies import Act
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +26,14 @@ class Step:
     Attributes:
         text: what to do, and why.
         run: the shell commands for it; empty where there are none.
+        act: the step of a repair that it is, whose line (`Act.line`) its text has; None if it repairs nothing itself.
         only_where_right: the broker whose replica a person must first find right, because no evidence proves it; the
             text says so too. None: the step has no such condition.
     """
 
     text: str
     run: str = ""
+    act: Act | None = None
     only_where_right: int | None = None
 
 
@@ -40,17 +43,19 @@ def steps(known: Grounds) -> tuple[Step, ...]:
     if has_spread(finding):
         return _where_all_share_it(known)
     if is_unsettled(finding):
-        compare = _compare(
-            known, "what the replicas show", ". Where it is wrong, write it again: that ends the finding."
+        again = Act.WRITE_AGAIN.line()
+        compare = _compare(known, "what the replicas show", f". Where it is wrong, {again}: that ends the finding.")
+        return (
+            replace(compare, act=Act.WRITE_AGAIN),
+            _acknowledge(known, "Where it is right, acknowledge the finding."),
         )
-        return (compare, _acknowledge(known, "Where it is right, acknowledge the finding."))
     if finding.broker == NOBODY:
-        return (_compare(known, "what the sides show"), Step(_WRITE_AGAIN), _by_word(known))
+        return (_compare(known, "what the sides show"), _write_again(), _by_word(known))
     if known.is_of_the_index:
         return _rebuild(known)
     first = _who_leads(known)
     if finding.kind is FindingKind.LOG_TRUNCATED:
-        return (first, Step(_LOST))
+        return (first, _LOST)
     if known.if_right is not None:
         return (first, *_find_out(known, known.if_right))
     if not known.right:
@@ -81,10 +86,10 @@ def _compare(known: Grounds, what: str, rest: str = ".", lead: str = "") -> Step
 def _by_word(known: Grounds) -> Step:
     after = "" if known.finding.broker != NOBODY else f" {_AFTER_IT[known.finding.is_incident]}"
     text = (
-        "Once you know which replica is right, have those that are wrong copied from it again: give its broker to the "
-        f"plan in place of BROKER. A wrong choice deletes what was right. {_RUN_IT}{after}"
+        f"Once you know which replica is right, {Act.COPY.line(wrong='those that are wrong')}, taken from it: give its "
+        f"broker to the plan in place of BROKER. A wrong choice deletes what was right. {_RUN_IT}{after}"
     )
-    return Step(text, _plan(known, "--right", "BROKER"))
+    return Step(text, _plan(known, "--right", "BROKER"), Act.COPY)
 
 
 _AFTER_IT = (
@@ -106,26 +111,34 @@ def _rebuild(known: Grounds) -> tuple[Step, ...]:
         "index, the finding stays open afterwards and says so."
     )
     if known.finding.is_incident:
-        holds = "That takes no copy where its log holds the end markers: the runbook says what to do where it does not."
+        holds = "That takes no copy where its log holds the end markers. Else have it copied by `parallax repair`."
     broker = known.finding.broker
-    index = f"Have broker {broker} rebuild its index of aborted transactions, as the runbook says. {holds}"
+    line = Act.REBUILD_INDEX.begin(wrong=f"broker {broker}")
+    run = f"{rebuild_index(known.finding.place, broker, known.unlisted)}\n{show_record(known.finding, known.shell)}"
+    index = f"{line}. The last command shows whether it has: with the same outcome on each broker. {holds}"
     if not known.right:
-        return (Step(f"{index} Another broker leads while it is stopped: what consumers read of that is not proven."),)
-    steps = (_who_leads(known), Step(index))
+        index += " Another broker leads while it is stopped: what consumers read of that is not proven."
+        return (Step(index, run, Act.REBUILD_INDEX),)
+    steps = (_who_leads(known), Step(index, run, Act.REBUILD_INDEX))
     return (*steps, *_reorder(known, known.repair)) if known.repair is not None and _has_to_lead(known) else steps
 
 
-_WRITE_AGAIN = "Have what is right written once more, a value or a deletion: every replica copies that."
-_LOST = (
-    "Have what was lost written once more by the system that wrote it, unless another replica holds it still: wipe "
-    "none before that is known."
+def _write_again() -> Step:
+    """Return the step that puts all replicas right, whichever is wrong."""
+    return Step(f"{Act.WRITE_AGAIN.begin()}, a value or a deletion: every replica copies that.", act=Act.WRITE_AGAIN)
+
+
+_LOST = Step(
+    f"{Act.WRITE_AGAIN.begin(what='what was lost')} by the system that wrote it, unless another replica holds it "
+    "still: wipe none before that is known.",
+    act=Act.WRITE_AGAIN,
 )
 
 
 _END_IT = (
-    "Have the transaction ended as it was. The plan says whether it is proven to be committed or aborted, else what is "
-    "missing; an ABORT of what was committed loses it. Wipe no replica, above all none that did not answer: one that "
-    "has ended it may be right."
+    f"{Act.END_MARKER.begin()} that every replica holds open. The plan says whether it is proven to be committed or "
+    "aborted, else what is missing; an ABORT of what was committed loses it. Wipe no replica, above all none that did "
+    "not answer: one that has ended it may be right."
 )
 _LOWER = (
     "Let a broker lead whose log begins lower and is not empty: the others take over the log start of the one that "
@@ -135,12 +148,18 @@ _LOWER = (
 
 def _where_all_share_it(known: Grounds) -> tuple[Step, ...]:
     if known.finding.kind in OPEN_KINDS:
-        return (Step(_END_IT, _plan(known)), _acknowledge(known, "Where it cannot be ended, acknowledge the finding."))
+        return (
+            Step(_END_IT, _plan(known), Act.END_MARKER),
+            _acknowledge(known, "Where it cannot be ended, acknowledge the finding."),
+        )
     acknowledge = _acknowledge(known, "Where nothing can be written, acknowledge the finding.")
     if known.silent:
         spare = f"Wipe nothing on {in_words(known.silent)}: what is held there may be right."
-        return (Step(spare), Step(_WRITE_AGAIN), acknowledge)
-    return (Step("Write what is right once more: no copy of a replica can repair it."), acknowledge)
+        return (Step(spare), _write_again(), acknowledge)
+    return (
+        Step(f"{Act.WRITE_AGAIN.begin()}: no copy of a replica can repair it.", act=Act.WRITE_AGAIN),
+        acknowledge,
+    )
 
 
 def _plan(known: Grounds, *options: str) -> str:
@@ -156,18 +175,17 @@ _RUN_IT = "parallax repair run asks before it changes anything. It runs only wit
 def _in_place(known: Grounds) -> Step:
     """Return the step that writes an end marker once more: it repairs what a copy would, and copies nothing."""
     known_as = proven_end(known.shown)
-    how = "have the end marker written once more"
     if known_as is None:
         text = (
-            f"Once you know whether the transaction was committed or aborted, {how}, which copies nothing: the plan "
-            f"names the options that say so, and how to run it. {_RUN_IT}"
+            f"Once you know whether the transaction was committed or aborted, {Act.END_MARKER.line()}, which copies "
+            f"nothing: the plan names the options that say so, and how to run it. {_RUN_IT}"
         )
     else:
         text = (
-            f"The transaction is proven to have ended by {known_as.upper()}: {how}, which copies nothing. The plan "
-            f"says whether that is safe now: read it first. {_RUN_IT}"
+            f"The transaction is proven to have ended by {known_as.upper()}: {Act.END_MARKER.line()}, which copies "
+            f"nothing. The plan says whether that is safe now: read it first. {_RUN_IT}"
         )
-    return Step(text, _plan(known))
+    return Step(text, _plan(known), Act.END_MARKER)
 
 
 def _has_to_lead(known: Grounds) -> bool:
@@ -199,7 +217,8 @@ def _let_lead(known: Grounds, repair: Repair, why: str) -> Step:
     if not repair.moves[Purpose.LEAD].is_new:
         how = "run "
     run = repair.run(Purpose.LEAD, known.shell)
-    return Step(f"Let broker {repair.first} lead{why}: {how}the preferred election.", run)
+    line = Act.LEAD.begin(right=f"broker {repair.first}")
+    return Step(f"{line}{why}: {how}the preferred election.", run, Act.LEAD)
 
 
 def _find_out(known: Grounds, repair: Repair) -> tuple[Step, ...]:
@@ -239,7 +258,7 @@ def _wait_for_others(known: Grounds) -> str:
     first = "that one" if len(known.beside) == 1 else "those"
     return (
         f"Have nothing copied or wiped yet: broker {known.finding.broker} may be the right one in finding {named} of "
-        f"this partition. Settle {first} first; where each waits for the other, have what is right written once more."
+        f"this partition. Settle {first} first; where each waits for the other, {Act.WRITE_AGAIN.line()}."
     )
 
 
@@ -252,25 +271,28 @@ def _copy_again(known: Grounds, repair: Repair, sources: Collection[int]) -> tup
         f"{replicas}."
     )
     drop = (
-        f"Have broker {broker} drop its copy: assign the partition to the others. Go on when the last command, run "
-        "again, says that it is completed. The partition has one replica less until the next step is done."
+        f"{Act.DROP.begin(wrong=f'broker {broker}')}: assign the partition to the others. Go on when the last command, "
+        "run again, says that it is completed. The partition has one replica less until the next step is done."
     )
     copied: tuple[Step, ...] = (
-        Step(drop, repair.run(Purpose.DROP, shell)),
-        Step(_GIVE_BACK, repair.run(Purpose.COPY, shell)),
+        Step(drop, repair.run(Purpose.DROP, shell), Act.DROP),
+        Step(
+            f"{Act.COPY.begin(wrong='it')}: assign the partition to all of them again.",
+            repair.run(Purpose.COPY, shell),
+            Act.COPY,
+        ),
     )
     if repair.leaves_one:
-        copied = (Step(_STAND_IN, _plan(known)),)
+        copied = (Step(_STAND_IN, _plan(known), Act.STAND_IN),)
     deleted = _delete_again(known)
     if deleted:
         copied = tuple(_only(step, "Only where no deletion could be written") for step in copied)
     return (Step(check, repair.describe(shell)), *deleted, *copied)
 
 
-_GIVE_BACK = "Give it a new copy: assign the partition to all of them again."
 _STAND_IN = (
-    "Have it take a new copy while another broker stands in, for one replica alone would be left: the plan names that "
-    "broker, and has the commands."
+    f"{Act.STAND_IN.begin(wrong='the accused')}, and then {Act.COPY.line(wrong='it')}: one replica alone would be left "
+    "otherwise. The plan names that broker, and has the commands."
 )
 
 
@@ -280,22 +302,29 @@ def _delete_again(known: Grounds) -> tuple[Step, ...]:
     if finding.kind is not FindingKind.DELETED_RECORD_RESURRECTED:
         return ()
     if finding.is_incident:
-        return (Step(f"{_DELETE_AGAIN} Then this finding needs no copy once it is written for each of its keys."),)
+        return (
+            Step(
+                f"{_DELETE_AGAIN} Then this finding needs no copy once it is written for each of its keys.",
+                act=Act.DELETE_AGAIN,
+            ),
+        )
     run = delete_again(finding, known.shell)
     by = _BY_DEFAULT if run else "Kafka's console producer cannot be given this key: have its own producer write it."
-    return (Step(f"{_DELETE_AGAIN} {by}", run),)
+    return (Step(f"{_DELETE_AGAIN} {by}", run, Act.DELETE_AGAIN),)
 
 
 def _reorder(known: Grounds, repair: Repair) -> tuple[Step, ...]:
     """Return the step that lets the accused be the preferred leader again, once it is right."""
     if Purpose.ORDER not in repair.moves:
         return ()
-    said = f"When the finding is resolved, give the replicas their order back: {repair.assigned[0]} comes first."
-    return (Step(said, repair.run(Purpose.ORDER, known.shell)),)
+    said = f"When the finding is resolved, {Act.ORDER.line()}: {repair.assigned[0]} comes first."
+    return (Step(said, repair.run(Purpose.ORDER, known.shell), Act.ORDER),)
 
 
 _BY_ITSELF = "The finding is resolved by itself once the replicas are seen to agree."
-_DELETE_AGAIN = "Where the system that wrote it still has the key deleted, a deletion written once more is enough."
+_DELETE_AGAIN = (
+    f"Where the system that wrote it still has the key deleted, {Act.DELETE_AGAIN.line()}: that needs no copy."
+)
 _BY_DEFAULT = (
     "The tool picks the partition as Java's producer does by default: where the topic's producers pick it otherwise, "
     "have one of them write it."

@@ -7,9 +7,25 @@ from dataclasses import dataclass, field
 
 from parallax.findings.cleared import Shown
 from parallax.findings.finding import Finding, has_spread, is_unsettled
-from parallax.findings.grounds import grounds_of, in_words, one_of
+from parallax.findings.grounds import Grounds, grounds_of, in_words, one_of
 from parallax.model import NOBODY, UNKNOWN
+from parallax.remedies import Act
 from parallax.shell import ANYWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class WrongIndex:
+    """An index of aborted transactions that is wrong in a log that is right.
+
+    Attributes:
+        broker: the broker whose index it is.
+        marker_offset: the offset of the ABORT marker that it does not list; -1 if there are many, or it lists too much.
+        record_offset: the offset of a record that the broker shows wrongly because of it.
+    """
+
+    broker: int
+    marker_offset: int
+    record_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +43,8 @@ class Claim:
         offsets: the offsets that the finding is about.
         transaction: producer id and first offset of the transaction that the finding is about; -1 if there is none.
         missing: why no right replica can be copied over the wrong ones, a phrase with what to do; empty if one can.
+        index: what is wrong if only an index of aborted transactions is, so that a person can have it rebuilt on the
+            broker's disk; None otherwise.
         by_word: empty if some replica is proven right. Else, for each broker that a person may call right: the brokers
             that are wrong in that case.
     """
@@ -37,6 +55,7 @@ class Claim:
     offsets: tuple[int, ...] = ()
     transaction: tuple[int, int] = (UNKNOWN, UNKNOWN)
     missing: str = ""
+    index: WrongIndex | None = None
     by_word: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
     def wrong_if(self, right: int | None) -> frozenset[int]:
@@ -84,8 +103,13 @@ def _claim(finding: Finding, findings: Collection[Finding]) -> Claim:
         tuple(sorted(set(places) - {UNKNOWN})),
         (finding.producer_id, finding.transaction_start_offset),
         _missing(finding, known.right, known.sources, known.beside),
+        WrongIndex(finding.broker, known.unlisted, finding.record_offset) if _is_rebuilt(known) else None,
         {} if known.right else _by_word(finding, known.shown, wrong),
     )
+
+
+def _is_rebuilt(known: Grounds) -> bool:
+    return known.is_of_the_index and not has_spread(known.finding) and not is_unsettled(known.finding)
 
 
 def _by_word(finding: Finding, shown: Shown, wrong: frozenset[int]) -> dict[int, frozenset[int]]:
@@ -102,7 +126,7 @@ def _by_word(finding: Finding, shown: Shown, wrong: frozenset[int]) -> dict[int,
 
 def _missing(finding: Finding, right: Sequence[int], sources: Sequence[int], beside: Sequence[Finding]) -> str:
     if has_spread(finding):
-        return "all replicas share it: no copy can help. Have what is right written once more"
+        return f"all replicas share it: no copy can help. {Act.WRITE_AGAIN.begin()}"
     if is_unsettled(finding) or finding.broker == NOBODY:
         return f"nothing proves which replica is right. {_FIND_OUT}"
     if not right:
@@ -149,4 +173,4 @@ def together(some: Iterable[Claim], right: int | None = None) -> Together | None
     return Together(tuple(one.finding for one in made), wrong, frozenset.intersection(*able) - wrong, tuple(offsets))
 
 
-__all__ = ["Claim", "Together", "claims", "together"]
+__all__ = ["Claim", "Together", "WrongIndex", "claims", "together"]

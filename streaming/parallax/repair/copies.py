@@ -14,6 +14,7 @@ from parallax.counts import agreed, counted
 from parallax.findings.grounds import in_words
 from parallax.findings.moves import Move, Purpose, copying, first_of
 from parallax.moments import span_text
+from parallax.remedies import Act
 from parallax.repair.claims import Claim, Together, together
 from parallax.repair.layout import Layout, has_room, hindered, slowest, too_slow
 from parallax.repair.seen import Look, shows_the_same
@@ -87,7 +88,7 @@ def sides(
     if not wrong:
         why = "the replica that is wrong is none of the partition's any more. Wait for the job"
     elif not able:
-        why = "no replica is proven right by all of them. Have what is right written once more"
+        why = f"no replica is proven right by all of them. {Act.WRITE_AGAIN.begin()}"
     elif not found.sources:
         why = f"{next(iter(alike.values()))}. Wait until the job has asked the replicas again, and plan again"
     else:
@@ -178,6 +179,7 @@ def _steps(
         made.append(
             MoveStep(
                 number=number + len(made) + 1,
+                act=_act(move),
                 title=_title(look, source, move),
                 needs=_needs(joint, source, move, room, is_said=said.right is not None),
                 changes=_changes(look, source, move),
@@ -200,19 +202,28 @@ def _steps(
     return made
 
 
+def _act(move: Move) -> Act:
+    """The step of a copy that a reassignment is."""
+    if move.purpose is Purpose.DROP and move.copied:
+        return Act.STAND_IN
+    return {Purpose.LEAD: Act.LEAD, Purpose.DROP: Act.DROP, Purpose.COPY: Act.COPY, Purpose.ORDER: Act.ORDER}[
+        move.purpose
+    ]
+
+
 def _title(look: Look, source: int, move: Move) -> str:
-    name = look.place.name
-    match move.purpose:
-        case Purpose.LEAD:
-            return f"Let broker {source} lead {name}: it is right."
-        case Purpose.DROP if move.copied:
-            return f"Have {in_words(move.copied)} copy {name}, and {in_words(move.gone)} delete its copy."
-        case Purpose.DROP:
-            return f"Have {in_words(move.gone)} delete its copy of {name}."
-        case Purpose.COPY:
-            return f"Have {in_words(move.copied)} copy {name} again, from broker {source}."
-        case Purpose.ORDER:
-            return f"Put the replicas of {name} in the order in which they were assigned: {list(move.replicas)}."
+    act, name = _act(move), look.place.name
+    wrong = move.copied if act is Act.COPY else move.gone
+    named = {"wrong": in_words(wrong)} if wrong else {}
+    spare = {"spare": in_words(move.copied)} if act is Act.STAND_IN else {}
+    line = act.begin(right=f"broker {source}", place=name, **named, **spare)
+    rest = {
+        Act.LEAD: f": it is right about {name}.",
+        Act.DROP: f" of {name}.",
+        Act.COPY: f" of {name}, from broker {source}.",
+        Act.ORDER: f": {name} was assigned to {list(move.replicas)}.",
+    }
+    return f"{line}{rest.get(act, '.')}"
 
 
 def _needs(joint: Together, source: int, move: Move, room: _Room, *, is_said: bool) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from parallax.findings.grounds import are, in_words
 from parallax.findings.moves import Move, Purpose, first_of, leading
+from parallax.remedies import Act
 from parallax.repair.copies import Said, Sides, sides
 from parallax.repair.layout import Layout, hindered
 from parallax.repair.seen import Look
@@ -64,7 +65,8 @@ def _step(look: Look, found: Sides, source: int, move: Move, shell: Shell, *, is
     before = Move(Purpose.ORDER, look.assigned)
     return MoveStep(
         number=1,
-        title=f"Let broker {source} lead {name}, and put {wrong} last.",
+        act=Act.LEAD,
+        title=f"{Act.LEAD.begin(right=f'broker {source}')} {name}, and put {wrong} last.",
         needs=(
             proof,
             f"{MOVE_RIGHTS} for the user of the settings",

@@ -20,15 +20,17 @@ from parallax.findings.hanging import abort_command
 from parallax.guard.decide import INTERNAL
 from parallax.model import TopicPartition
 from parallax.moments import time_text
+from parallax.remedies import Act
 from parallax.repair.copies import NOTHING_SAID, Said, copies
+from parallax.repair.indexes import indexes
 from parallax.repair.leadership import leadership
 from parallax.repair.markers import not_over, not_safe
 from parallax.repair.seen import End, Look, Transaction, disturbed
-from parallax.repair.steps import EndStep, MoveStep, Step
+from parallax.repair.steps import EndStep, MoveStep, PersonStep, Step
 from parallax.replica.changes import MARKER_RIGHTS
 from parallax.shell import ANYWHERE, Shell
 
-FORMAT = 2
+FORMAT = 3
 """Of a plan's document; another version of Parallax may not know it."""
 _MARKER_BYTES = 78
 """A control batch with one end marker in it."""
@@ -47,6 +49,7 @@ class Plan:
         replicas: ids of the brokers that hold the partition, the preferred leader first.
         findings: the ids of the partition's findings that are not over.
         steps: in the order in which they are run.
+        instead: steps that only a person can do, each of which ends one finding without a copy.
         missing: why there is no step for some finding or transaction; each is a sentence that says what to do.
         note: why no step is needed, a sentence; empty if one is.
     """
@@ -62,6 +65,7 @@ class Plan:
     replicas: tuple[int, ...]
     findings: tuple[str, ...]
     steps: tuple[Annotated[EndStep | MoveStep, Discriminator("kind")], ...] = ()
+    instead: tuple[PersonStep, ...] = ()
     missing: tuple[str, ...] = ()
     note: str = ""
 
@@ -154,6 +158,7 @@ def make(
         look.assigned,
         tuple(sorted(look.findings)),
         tuple(steps),
+        () if is_to_lead else indexes(look, shell),
         tuple(missing),
         note,
     )
@@ -233,6 +238,10 @@ def _step(number: int, look: Look, one: Transaction, end: End, shell: Shell) -> 
     word, place = end.type.upper(), look.place
     knows = "no coordinator knows its producer" not in one.verdict.why
     others = sorted(set(look.assigned) - set(holders))
+    named = (
+        f"the transaction of producer {one.producer_id} that {in_words(holders)} "
+        f"{'holds' if len(holders) == 1 else 'hold'} open from offset {one.start_offset} of {place.name} on."
+    )
     shown = "visible to" if end.type == "commit" else "hidden from"
     return EndStep(
         number=number,
@@ -243,8 +252,8 @@ def _step(number: int, look: Look, one: Transaction, end: End, shell: Shell) -> 
         finding=end.finding,
         marker_offset=end.marker_offset,
         holders=tuple(holders),
-        title=f"Write a {word} marker for the transaction of producer {one.producer_id} that {in_words(holders)} "
-        f"{'holds' if len(holders) == 1 else 'hold'} open from offset {one.start_offset} of {place.name} on.",
+        act=Act.END_MARKER,
+        title=Act.END_MARKER.begin(marker=f"a {word} marker", transaction=named),
         needs=(
             f"the transaction was ended by {word}: {end.proof}",
             f"it is over: {one.verdict.why}",

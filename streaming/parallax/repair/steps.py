@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from parallax.findings.moves import Move, Purpose
+from parallax.remedies import Act
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +15,8 @@ class Told:
 
     Attributes:
         number: the step's number in the plan, from 1.
-        title: what the step does, a sentence.
+        act: which step of a repair it is.
+        title: what the step does, a sentence that begins with the line of ``act``.
         needs: what the step requires, as phrases.
         changes: what the step changes on the cluster, a sentence.
         takes: how long the step takes, and how many bytes it writes.
@@ -25,6 +27,7 @@ class Told:
     """
 
     number: int
+    act: Act
     title: str
     needs: tuple[str, ...]
     changes: str
@@ -97,6 +100,22 @@ class MoveStep(Told):
         return self.move.gone if self.move.purpose is Purpose.DROP else ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonStep(Told):
+    """A step that only a person can do, on a broker's disk; its number is 0, and no run of the plan does it.
+
+    Attributes:
+        broker: the broker.
+        finding: the id of the finding that it ends.
+        check: the command that shows afterwards whether it worked, and a sentence on what it has to show.
+    """
+
+    kind: Literal["person"] = "person"
+    broker: int
+    finding: str
+    check: str
+
+
 Step = EndStep | MoveStep
 
-__all__ = ["EndStep", "MoveStep", "Step", "Told"]
+__all__ = ["EndStep", "MoveStep", "PersonStep", "Step", "Told"]

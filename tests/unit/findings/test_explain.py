@@ -79,7 +79,7 @@ def test_the_replica_is_copied_again_from_one_that_is_right() -> None:
     assert json.loads(said.back)["partitions"][0]["replicas"] == [1, 2, 3]
     assert said.steps[0].text.startswith("Keep broker 2 from leading")
     assert "that broker 1 or 3 leads, and that the replicas are still 1, 2, 3" in said.steps[1].text
-    assert "a deletion written once more is enough" in said.steps[2].text
+    assert "have a deletion written once more: that needs no copy" in said.steps[2].text
     assert "have broker 2 drop its copy" in said.steps[3].text
     assert len(said.steps) == 6
 
@@ -173,7 +173,7 @@ def test_where_it_is_proven_how_it_ended_the_marker_is_written_once_more_before_
     keep, in_place, *after = explain(replace(proven, evidence=json.dumps(evidence)), others).steps
     assert keep.text.startswith("Keep broker 2 from leading")
     assert in_place.text.startswith(
-        "The transaction is proven to have ended by COMMIT: have the end marker written once more"
+        "The transaction is proven to have ended by COMMIT: write its end marker for the transaction, which copies"
     )
     assert_planned_and_run(in_place, proven.finding_id)
     copied = [step for step in after if "drop its copy" in step.text or "new copy" in step.text]
@@ -299,7 +299,9 @@ def test_who_does_not_hold_a_transaction_open_does_not_share_it() -> None:
 
 def test_a_transaction_that_is_open_everywhere_is_not_written_again_but_ended() -> None:
     said = explain(explained({}, kind=FindingKind.READ_COMMITTED_FROZEN, status=FindingStatus.SPREAD))
-    assert said.steps[0].text.startswith("Have the transaction ended as it was. The plan says whether it is proven")
+    assert said.steps[0].text.startswith(
+        "Write its end marker for the transaction that every replica holds open. The plan says whether"
+    )
     assert said.steps[0].run.startswith("parallax repair plan a -o parallax-orders-0-repair.json -c CONFIG\n")
 
 
@@ -477,7 +479,13 @@ def test_evidence_that_is_empty_proves_nobody_right() -> None:
 def test_of_two_replicas_no_assignment_is_printed_that_leaves_one_alone() -> None:
     said = explain(explained({"no value": [1], "value at offset 0": [2]}, replicas=(1, 2)))
     assert said.away is None
-    (step,) = [one for one in said.steps if "while another broker stands in" in one.text]
+    (step,) = [
+        one
+        for one in said.steps
+        if one.text.startswith(
+            ("Have another broker copy the partition", "Only where no deletion could be written: have another")
+        )
+    ]
     assert step.run.startswith("parallax repair plan ")
     assert not any("kafka-reassign-partitions.sh" in one.run for one in said.steps)
 

@@ -16,7 +16,7 @@ import typer
 from parallax.cli import app
 from parallax.findings.explain import explain
 from parallax.findings.finding import Finding
-from parallax.findings.repair import delete_again, show_record
+from parallax.findings.repair import delete_again, rebuild_index, show_record
 from parallax.findings.report import print_explanation, print_finding
 from parallax.findings.table import FindingsTable
 from parallax.model import NOBODY, FindingKind, FindingStatus
@@ -44,6 +44,10 @@ exit 0
 """
 
 
+SEGMENTS = (0, 5, 11, 300)
+"""First offsets of the segments of orders-0 on the broker's disk."""
+
+
 class Pasted:
     """A folder whose tools write down how they are called.
 
@@ -59,8 +63,19 @@ class Pasted:
             (folder / tool).chmod(0o755)
 
     def run(self, text: str) -> None:
-        environment = {**os.environ, "PATH": f"{self._folder}:{os.environ['PATH']}", "CALLS": str(self._log)}
+        (self._folder / "orders-0").mkdir(exist_ok=True)
+        for segment in SEGMENTS:
+            for kind in ("index", "log", "txnindex"):
+                (self._folder / "orders-0" / f"{segment:020}.{kind}").touch()
+        known = {"PATH": f"{self._folder}:{os.environ['PATH']}", "CALLS": str(self._log), "LOG_DIR": str(self._folder)}
+        environment = {**os.environ, **known}
         subprocess.run(["bash", "-euc", text], cwd=self._folder, env=environment, check=True, capture_output=True)
+
+    @property
+    def gone(self) -> set[str]:
+        """The files of the partition that the last commands removed."""
+        kept = {file.name for file in (self._folder / "orders-0").iterdir()}
+        return {f"{at:020}.{kind}" for at in SEGMENTS for kind in ("index", "log", "txnindex")} - kept
 
     @property
     def _log(self) -> Path:
@@ -133,6 +148,14 @@ def test_no_command_stands_within_a_sentence(one: Finding) -> None:
     for step in explain(one, shell=SHELL).steps:
         assert "parallax findings" not in step.text
         assert "FILE" not in step.text
+
+
+@pytest.mark.parametrize(("marker", "segments"), [(11, {11}), (10, {5}), (299, {11}), (300, {300}), (-1, {*SEGMENTS})])
+def test_of_the_disk_only_the_offset_index_of_the_segment_with_the_marker_is_removed(
+    pasted: Pasted, marker: int, segments: set[int]
+) -> None:
+    pasted.run(rebuild_index(EVENT.place, 2, marker))
+    assert pasted.gone == {f"{at:020}.index" for at in segments}
 
 
 def test_every_finding_names_the_command_that_shows_its_record(pasted: Pasted) -> None:

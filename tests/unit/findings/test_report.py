@@ -54,7 +54,7 @@ def test_json_carries_the_evidence(storage: str) -> None:
 
 
 def test_a_finding_that_stands_comes_with_what_to_do(storage: str) -> None:
-    where = "docs/runbook.md#another-record-or-none"
+    where = "docs/runbook.md#values-or-records-that-differ"
     text = printed(storage, "text", everything=True)
     assert text.count(f"What to do: parallax findings explain {EVENT.finding_id[:8]} -c CONFIG") == 1
     assert [document["runbook"] for document in json.loads(printed(storage, "json"))] == [where]

@@ -1,18 +1,24 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from parallax.commands.repair import in_words
 from parallax.findings.finding import Finding
 from parallax.findings.hanging import Standing, Verdict
 from parallax.model import FindingKind, FindingStatus, Outcome, RowKind, TopicPartition
+from parallax.remedies import CASES, Act
+from parallax.repair.claims import Claim, WrongIndex
 from parallax.repair.plan import Plan, make, proofs
 from parallax.repair.seen import End, Log, Look
+from parallax.shell import ANYWHERE
 from tests.builders.findings import finding
 from tests.unit.repair.looks import END, MARKER, START, end, held, logs, look, record, replica, state, transaction
+from tests.unit.repair.seeing import WRONG, seen
 
 PROVEN = {(7, START): [End("commit", "its end marker was read", MARKER, "f1")]}
 
@@ -90,6 +96,31 @@ def test_the_plan_ends_it_as_the_finding_proves() -> None:
     assert "Consumers of brokers 1 and 3 see no change" in step.changes
     assert "CLUSTER_ACTION on the cluster (or ALTER, from Kafka 3.8 on) for the user of the settings" in step.needs
     assert "Stop the producer first" in step.warning
+
+
+def test_a_wrong_index_is_copied_away_by_a_run_and_rebuilt_by_a_person_instead() -> None:
+    one = Claim("f1", frozenset({3}), frozenset({1}), (17,), index=WrongIndex(3, 18, 17))
+    made = make(seen(one), {})
+    assert [step.act for step in made.steps] == [Act.LEAD, Act.DROP, Act.COPY, Act.ORDER]
+    (step,) = made.instead
+    assert (step.number, step.act, step.broker, step.finding) == (0, Act.REBUILD_INDEX, 3, "f1")
+    assert "once the broker is stopped" in step.by_hand
+    assert "<= 18" in step.by_hand
+    assert step.check.startswith("parallax show-record --topic orders --partition 0 --offset 17 -c CONFIG\n")
+    shown = in_words(made, None, ANYWHERE)
+    assert f"Instead, a person can do this. {step.title}\n" in shown
+    assert step.by_hand in shown
+    assert step.check in shown
+    assert make(seen(WRONG), {}).instead == ()
+
+
+@pytest.mark.parametrize("made", [make(seen(), {}), planned(look()), make(seen(), {}, is_to_lead=True)], ids=str)
+def test_each_step_is_in_the_table_and_its_title_begins_with_the_line_there(made: Plan) -> None:
+    assert made.steps
+    for step in made.steps:
+        words = [re.escape(part) for part in re.split(r"\{\w+\}", step.act.value)]
+        assert re.match(".+?".join(words), step.title, re.IGNORECASE), step.title
+        assert any(case.has(step.act) for case in CASES)
 
 
 def test_where_no_coordinator_knows_the_producer_none_has_to_be_stopped() -> None:

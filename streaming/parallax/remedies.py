@@ -1,0 +1,224 @@
+"""The table of repairs: which ones end what is wrong, their steps, and the one line on each step.
+
+The plans of ``parallax repair``, the explanation of a finding and the runbook take their texts from here. So no advice
+is given in two places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Act(StrEnum):
+    """One step of a repair. The value is its line, a command to the reader with fields for whom and what."""
+
+    END_MARKER = "write {marker} for {transaction}"
+    LEAD = "let {right} lead"
+    STAND_IN = "have {spare} copy {place}, and {wrong} drop its copy"
+    DROP = "have {wrong} drop its copy"
+    COPY = "give {wrong} a new copy"
+    ORDER = "give the replicas their order back"
+    DELETE_AGAIN = "have a deletion written once more"
+    WRITE_AGAIN = "have {what} written once more"
+    REBUILD_INDEX = "have {wrong} rebuild its index of aborted transactions"
+    ABORT = "abort {transaction} by kafka-transactions.sh"
+
+    def line(self, **fields: str) -> str:
+        """Return the line of the step, without a full stop.
+
+        Args:
+            fields: what the fields of the line name; each that is left out is named in general words.
+        """
+        return self.value.format(**(_GENERAL | fields))
+
+    def begin(self, **fields: str) -> str:
+        """Return the line of the step (`line`) as the beginning of a sentence."""
+        line = self.line(**fields)
+        return f"{line[:1].upper()}{line[1:]}"
+
+
+_GENERAL: Mapping[str, str] = {
+    "marker": "its end marker",
+    "transaction": "the transaction",
+    "right": "a right replica",
+    "wrong": "the wrong replica",
+    "spare": "another broker",
+    "place": "the partition",
+    "what": "what is right",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One repair: its steps, and what to know of it whatever it ends.
+
+    Attributes:
+        name: how the runbook calls it; begins in lower case.
+        by: who does it, as the runbook names it.
+        acts: its steps, in order. A plan has only those that its partition needs.
+        note: what to know before; sentences of Markdown.
+    """
+
+    name: str
+    by: str
+    acts: tuple[Act, ...]
+    note: str = ""
+
+
+END_MARKER = Remedy(
+    "an end marker in place",
+    "`parallax repair`",
+    (Act.END_MARKER,),
+    "Nothing is copied. [Its conditions](operate/repair.md#end-markers-in-place): the plan checks them.",
+)
+DELETE_AGAIN = Remedy(
+    "a deletion written again",
+    "the owner of the key's producers",
+    (Act.DELETE_AGAIN,),
+    "Kafka's console producer picks the partition as Java's producers do. Producers on librdkafka pick another.",
+)
+COPY = Remedy(
+    "a copy from a right leader",
+    "`parallax repair`",
+    (Act.LEAD, Act.STAND_IN, Act.DROP, Act.COPY, Act.ORDER),
+    "Only a replica that `explain` names as right may lead meanwhile: a copy of a wrong leader destroys the last right "
+    "one. [Step by step](operate/repair.md#a-copy-from-a-right-leader).",
+)
+BY_WORD = Remedy(
+    "a copy by your word",
+    "`parallax repair plan --right BROKER`",
+    COPY.acts,
+    "Only after a comparison with the system that wrote it: a wrong choice deletes what was right.",
+)
+WRITE_AGAIN = Remedy(
+    "the right record written again",
+    "the owner of the topic",
+    (Act.WRITE_AGAIN,),
+    "Every replica copies it.",
+)
+REBUILD_INDEX = Remedy(
+    "an index rebuilt",
+    "a person, on the broker's disk",
+    (Act.REBUILD_INDEX,),
+    "Kafka rebuilds a `.txnindex` from the log when it recovers the segment, which it does if the `.index` of that "
+    "segment is missing when the broker starts. `repair plan` and `explain` print the commands, and the check that "
+    "says it worked. **Only if they do**: if the cleaner took the end marker, the transaction would be open again. If "
+    "it took values by the wrong index, no rebuilt one brings them back.",
+)
+ABORT = Remedy(
+    "an abort",
+    "the owner of the producer",
+    (Act.ABORT,),
+    "It hides the records.",
+)
+REMEDIES = (END_MARKER, COPY, BY_WORD, REBUILD_INDEX, DELETE_AGAIN, WRITE_AGAIN, ABORT)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What one or several kinds of findings need, which is a section of the runbook.
+
+    Attributes:
+        title: the section's heading.
+        remedies: what ends it, the best first.
+        note: what to know beyond the repairs; paragraphs of Markdown.
+    """
+
+    title: str
+    remedies: tuple[Remedy, ...]
+    note: str = ""
+
+    @property
+    def anchor(self) -> str:
+        """The anchor of the section's heading in the runbook."""
+        return self.title.lower().replace(" ", "-")
+
+    @property
+    def in_words(self) -> str:
+        """The names of its repairs, as the end of a sentence: ``an end marker in place, else a copy ...``."""
+        return ", else ".join(one.name for one in self.remedies)
+
+    @property
+    def begin(self) -> str:
+        """The names of its repairs (`in_words`) as the beginning of a sentence."""
+        return f"{self.in_words[:1].upper()}{self.in_words[1:]}"
+
+    def has(self, act: Act) -> bool:
+        """Whether a step belongs to one of the repairs."""
+        return any(act in one.acts for one in self.remedies)
+
+
+MISSED_TOMBSTONE = Case("A missed tombstone", (DELETE_AGAIN, COPY, BY_WORD, WRITE_AGAIN))
+MISSED_MARKER = Case(
+    "A missed end marker",
+    (END_MARKER, COPY, BY_WORD, WRITE_AGAIN),
+    "The end marker is for a transaction that is open on the accused alone. `kafka-transactions.sh abort` would hide "
+    "the data of a committed one. Once another marker has ended it wrongly, only a copy helps.",
+)
+WRONG_INDEX = Case(
+    "An index of aborted transactions that is wrong",
+    (COPY, REBUILD_INDEX, BY_WORD, WRITE_AGAIN),
+    "The log is right.",
+)
+DIFFERENT_RECORDS = Case(
+    "Values or records that differ",
+    (COPY, BY_WORD, WRITE_AGAIN),
+    "Look in the brokers' logs around `first_suspected_at` for unclean shutdowns, disk errors, long outages and "
+    "unclean elections. If leader epochs say which record was replaced, the finding names the broker that holds it.",
+)
+LOST_HEAD = Case(
+    "A log that lost its head",
+    (COPY, BY_WORD, WRITE_AGAIN),
+    "Segments or `log-start-offset-checkpoint` were lost on that broker. **Do not let it lead**: the others would take "
+    "over its log start. If the policy once had `delete`, that may be the reason.",
+)
+WITHOUT_DIRECTION = Case(
+    "Without direction",
+    (WRITE_AGAIN, BY_WORD),
+    "The replicas differ, and nothing proves who is wrong. The larger side may be wrong, and so may the leader. "
+    "**Do not wipe, reassign or elect on its evidence**: the one that differs may hold the last right copy.",
+)
+HANGING = Case(
+    "A transaction that hangs",
+    (END_MARKER, ABORT),
+    "No replica is wrong, so this is no finding. The job's log and `parallax check` report it, with both commands. The "
+    "producer's owner has to say whether to commit it. Look in `parallax findings` for an "
+    "unclean election or a lost disk: an end marker may have been lost.\n\n"
+    "If a coordinator still lists it, only that coordinator may end it: **do not abort it by hand.** Look at its "
+    "broker's log, and for partitions without a leader. A coordinator leaves out what Parallax may not describe: "
+    "`parallax check` says whether the right is missing. Set the brokers' "
+    "`transaction.partition.verification.enable=true`, or it may happen again.",
+)
+REMOVED_FOLDER = Case(
+    "A folder removed by hand",
+    (COPY,),
+    "Never stop a broker and remove a partition's folder to have it copied again. **That can lose the partition "
+    "everywhere**, even with `unclean.leader.election.enable: false`: the controller does not know that the log is "
+    "empty.\n\n"
+    "As the last of the ISR the broker is elected with it, and the others truncate theirs. With Eligible Leader "
+    "Replicas (ELR, KIP-966) it can be elected later, too. New clusters have them from Kafka 4.1 on, others if "
+    "`eligible.leader.replicas.version` is 1. A copy has no such risk: then the controller knows that it is new. With "
+    "two replicas left, keep `min.insync.replicas` below their number.\n\n"
+    "After a lost disk, first see that another replica is in the ISR of each partition. With ELR also remove "
+    "`.kafka_cleanshutdown` from the emptied directory: without it the controller takes the broker out of every ISR "
+    "and out of the eligible ones.",
+)
+SHARED = Case(
+    "What all replicas share",
+    (WRITE_AGAIN, DELETE_AGAIN, END_MARKER),
+    "No copy can repair it. For a rolled-back transaction that is shown, that is the value before it of each key, or a "
+    "tombstone. For what is missing it is the record, from its producer or from a consumer's sink.",
+)
+CASES = (
+    MISSED_TOMBSTONE,
+    MISSED_MARKER,
+    WRONG_INDEX,
+    DIFFERENT_RECORDS,
+    LOST_HEAD,
+    WITHOUT_DIRECTION,
+    HANGING,
+    SHARED,
+    REMOVED_FOLDER,
+)
