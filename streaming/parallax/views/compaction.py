@@ -77,8 +77,8 @@ def joined(files: Sequence[File]) -> list[list[File]]:
 
     The files of a run are next to each other in the order of commits, and have the same broker and date. A date says
     nothing about the order: a clock may be set back over midnight, or the clocks of two workers differ. If a file of
-    another date is between two files of one date, these two are not joined. Nor are the files of a date of which one is
-    shared (`parallax.views.shared`): it names the others.
+    another date is between two files of one date, these two are not joined. A shared file names others of its date
+    (`parallax.views.shared`). So files of such a date are not joined.
 
     Args:
         files: all files of the table.

@@ -1,12 +1,12 @@
-"""Reads the files of a view from which upkeep has taken the rows that another replica shows alike (`storage.record`).
+"""Reads the files of a view from which upkeep has taken the rows that another replica shows alike.
 
-A row that several replicas show alike lies once in the view: in the file of the replica with the lowest broker id, the
-*lender*. A *shared file* has only the other rows of its replica. Its footer says where each row that it lacks lies, by
-file and row number. So whoever reads by `WholeFile` or `rows_of` gets the same rows in the same order as before, and
-nobody can take a row that is stored elsewhere for one that the replica lacks.
+With ``storage.record: differing`` a row that several replicas show alike lies only once in a view. It lies in a file of
+the replica with the lowest broker id, the *lender*. A *shared file* has the other rows of its replica. Its footer says
+where each row lies that it lacks: in which file, and at which row number. So `WholeFile` and `rows_of` yield the same
+rows in the same order as before. No reader can take a row that lies elsewhere for one that the replica lacks.
 
-Position rows are never taken out. Whoever reads only these, or the sums in the footer (`parallax.views.blocks`), needs
-no lender.
+Position rows are never taken out. Readers of these, or of the sums in the footer (`parallax.views.blocks`), need no
+lender.
 """
 
 from __future__ import annotations
@@ -52,16 +52,18 @@ _OWN = -1
 _PIECE = np.dtype([("file", "<i4"), ("first", "<i8"), ("count", "<i8"), ("group", "<i4")])
 
 Holds = Callable[[str, int, Any], bool]
-"""Says whether to read a row group of a file: takes the file's path, the group's number and its Parquet metadata."""
+"""Says whether to read a row group of a file. It takes the file's path, the group's number and its Parquet metadata."""
 
 
-class LenderError(ValueError):
-    """A shared file cannot be read, because its footer or a lender is not as it was written; the text is one line."""
+class LenderError(OSError):
+    """A shared file cannot be read: its footer or a lender is not as it was written. The text is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
     """Where the rows lie that a shared file lacks.
+
+    It is in the footer of the file.
 
     Attributes:
         lenders: paths of the other files, below the table's folder.
@@ -212,7 +214,7 @@ class WholeFile:
 
     def _held(self, pieces: Array, holds: Holds) -> Array:
         mask = np.zeros(len(pieces), np.bool_)
-        for number, group in {(int(one["file"]), int(one["group"])) for one in pieces[["file", "group"]]}:
+        for number, group in _groups(pieces):
             metadata = self._parquets[number].metadata.row_group(group)
             if holds(self._paths[number], group, metadata):
                 mask |= (pieces["file"] == number) & (pieces["group"] == group)
@@ -220,13 +222,11 @@ class WholeFile:
 
     def _gathered(self, pieces: Array) -> pa.Table:
         """The rows of pieces, in their order."""
-        where = pieces[["file", "group"]]
-        indexes, tables, begin = np.empty(int(pieces["count"].sum()), np.int64), [], 0
-        row_ends = np.cumsum(pieces["count"])
+        tables, begin, row_ends = [], 0, np.cumsum(pieces["count"])
         of_piece = np.repeat(np.arange(len(pieces)), pieces["count"])
-        within = np.arange(len(indexes)) - np.repeat(row_ends - pieces["count"], pieces["count"])
+        within = np.arange(len(of_piece)) - (row_ends - pieces["count"])[of_piece]
         shift = np.empty(len(pieces), np.int64)
-        for number, group in dict.fromkeys((int(one["file"]), int(one["group"])) for one in where):
+        for number, group in _groups(pieces):
             mine = (pieces["file"] == number) & (pieces["group"] == group)
             inside = pieces["first"][mine] - self._bounds[number][group]
             low, high = int(inside.min()), int((inside + pieces["count"][mine]).max())
@@ -245,6 +245,12 @@ class WholeFile:
             table = self._parquets[number].read_row_group(group, columns=columns, use_threads=False)
             known = self._read[number] = group, table.replace_schema_metadata(None)
         return known[1]
+
+
+def _groups(pieces: Array) -> list[tuple[int, int]]:
+    """The files and row groups in which pieces lie."""
+    found: list[tuple[int, int]] = np.unique(pieces[["file", "group"]]).tolist()
+    return found
 
 
 def _opened(opened: ExitStack, files: fs.FileSystem, path: str, unit: str) -> pq.ParquetFile:

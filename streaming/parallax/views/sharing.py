@@ -1,11 +1,11 @@
-"""Takes rows out of a view's files that another replica shows alike: part of the upkeep, where a user wants it.
+"""Takes rows out of a view's files that another replica shows alike. It is part of the upkeep, if a user wants it.
 
-A row goes only if the file of a replica with a lower broker id has a row that is equal in every column, and was
-recorded on the same date. So the view holds the same rows before and after, for all who read it by
-`parallax.views.shared`, whatever the comparison has made of them. Rows that differ stay, and so do position rows.
+A row goes only if a file of a lower broker id has an equal one: equal in every column, and recorded on the same date.
+So `parallax.views.shared` reads the same rows before and after. That holds whatever the comparison has made of them.
+Rows that differ stay. Position rows stay too.
 
-All files of a date are replaced in one commit. Retention drops whole dates, so a lender goes together with the files
-that it lends to; compaction leaves such a date alone.
+One commit replaces all files of a date. Retention drops whole dates, so files go together with those that lend to them.
+Compaction leaves such a date alone.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _shared(
             for batch in rows.filter(pa.array(lender < 0)).to_batches(_BATCH):
                 made.take(batch)
             begin += len(rows)
-    shared, stays = Shared(tuple(one.path for one in lenders), np.concatenate(runs)), np.concatenate(stay)
+    shared, stays = _of_used(lenders, np.concatenate(runs)), np.concatenate(stay)
     size = made.close({**order.told(times.tolist()), **blocks_of(footer).told(), **shared.told()})
     gone = total - made.rows
     if gone * _WORTH < total:
@@ -200,6 +200,12 @@ def _shared(
     action = AddAction(made.path, size, dict(file.values), file.at_ms, data_change=False, stats=made.statistics)
     left = np.bincount(np.searchsorted(ends, np.arange(total), "right")[stays], minlength=len(times))
     return _Made(file, action, gone), _Lender(files, made.path, np.stack([times[:, 0], left], 1))
+
+
+def _of_used(lenders: Sequence[_Lender], runs: Array) -> Shared:
+    """What the footer says: only lenders of which there are rows, because each is opened to read the file."""
+    used, runs["lender"] = np.unique(runs["lender"], return_inverse=True)
+    return Shared(tuple(lenders[number].path for number in used.tolist()), runs)
 
 
 def _runs(lender: Array, row: Array, at: int) -> Array:

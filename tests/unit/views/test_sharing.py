@@ -20,11 +20,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parallax.compare.recorded import observed
+from parallax.config import StorageSettings
 from parallax.model import IsolationLevel
 from parallax.source.schema import VIEW
 from parallax.views import shared, sharing
 from parallax.views.commits import TableLog
 from parallax.views.compaction import compact
+from parallax.views.maintenance import Maintenance
 from parallax.views.positions import positions_since
 from parallax.views.shared import RUN, LenderError, Shared, WholeFile, rows_of, shared_files, shared_of
 from parallax.views.sharing import Saved, share
@@ -178,6 +180,22 @@ def test_only_chosen_topics_and_dates_before_are_shared(storage: str) -> None:
     assert everything(storage) == before
 
 
+def test_upkeep_shares_settled_rows_of_chosen_topics_where_a_user_wants_that(storage: str) -> None:
+    for broker in (1, 2):
+        append(storage, broker, [record(n, topic) for topic in ("orders", "orders2") for n in range(30)])
+    asked: dict[str, Any] = {"path": storage, "retention_hours": 1e6, "settled_hours": 48}
+    found: dict[str, Saved] = {}
+
+    def upkeep(on: date, **more: Any) -> None:
+        Maintenance(StorageSettings(**asked, **more), on_shared=found.__setitem__).run_once(on)
+
+    upkeep(date(2026, 1, 9))
+    upkeep(date(2026, 1, 3), record="differing")
+    assert found == {}
+    upkeep(date(2026, 1, 4), record="differing", differing_topics="orders")
+    assert found[RC].rows == 30
+
+
 def test_a_date_is_looked_at_only_once(storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     append(storage, 1, [record(1)])
     passed: set[date] = set()
@@ -202,6 +220,13 @@ def test_replicas_of_which_no_broker_has_all_lend_to_each_other(storage: str) ->
     assert DeltaTable(uri(storage)).to_pyarrow_dataset().count_rows() == 3 * 40
     assert everything(storage) == before
     assert compared(storage) == as_compared
+    lenders = {}
+    for path, broker in shared_files(storage, RC)[1]:
+        found = shared_of(pq.read_metadata(f"{uri(storage)}/{path}").metadata)
+        assert found is not None
+        lenders[broker] = sorted(int(one.split("/")[0].removeprefix("broker=")) for one in found.lenders)
+    # Only those are opened that have some of its rows.
+    assert lenders == {2: [1], 3: [1, 2], 4: [1, 2]}
 
 
 def test_a_key_is_found_of_every_replica_and_of_one_alone(storage: str) -> None:
