@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import random
+import re
 import zlib
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -19,12 +20,13 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parallax.compare.recorded import observed
+from parallax.compare.batches import VIEW_COLUMNS
+from parallax.compare.recorded import lent, observed
 from parallax.config import StorageSettings
 from parallax.model import IsolationLevel
-from parallax.source.schema import VIEW
+from parallax.source.schema import POSITION, VIEW
 from parallax.views import shared, sharing
-from parallax.views.commits import TableLog
+from parallax.views.commits import DataFile, TableLog
 from parallax.views.compaction import compact
 from parallax.views.maintenance import Maintenance
 from parallax.views.positions import positions_since
@@ -268,6 +270,50 @@ def test_a_range_of_offsets_and_a_part_of_a_file_are_read_alike(storage: str, mo
     before = told()
     assert shared_now(storage).rows == 72
     assert told() == before
+
+
+def test_what_a_shared_file_lacks_is_lent_in_the_columns_that_the_comparison_reads(storage: str) -> None:
+    for broker in (1, 2):
+        append(storage, broker, [*(record(n, content_hash=broker if n == 7 else 0) for n in range(40)), position(40)])
+    append(storage, 2, [record(n, "u") for n in range(30)])
+    append(storage, 1, [record(n, "u") for n in range(30)])
+    compact(storage, RC)
+    shared_now(storage)
+    log = TableLog(storage, RC)
+    ((path, broker),) = shared_files(storage, RC)[1]
+    rows = pa.Table.from_batches(lent(log.files, DataFile(path, 0, broker), 1, lambda topic, _: topic == "t", 0))
+    of_t = rows.filter(pc.field("topic") == "t")
+    assert of_t["offset"].to_pylist() == [n for n in range(40) if n != 7]
+    assert (set(rows["broker"].to_pylist()), set(rows["view"].to_pylist())) == ({2}, {1})
+    assert rows.schema.names == list(VIEW_COLUMNS)
+    types = {name: rows.schema.field(name).type for name in VIEW_COLUMNS}
+    known = {field.name: field.type for field in (*VIEW, *POSITION)}
+    known |= {"view": pa.int32(), "broker": pa.int32(), "timestamp": pa.int64()}
+    assert types == {name: known[name] for name in VIEW_COLUMNS}
+
+
+_PHYSICAL = {
+    "alerting/webhook/record.py": "messages",
+    "audit/frames.py": "with the rows that are lent",
+    "audit/ledger.py": "audits",
+    "audit/recorded.py": "position rows, progress",
+    "audit/untold.py": "late replicas",
+    "findings/history.py": "position rows",
+    "findings/table.py": "findings",
+    "findings/upkeep.py": "suspects",
+    "guard/late.py": "late replicas",
+    "lab/watched.py": "position rows",
+    "views/event_log.py": "event logs",
+    "views/positions.py": "position rows",
+    "views/shared.py": "what all others read by",
+}
+
+
+def test_no_other_module_reads_a_table_as_it_lies_in_its_files() -> None:
+    code = Path(shared.__file__).parents[1]
+    read = re.compile(r"to_pyarrow_(dataset|table)|format\(.delta|QueryBuilder\(\)\.register\(.(?!progress)")
+    found = {str(one.relative_to(code)) for one in code.rglob("*.py") if read.search(one.read_text())}
+    assert found == set(_PHYSICAL), "read rows of a view by parallax.views.shared; else say here what is read"
 
 
 def test_a_lender_that_is_gone_or_shorter_is_an_error_and_no_missing_row(storage: str) -> None:
