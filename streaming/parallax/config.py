@@ -152,6 +152,14 @@ class _Section(BaseModel):
         return value
 
 
+def _regular_expression(value: str) -> str:
+    try:
+        re.compile(value)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"is not a regular expression ({error}); correct it") from error
+    return value
+
+
 class TopicSettings(_Section):
     """Which topics are watched, and on which brokers."""
 
@@ -159,7 +167,7 @@ class TopicSettings(_Section):
         default_factory=list,
         description="Names of the topics to watch. Give names, a pattern, or both.",
     )
-    pattern: str | None = Field(
+    pattern: Annotated[str, AfterValidator(_regular_expression)] | None = Field(
         None,
         description="Regular expression. Topics whose whole name matches are watched too.",
     )
@@ -168,15 +176,6 @@ class TopicSettings(_Section):
         description="Ids of the brokers to read. By default Parallax reads every broker that hosts a replica. It "
         "never waits for the replicas of other brokers.",
     )
-
-    @field_validator("pattern")
-    @classmethod
-    def _regular(cls, value: str | None) -> str | None:
-        try:
-            re.compile(value or "")
-        except (re.error, OverflowError, RecursionError) as error:
-            raise ValueError(f"is not a regular expression ({error}); correct it") from error
-        return value
 
     @field_validator("brokers")
     @classmethod
@@ -314,6 +313,28 @@ class StorageSettings(_Section):
         le=MAX_SECONDS,
         description="How often Parallax merges small files and removes old ones.",
     )
+    record: Literal["rows", "differing"] = Field(
+        "rows",
+        description="`rows` keeps what each replica showed. `differing` keeps a row that several replicas showed alike "
+        "only once, under the lowest broker id, from storage.settled_hours on. All commands, the page and audits read "
+        "the same either way; programs of your own that read the tables do not.",
+    )
+    differing_topics: Annotated[str, AfterValidator(_regular_expression)] = Field(
+        ".*",
+        description="Regular expression. storage.record: differing holds for topics whose whole name matches.",
+    )
+    settled_hours: float = Field(
+        24.0,
+        gt=0,
+        le=_MAX_HOURS,
+        description="With storage.record: differing, every row of a date stays until all of them are so old.",
+    )
+
+    @model_validator(mode="after")
+    def _settled_first(self) -> Self:
+        if self.record == "differing" and self.settled_hours >= self.retention_hours:
+            raise ValueError("settled_hours is not below retention_hours, so no row would ever settle; lower it")
+        return self
 
 
 class CompareSettings(_Section):

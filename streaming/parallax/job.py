@@ -213,7 +213,9 @@ class Job:
         if is_cluster(self._spark.sparkContext.master):
             self._say(check_workers(self._spark, self._settings))
         others = {"suspects": look_after_suspects}
-        self._maintenance = Maintenance(self._settings.storage, self.state.update_maintenance, others, followed)
+        self._maintenance = Maintenance(
+            self._settings.storage, self.state.update_maintenance, others, followed, self.state.update_shared
+        )
         self._maintenance.start()
 
     def _start_manager(self, client: ReplicaClient, key: str) -> None:

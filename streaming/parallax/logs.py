@@ -20,6 +20,7 @@ FIELDS: Mapping[str, str] = {
     "broker": "the id of a broker",
     "brokers": "the ids of brokers",
     "by": "who asked for it",
+    "bytes": "how many bytes of files",
     "cluster": "the id of the cluster that the storage belongs to",
     "complete_until": "when replicas were last known to lack nothing, or else first seen to be absent, UTC",
     "cores": "processors that the job may use",

@@ -8,23 +8,32 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Producer
+from deltalake import DeltaTable
 
 from parallax.audit.agreeing import agreeing, recorded_blocks
 from parallax.audit.ledger import Ledger
 from parallax.audit.plan import PartitionPlan, TopicTraits
-from parallax.config import CompareSettings
+from parallax.config import CompareSettings, StorageSettings
+from parallax.findings.seen import seen
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import ScenarioResult
 from parallax.lab.view import ReplicaView, read_replica
 from parallax.lab.waiting import until
+from parallax.model import IsolationLevel, RowKind
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
+from parallax.views.maintenance import Maintenance
+from parallax.views.sharing import Saved
+from parallax.views.shown import Asked
+from parallax.views.tables import VIEWS, TableSize, rust_uri
 from tests.e2e.auditing import Ended, kinds, results, run_here, written
 from tests.e2e.job_process import JobProcess
 from tests.e2e.play import Played
@@ -266,11 +275,51 @@ def test_the_job_audits_at_its_interval_and_what_it_recorded_can_be_audited(
     assert {f["finding_id"] for f in shown} == standing
     assert all(f["on_record"] for f in shown), "the audit goes on from what the job has on record"
     assert job.findings() == found_by_job, "and writes nothing there"
+    share_what_replicas_show_alike(job, recorded)
     blocks = recorded_blocks(str(job.storage))
     plans = [PartitionPlan(topic, 0, "", TopicTraits(), (1, 2, 3), ends=(1 << 62, 1 << 62)) for topic in recorded]
     agreed = {place.topic for place in agreeing(blocks, plans)}
     assert agreed & set(healthy.topics), "what replicas showed alike is known without a row"
     assert "gone-legacy-tombstone" not in agreed, "and so is what they did not"
+
+
+def share_what_replicas_show_alike(job: JobProcess, recorded: Mapping[str, Any]) -> None:
+    """Store rows once that replicas show alike: an audit of the tables, and who asks what was seen, notice nothing."""
+    storage, now = str(job.storage), datetime.now(UTC)
+    views = {name: rust_uri(storage, name) for name in VIEWS}
+
+    def rows() -> dict[str, int]:
+        return {name: DeltaTable(uri).to_pyarrow_dataset().count_rows() for name, uri in views.items()}
+
+    def seen_of_each() -> list[Any]:
+        return [
+            seen(storage, Asked(topic, 0, None, offset, isolation, now))
+            for topic in recorded
+            for offset in range(0, 40, 3)
+            for isolation in IsolationLevel
+        ]
+
+    before, were_seen = rows(), seen_of_each()
+    sizes: dict[str, TableSize | None] = {}
+    saved: dict[str, Saved] = {}
+    settings = StorageSettings(path=storage, retention_hours=1e5, record="differing", settled_hours=1)
+    upkeep = Maintenance(settings, sizes.__setitem__, on_shared=saved.__setitem__)
+    upkeep.run_once(now.date() + timedelta(days=2))
+    assert all(sizes.values()), "no upkeep has failed"
+    after = rows()
+    assert {name: before[name] - after[name] for name in VIEWS} == {name: saved[name].rows for name in VIEWS}
+    for name, uri in views.items():
+        kept = DeltaTable(uri).to_pyarrow_dataset().to_table(["topic", "broker", "kind"])
+        records = kept.filter(pc.field("kind") != int(RowKind.POSITION))
+        assert saved[name].rows > len(records), "two of three rows go"
+    differ = records.filter((pc.field("topic") == "gone-legacy-tombstone") & (pc.field("broker") == 2))
+    assert len(differ), "what broker 2 alone shows stays its own"
+    assert seen_of_each() == were_seen
+    again = results(run_here(job.config, "--from", "tables", "--format", "json"))
+    same = ("result", "compared_up_to", "reasons", "unknown_offsets")
+    for topic, one in recorded.items():
+        assert {name: again[topic].get(name) for name in same} == {name: one.get(name) for name in same}
+        assert [f["finding_id"] for f in again[topic]["findings"]] == [f["finding_id"] for f in one["findings"]]
 
 
 def view(client: ReplicaClient, broker: int, topic: str) -> ReplicaView:

@@ -854,6 +854,12 @@ def _job(snapshot: Snapshot) -> Iterator[Metric]:
     label = ("table",)
     yield _gauge("table_files", "Files of the table after its last upkeep.", label, [([n], t.files) for n, t in tables])
     yield _gauge("table_bytes", "Size of the table's files.", label, [([n], t.size) for n, t in tables])
+    yield _counter(
+        "table_shared_rows",
+        "Rows taken out of a view because another replica shows them alike (storage.record: differing).",
+        label,
+        [([n], saved.rows) for n, saved in sorted(snapshot.shared.items())],
+    )
     build = GaugeMetricFamily("parallax_build_info", "Versions; always 1.", labels=["version", "pyspark", "delta"])
     build.add_metric([_version("kafka-parallax"), _version("pyspark"), _version("delta-spark")], 1)
     yield build

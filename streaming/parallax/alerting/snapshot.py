@@ -20,6 +20,7 @@ from parallax.guard.run import GuardStatus
 from parallax.model import IsolationLevel, MissingRight, TopicPartition
 from parallax.source.repeats import LONGEST_US
 from parallax.views.pause import Paused
+from parallax.views.sharing import Saved
 from parallax.views.tables import TableSize
 
 Replica = tuple[str, int, int]
@@ -171,6 +172,7 @@ class Snapshot:
     maintenance: Mapping[str, int]
     maintained_at: float | None
     tables: Mapping[str, TableSize]
+    shared: Mapping[str, Saved]
     lease: tuple[int, float | None] | None
     audits: AuditState
     initially_read: Mapping[TopicPartition, bool]

@@ -31,6 +31,7 @@ from parallax.guard.absences import Absences
 from parallax.guard.run import GuardStatus
 from parallax.model import IsolationLevel, MissingRight, ReadEvent, TopicPartition
 from parallax.views.pause import Paused
+from parallax.views.sharing import Saved
 from parallax.views.tables import TableSize
 
 _FORGET_AFTER_S = 600.0
@@ -108,6 +109,7 @@ class MonitorState:
         self._maintenance: Mapping[str, int] = {}
         self._maintained_at: float | None = None
         self._tables: dict[str, TableSize] = {}
+        self._shared: dict[str, Saved] = {}
         self._lease: tuple[int, Callable[[], float | None]] | None = None
         self._storage_full = False
         self._storage_id: str | None = None
@@ -301,6 +303,17 @@ class MonitorState:
                 self._tables[table] = size
                 self._maintained_at = self._clock()
 
+    def update_shared(self, table: str, saved: Saved) -> None:
+        """Count the rows that upkeep has taken out of a view because other replicas show them alike.
+
+        Args:
+            table: the table's name.
+            saved: how many rows, and how many bytes of files.
+        """
+        with self._lock:
+            before = self._shared.get(table, Saved())
+            self._shared[table] = Saved(before.rows + saved.rows, before.size + saved.size)
+
     def update_absences(self, absences: Absences) -> None:
         """Set which replicas are absent, with their bounds, and which were copied late."""
         with self._lock:
@@ -365,6 +378,7 @@ class MonitorState:
                 maintenance=dict(self._maintenance),
                 maintained_at=self._maintained_at,
                 tables=dict(self._tables),
+                shared=dict(self._shared),
                 lease=None if self._lease is None else (self._lease[0], self._lease[1]()),
                 audits=self._audits,
                 initially_read=self._initial.read(self._positions),

@@ -7,19 +7,22 @@ each partition.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from parallax.audit.compare import RESULT_DDL, STATE, Comparer
 from parallax.audit.packing import PACKED_AT_DDL, pack_progress, pack_readers
 from parallax.compare.batches import OF_POSITION, PROGRESS_COLUMNS, VIEW_COLUMNS
 from parallax.compare.blocks import Agreed
+from parallax.compare.recorded import lent
 from parallax.config import Settings
 from parallax.model import UNKNOWN, IsolationLevel, RowKind, TopicPartition
 from parallax.source.offsets import Range, Reader, to_json
 from parallax.source.options import BOTH
 from parallax.source.schema import ADDED
+from parallax.views.commits import DataFile, TableLog
 from parallax.views.queries import source_options
+from parallax.views.shared import shared_files
 from parallax.views.tables import PROGRESS, table_path
 
 _CONF = {
@@ -115,21 +118,47 @@ def table_chunks(
     unread = min((agreed[place].end if place in agreed else UNKNOWN for place in ends), default=UNKNOWN)
     both = None
     for isolation in IsolationLevel:
-        recorded = session.read.format("delta").load(table_path(storage, isolation.option))
+        version, shared = shared_files(storage, isolation.option)
+        recorded = session.read.format("delta").option("versionAsOf", version)
+        recorded = recorded.load(table_path(storage, isolation.option))
         is_position = sf.col("kind") == int(RowKind.POSITION)
         # Said of the columns alone as well, for what the files' statistics leave out is not even read.
         recorded = recorded.where(is_position | (sf.col("offset") >= unread))
-        rows = recorded.join(sf.broadcast(wanted), ["topic", "partition"])
-        rows = rows.where(is_position | (sf.col("offset") >= sf.col("first")))
+        part = narrowed(recorded, sf.lit(int(isolation)))
+        part = part.union(_lent(session, part.schema, storage, isolation, shared, ends, unread)) if shared else part
+        part = part.join(sf.broadcast(wanted), ["topic", "partition"])
+        part = part.where(is_position | (sf.col("offset") >= sf.col("first")))
         # The row at the end itself may be a position, which says that all below it was shown.
-        rows = rows.where(sf.col("offset") <= sf.col(f"end_{int(isolation)}"))
-        part = narrowed(rows, sf.lit(int(isolation)))
+        part = part.where(sf.col("offset") <= sf.col(f"end_{int(isolation)}")).select(*VIEW_COLUMNS)
         both = part if both is None else both.union(part)
     # Files that were compacted hold the rows of a reader in any order; positions at an offset come before its record.
     rows = both.repartition("topic", "partition").sortWithinPartitions(  # type: ignore[union-attr]
         "topic", "partition", "offset", sf.col("kind").desc()
     )
     return rows.mapInArrow(pack_readers, PACKED_AT_DDL)
+
+
+def _lent(
+    session: Any,
+    columns: Any,
+    storage: str,
+    isolation: IsolationLevel,
+    shared: Sequence[tuple[str, int]],
+    places: Iterable[TopicPartition],
+    unread: int,
+) -> Any:
+    """The rows of a view that lie only in files of other replicas (`parallax.views.shared`)."""
+    wanted, view, name = frozenset(places), int(isolation), isolation.option
+
+    def read(batches: Iterable[Any]) -> Iterator[Any]:
+        folder = TableLog(storage, name).files
+        for batch in batches:
+            for one in batch.to_pylist():
+                file = DataFile(one["path"], 0, one["broker"])
+                yield from lent(folder, file, view, lambda *place: place in wanted, unread)
+
+    files = session.createDataFrame(list(shared), "path string, broker int").repartition(len(shared))
+    return files.mapInArrow(read, columns)
 
 
 def progress_chunks(session: Any, storage: str, places: Iterable[TopicPartition]) -> Any:

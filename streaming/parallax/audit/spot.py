@@ -28,6 +28,8 @@ from parallax.replica.errors import OffsetOutOfRange, ReplicaError
 from parallax.replica.reader import Failed, Pacing, Span, read_ranges
 from parallax.replica.types import Watermarks
 from parallax.source.schema import VIEW
+from parallax.views.parquet import BROKER
+from parallax.views.shared import rows_of
 from parallax.views.tables import rust_uri
 
 _LOG_BYTES = 1 << 14
@@ -191,14 +193,14 @@ class SpotChecks:
         """
         found = Checked()
         if DeltaTable.is_deltatable(self._uri):
-            dataset = DeltaTable(self._uri).to_pyarrow_dataset()
+            table = DeltaTable(self._uri)
             for broker, places in replicas.items():
-                self._check(dataset, broker, places, found, is_over)
+                self._check(table, broker, places, found, is_over)
         return found
 
     def _check(
         self,
-        dataset: Any,
+        table: Any,
         broker: int,
         places: Sequence[TopicPartition],
         found: Checked,
@@ -206,7 +208,7 @@ class SpotChecks:
     ) -> None:
         held, unknown = self._held(broker, places)
         pace, asked = self._pace(), Counter[TopicPartition]()
-        for wave in zip_longest(*self._chosen(dataset, broker, held).values()):
+        for wave in zip_longest(*self._chosen(table, broker, held).values()):
             wanted = [one for one in wave if one is not None and asked[one.place] < self._most]
             wanted = [one for one in wanted if one.place not in unknown and one.place not in found.doubted]
             if is_over():
@@ -241,7 +243,7 @@ class SpotChecks:
         return held, {place for place in places if place not in held}
 
     def _chosen(
-        self, dataset: Any, broker: int, held: Mapping[TopicPartition, tuple[int, int]]
+        self, table: Any, broker: int, held: Mapping[TopicPartition, tuple[int, int]]
     ) -> dict[TopicPartition, list[Aborted]]:
         """Some aborted records of each partition, as they were recorded of one broker, that its log may hold still."""
         chosen: dict[TopicPartition, list[Aborted]] = {place: [] for place in held}
@@ -266,7 +268,8 @@ class SpotChecks:
             return thinned(pa.concat_tables([kept, rows.select(_ROWS.names)]), most, self._salt)
 
         # By one thread: the micro-batches need the cores.
-        for batch in dataset.scanner(columns=_ROWS.names, filter=wanted, use_threads=False).to_batches():
+        reads = (BROKER, "kind", "outcome")
+        for batch in rows_of(self._uri, table, _ROWS.names, wanted, reads, threads=False):
             more.append(pa.Table.from_batches([batch]))
             if sum(map(len, more)) >= _MANY:
                 kept, more = thin(), []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,15 @@ from parallax.compare.gathered import Gathered
 from parallax.compare.observations import POSITION
 from parallax.model import TopicPartition
 from parallax.source.schema import PROGRESS, VIEW
+from parallax.views import order
 from parallax.views.commits import DataFile
+from parallax.views.shared import WholeFile
 from parallax.views.tables import PROGRESS as PROGRESS_TABLE
 
 ROWS = 1 << 17
 """How many rows are read from a file at a time."""
 
+_LAST = (1 << 63) - 1
 _NOT_IN_FILES = ("view", "broker")
 _IN_FILES = (
     *(name for name in VIEW_COLUMNS if name not in (*OF_POSITION, *_NOT_IN_FILES)),
@@ -71,13 +75,35 @@ def observed(
         metadata = None if footer is None else footer.metadata
         parquet = pq.ParquetFile(source, metadata=metadata, coerce_int96_timestamp_unit="ms")
         columns = PROGRESS_COLUMNS if table == PROGRESS_TABLE else _IN_FILES
-        for batch in _batches(parquet, list(columns), file, wanted, span, footer):
+        for batch in _batches(files, parquet, list(columns), file, wanted, span, footer):
             if table == PROGRESS_TABLE:
                 found = progress_observations(_progress(batch), read)
             else:
                 found = view_observations(_view(batch, VIEW_OF[table], file.broker))
                 found = _without(found, footer) if footer is not None and footer.spared else found
             yield found.only(np.array([wanted(*place) for place in found.places], np.bool_))
+
+
+def lent(files: fs.FileSystem, file: DataFile, view: int, wanted: Wanted, start: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that a shared file lacks, because they lie in files of other replicas.
+
+    Args:
+        files: the file system of the view (`parallax.views.commits.TableLog.files`).
+        file: the shared file (`parallax.views.shared`).
+        view: number of its isolation level.
+        wanted: says of a topic and partition number whether to read it.
+        start: row groups with only lower offsets are left out.
+
+    Yields:
+        Rows of partitions that are wanted, and maybe of others, with the columns `VIEW_COLUMNS`.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    with WholeFile(files, file.path, "ms") as whole:
+        holds = partial(_lends, wanted=wanted, span=(start, _LAST), footer=None)
+        for batch in whole.batches(_IN_FILES, holds, lent=True):
+            yield _view(batch, view, file.broker)
 
 
 def _without(found: Gathered, footer: Footer) -> Gathered:
@@ -91,6 +117,7 @@ def _without(found: Gathered, footer: Footer) -> Gathered:
 
 
 def _batches(
+    files: fs.FileSystem,
     parquet: pq.ParquetFile,
     columns: list[str],
     file: DataFile,
@@ -100,6 +127,12 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     """The rows that are meant of a file, without row groups that hold nothing that is wanted."""
     metadata = parquet.metadata
+    if order.is_shared(file.path):
+        stop = None if file.first is None else file.first + file.rows
+        with WholeFile(files, file.path, "ms") as whole:
+            holds = partial(_lends, wanted=wanted, span=span, footer=footer)
+            yield from whole.batches(columns, holds, start=file.first or 0, stop=stop)
+        return
     groups = [n for n in range(parquet.num_row_groups) if _may_hold(metadata.row_group(n), wanted, span, footer)]
     if file.first is None:
         if groups:
@@ -118,6 +151,11 @@ def _batches(
                 yield batch.slice(start, stop - start)
             if at >= end:
                 break
+
+
+def _lends(_: str, __: int, group: Any, **of: Any) -> bool:
+    """See `parallax.views.shared.Holds`."""
+    return _may_hold(group, **of)
 
 
 def _may_hold(group: Any, wanted: Wanted, span: Span | None, footer: Footer | None) -> bool:
@@ -180,4 +218,4 @@ def _millis(column: Any) -> Any:
     return pc.cast(pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False), pa.int64())
 
 
-__all__ = ["observed"]
+__all__ = ["lent", "observed"]

@@ -23,6 +23,7 @@ from parallax.findings.recorded import COLUMNS, records_of, rows_within
 from parallax.findings.requests import Recreated, TransactionRecords, Transactions
 from parallax.findings.table import table_uri
 from parallax.model import IsolationLevel, ReadEvent, RowKind
+from parallax.views.shared import rows_of, table_of
 
 log = structlog.get_logger(__name__)
 
@@ -31,6 +32,7 @@ _WHAT = "suspects are decided by what the brokers still hold; it is tried again 
 _ANOTHER_LOG = (ReadEvent.LOG_TRUNCATED, ReadEvent.NOT_HOSTED)
 _KEY = ["key_hash_hi", "key_hash_lo"]
 _COLUMNS = ["broker", "offset", *_KEY]
+_PLACE = ("topic", "partition", "kind")
 _RESTARTS = frozenset(
     {
         *_ANOTHER_LOG,
@@ -109,9 +111,10 @@ class RecordedHistory:
         columns["event"] = pc.field("position", "event")
         try:
             # One snapshot for both reads: what retention drops later is in both, or in neither.
-            dataset = DeltaTable(self._uri).to_pyarrow_dataset()
-            positions = dataset.to_table(columns=columns, filter=place & (pc.field("kind") == int(RowKind.POSITION)))
-            found = dataset.to_table(columns=_COLUMNS, filter=rows)
+            table = DeltaTable(self._uri)
+            is_position = place & (pc.field("kind") == int(RowKind.POSITION))
+            positions = table.to_pyarrow_dataset().to_table(columns=columns, filter=is_position)
+            found = table_of(self._uri, table, _COLUMNS, rows, _PLACE)
         except TableNotFoundError:
             return KeyHistory()
         except (DeltaError, OSError, pa.ArrowException) as error:
@@ -138,9 +141,9 @@ class RecordedHistory:
         positions = place & (pc.field("kind") == int(RowKind.POSITION))
         try:
             # One snapshot for both reads: what retention drops later is in both, or in neither.
-            dataset = DeltaTable(self._uncommitted_uri).to_pyarrow_dataset()
-            rows = rows_within(dataset.to_batches(columns=list(COLUMNS), filter=wanted), of)
-            read = dataset.to_table(columns=["broker", "offset"], filter=positions)
+            table = DeltaTable(self._uncommitted_uri)
+            rows = rows_within(rows_of(self._uncommitted_uri, table, COLUMNS, wanted, (*_PLACE, "key_size")), of)
+            read = table.to_pyarrow_dataset().to_table(columns=["broker", "offset"], filter=positions)
         except TableNotFoundError:
             return [TransactionRecords() for _ in of]
         except (DeltaError, OSError, pa.ArrowException) as error:

@@ -120,9 +120,8 @@ class _Standing(Sequence[Appended]):
 
     def __getitem__(self, number: Any) -> Any:
         which = int(self._which[number])
-        file = self._files[which]
-        if not self._is_whole[which]:
-            file = replace(file, first=int(self._first[number]), rows=int(self._rows[number]))
+        first = None if self._is_whole[which] else int(self._first[number])
+        file = replace(self._files[which], first=first, rows=int(self._rows[number]))
         return Appended(self._version, int(self._at_ms[number]), (file,))
 
 

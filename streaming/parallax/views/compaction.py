@@ -66,7 +66,7 @@ def compact(storage: str, name: str) -> int:
     """
     table = open_table(storage, name)
     gone = 0
-    for run in joined(_files(table)):
+    for run in joined(files_in(table)):
         _join(storage, name, run)
         gone += len(run)
     return gone
@@ -77,15 +77,17 @@ def joined(files: Sequence[File]) -> list[list[File]]:
 
     The files of a run are next to each other in the order of commits, and have the same broker and date. A date says
     nothing about the order: a clock may be set back over midnight, or the clocks of two workers differ. If a file of
-    another date is between two files of one date, these two are not joined.
+    another date is between two files of one date, these two are not joined. A shared file names others of its date
+    (`parallax.views.shared`). So files of such a date are not joined.
 
     Args:
         files: all files of the table.
     """
     runs: list[list[File]] = []
+    lent = {dict(file.values).get(RECORDED_ON) for file in files if order.is_shared(file.path)}
     for whose in sorted({_whose(file) for file in files}):
         mine = sorted((f for f in files if _whose(f) == whose), key=lambda f: (f.at_ms, f.path))
-        runs += [run for run in _runs(mine) if len(run) > 1]
+        runs += [run for run in _runs(mine) if len(run) > 1 and dict(run[0].values).get(RECORDED_ON) not in lent]
     return runs
 
 
@@ -108,7 +110,8 @@ def _runs(files: Sequence[File]) -> list[list[File]]:
     return runs
 
 
-def _files(table: Any) -> list[File]:
+def files_in(table: Any) -> list[File]:
+    """The files of a table, in the order of their commits."""
     files: Any = order.files_of(table)
     columns = [name for name in files.column_names if name.startswith("partition.")]
     rows = files.select(columns).rename_columns([name.removeprefix("partition.") for name in columns]).to_pylist()
@@ -133,7 +136,7 @@ def _join(storage: str, name: str, run: Sequence[File]) -> None:
             parts += order.parts_of(parquet.metadata.metadata, file.at_ms, parquet.metadata.num_rows).tolist()
             blocks.append(blocks_of(parquet.metadata.metadata))
             for batch in parquet.iter_batches(_ROWS, use_threads=False):
-                made.take(_shaped(batch, shape))
+                made.take(shaped(batch, shape))
     size = made.close({**order.told(parts), **Blocks.concat(blocks).told()})
     at_ms = max(file.at_ms for file in run)
     actions: list[Any] = [AddAction(made.path, size, values, at_ms, data_change=False, stats=made.statistics)]
@@ -145,13 +148,18 @@ def _join(storage: str, name: str, run: Sequence[File]) -> None:
 
     def is_over(table: Any) -> bool:
         """Whether a file is gone: by this commit, whose answer was lost, or by a job that has the storage now."""
-        return not {file.path for file in run} <= {file.path for file in _files(table)}
+        return not {file.path for file in run} <= {file.path for file in files_in(table)}
 
     fencing.commit(lambda: open_table(storage, name), write, is_done=is_over)
 
 
-def _shaped(batch: pa.RecordBatch, shape: Shape) -> pa.RecordBatch:
-    """Rows that an earlier version may have written, with the columns and types of today."""
+def shaped(batch: pa.RecordBatch, shape: Shape) -> pa.RecordBatch:
+    """Rows that an earlier version may have written, with the columns and types of today.
+
+    Args:
+        batch: rows as they lie in a file.
+        shape: the columns of the table's files.
+    """
     known = set(batch.schema.names)
     arrays = [
         batch.column(field.name).cast(field.type) if field.name in known else pa.nulls(len(batch), field.type)
@@ -160,4 +168,4 @@ def _shaped(batch: pa.RecordBatch, shape: Shape) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=shape.schema)
 
 
-__all__ = ["LARGE", "File", "compact", "joined"]
+__all__ = ["LARGE", "File", "compact", "files_in", "joined", "shaped"]

@@ -6,6 +6,7 @@ Nothing here conflicts with the queries that append, or breaks the comparison, w
   conflict with nothing.
 - Retention drops whole dates (partition ``recorded_on``). That is a delete of metadata at partition boundaries. A
   reader with ``ignoreDeletes`` or ``skipChangeCommits`` passes over it.
+- Sharing (`parallax.views.sharing`) commits ``dataChange = false`` too, and the rows that are read stay the same.
 - Files and log entries that are no longer current stay for ``KEPT``, so a reader may be behind by that much. Files that
   a failed task left, and that are in no commit, stay as long. If the comparison is further behind, the files that it
   needs stay for ``LONGEST`` at most (`parallax.views.commits.Followed`).
@@ -17,6 +18,7 @@ shared protocol lose commits.
 from __future__ import annotations
 
 import math
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -38,6 +40,7 @@ from parallax.views.compaction import compact
 from parallax.views.parquet import BROKER
 from parallax.views.positions import last_rows, open_table, position_rows
 from parallax.views.recording import today
+from parallax.views.sharing import Saved, share
 from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, TableSize, rust_uri
 from parallax.views.unused import remove_unused
 
@@ -62,6 +65,7 @@ class Maintenance:
             upkeep failed.
         others: by name, the upkeep of other tables; each is called with the storage path and the oldest date to keep.
         followed: called with the storage path; returns by table name how far the comparison has read each table.
+        on_shared: called with the name of a view and what was taken out of it, with ``storage.record: differing``.
     """
 
     def __init__(
@@ -70,12 +74,15 @@ class Maintenance:
         on_done: Callable[[str, TableSize | None], None] | None = None,
         others: Mapping[str, Callable[[str, date], object]] | None = None,
         followed: Callable[[str], Mapping[str, Followed]] = lambda _: {},
+        on_shared: Callable[[str, Saved], None] = lambda _, __: None,
     ) -> None:
         self._settings = settings
         self._others = others or {}
         self._followed = followed
         self._began_s = time.monotonic()
         self._on_done = on_done or (lambda _, __: None)
+        self._on_shared = on_shared
+        self._passed: dict[str, set[date]] = {name: set() for name in VIEWS}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -105,12 +112,14 @@ class Maintenance:
             today: the date from which the age of rows is counted; None for the present one.
         """
         storage = self._settings.path
-        oldest = oldest_kept(today or datetime.now(UTC).date(), self._settings.retention_hours)
+        now = datetime.now(UTC) if today is None else datetime.combine(today, datetime.min.time(), UTC)
+        oldest = oldest_kept(now.date(), self._settings.retention_hours)
+        settled = (now - timedelta(hours=self._settings.settled_hours)).date()
         for name in (*VIEWS, PROGRESS):
             if self._stop.is_set():
                 return  # Spark is being stopped: what fails then says nothing of the table
             try:
-                self._look_after(storage, name, oldest)
+                self._look_after(storage, name, oldest, settled)
                 size: TableSize | None = size_of(storage, name)
             except Exception as error:  # noqa: BLE001 - upkeep that fails once is tried again; the job goes on
                 if self._stop.is_set():
@@ -130,10 +139,20 @@ class Maintenance:
         while not self._stop.wait(self._settings.maintenance_interval_s):
             self.run_once()
 
-    def _look_after(self, storage: str, name: str, oldest: date) -> None:
+    def _share(self, storage: str, name: str, settled: date) -> None:
+        """Take rows out that replicas show alike, of dates that have ended before ``settled`` began."""
+        is_chosen = re.compile(self._settings.differing_topics).fullmatch
+        saved = share(storage, name, lambda topic: is_chosen(topic) is not None, settled, self._passed[name])
+        if saved.rows:
+            log.info("rows that replicas show alike are stored once", table=name, rows=saved.rows, bytes=saved.size)
+            self._on_shared(name, saved)
+
+    def _look_after(self, storage: str, name: str, oldest: date, settled: date) -> None:
         if drop_older(storage, name, oldest):
             log.info("old rows were dropped (storage.retention_hours)", table=name, before=oldest.isoformat())
         compact(storage, name)
+        if name in VIEWS and self._settings.record == "differing":
+            self._share(storage, name, settled)
         followed = self._followed(storage).get(name)
         age_s = None if followed is None else self._behind_s(storage, name, followed)
         kept_s = KEPT.total_seconds()

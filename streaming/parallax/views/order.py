@@ -36,6 +36,9 @@ AT_MS, PATH = "at_ms", "path"
 JOINED = "joined-"
 """How the names of files begin that compaction has joined. Their footers say which rows are from which commit."""
 
+SHARED = f"{JOINED}shared-"
+"""How the names of files begin whose rows lie in files of other replicas as well (`parallax.views.shared`)."""
+
 _COMMITS = "parallax.commits"
 
 _given: dict[str, int] = {}
@@ -90,6 +93,11 @@ def last_of(files: pa.Table) -> int:
     return int(files[AT_MS][-1].as_py() or 0) if files.num_rows else -1
 
 
+def is_shared(path: str) -> bool:
+    """Whether some rows of a file lie in files of other replicas (`parallax.views.shared`), by its path."""
+    return path.rpartition("/")[2].startswith(SHARED)
+
+
 def told(parts: Iterable[tuple[int, int]]) -> dict[str, str]:
     """Keys and values for the footer of a file that compaction makes: which rows are from which commit.
 
@@ -134,4 +142,16 @@ def _latest(uri: str) -> int:
     return max(0, last_of(files_of(DeltaTable(uri))))
 
 
-__all__ = ["AT_MS", "JOINED", "PATH", "files_of", "forget", "last_of", "next_ms", "parts_of", "told"]
+__all__ = [
+    "AT_MS",
+    "JOINED",
+    "PATH",
+    "SHARED",
+    "files_of",
+    "forget",
+    "is_shared",
+    "last_of",
+    "next_ms",
+    "parts_of",
+    "told",
+]

@@ -12,12 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pds
 
 from parallax.model import IsolationLevel, RowKind
-from parallax.views import order
 from parallax.views.positions import open_table
-from parallax.views.tables import RECORDED_ON
+from parallax.views.shared import table_of
+from parallax.views.tables import RECORDED_ON, rust_uri
 
 COLUMNS = (
     "partition",
@@ -72,11 +71,6 @@ def shown(storage: str, asked: Asked, brokers: Collection[int] = ()) -> Any:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table cannot be read.
     """
     table = open_table(storage, asked.isolation.option)
-    files = order.files_of(table)
-    whole: Any = table.to_pyarrow_dataset()
-    fragments = {fragment.path: fragment for fragment in whole.get_fragments()}
-    wanted = [fragments[path] for path in files[order.PATH].to_pylist()]
-    dataset: Any = pds.FileSystemDataset(wanted, whole.schema, whole.format, whole.filesystem)
     found: Any = pc.field("topic") == asked.topic
     # A range that was read around midnight may be recorded on the day after.
     found &= pc.field(RECORDED_ON) <= pa.scalar((asked.at + timedelta(days=1)).date(), pa.date32())
@@ -91,7 +85,8 @@ def shown(storage: str, asked: Asked, brokers: Collection[int] = ()) -> Any:
     else:
         mine = (pc.field("offset") == asked.offset) & (pc.field("kind") != int(RowKind.POSITION))
     found &= (pc.field("kind") == int(RowKind.POSITION)) | mine
-    return dataset.to_table(columns=list(COLUMNS), filter=found)
+    reads = ("topic", RECORDED_ON, "key_hash_hi", "key_hash_lo")
+    return table_of(rust_uri(storage, asked.isolation.option), table, COLUMNS, found, reads)
 
 
 __all__ = ["COLUMNS", "Asked", "shown"]

@@ -35,6 +35,7 @@ from parallax.model import NOBODY, FindingKind, FindingStatus, IsolationLevel, R
 from parallax.shell import Shell
 from parallax.source.feedback import ALL
 from parallax.views.pause import Pause
+from parallax.views.sharing import Saved
 from parallax.views.tables import TableSize
 from tests.builders.absences import absence, late
 from tests.builders.clock import Clock
@@ -69,6 +70,7 @@ NAMES = {
     "partitions_readable",
     "maintenance_runs_total",
     "table_files",
+    "table_shared_rows_total",
     "finding_state",
     "finding_info",
     "findings_loaded",
@@ -236,6 +238,8 @@ def full(state: MonitorState) -> MonitorState:
     )
     state.update_findings(status)
     state.update_maintenance("progress", TableSize(3, 4096))
+    state.update_shared("read_committed", Saved(1000, 24_000))
+    state.update_shared("read_committed", Saved(20, 480))
     state.update_maintenance("read_committed", None)
     state.update_audit(AUDIT)
     state.spot_checked({"aborted": 1})
@@ -321,6 +325,7 @@ def test_what_probes_have_read_is_counted_by_broker(full: MonitorState) -> None:
 
 def test_upkeep_is_counted_by_how_it_ended_with_the_size_of_each_table(full: MonitorState) -> None:
     found = samples(full)
+    assert found["table_shared_rows_total", ("read_committed",)] == 1020
     assert found["maintenance_runs_total", ("success",)] == found["maintenance_runs_total", ("failure",)] == 1
     assert found["table_files", ("progress",)] == 3
     assert found["table_bytes", ("progress",)] == 4096

@@ -1,0 +1,281 @@
+"""Takes rows out of a view's files that another replica shows alike. It is part of the upkeep, if a user wants it.
+
+A row goes only if a file of a lower broker id has an equal one: equal in every column, and recorded on the same date.
+So `parallax.views.shared` reads the same rows before and after. That holds whatever the comparison has made of them.
+Rows that differ stay. Position rows stay too.
+
+One commit replaces all files of a date. Retention drops whole dates, so files go together with those that lend to them.
+Compaction leaves such a date alone.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import CommitProperties
+from deltalake._internal import RemoveAction
+from deltalake.transaction import AddAction
+from pyarrow import fs
+
+from parallax.model import RowKind
+from parallax.moments import now_ms
+from parallax.views import fencing, order
+from parallax.views.blocks import blocks_of
+from parallax.views.compaction import File, files_in, shaped
+from parallax.views.filesystem import filesystem
+from parallax.views.parquet import BROKER, FILE_SCHEMA, OF_VIEWS, TableFile
+from parallax.views.positions import open_table
+from parallax.views.shared import RUN, Array, Shared
+from parallax.views.tables import RECORDED_ON, rust_uri
+
+_APART_MS = 60_000
+"""A row is looked for among those that a lender's reader recorded up to so much earlier or later."""
+
+_WORTH = 10
+"""A file is written again if at least one of so many of its rows goes."""
+
+_BATCH = 1 << 16
+_KEY = ["topic", "partition", "offset"]
+
+IsChosen = Callable[[str], bool]
+"""Says of a topic whether its rows may be taken out."""
+
+
+class Saved(NamedTuple):
+    """How many rows, and how many bytes of files, were taken out of a table."""
+
+    rows: int = 0
+    size: int = 0
+
+
+def share(storage: str, name: str, is_chosen: IsChosen, before: date, passed: set[date]) -> Saved:
+    """Take out of a view the rows that another replica shows alike, of all dates before one.
+
+    Args:
+        storage: ``storage.path``.
+        name: name of the view.
+        is_chosen: says of a topic whether its rows may be taken out.
+        before: rows that were recorded on this date or later stay.
+        passed: the dates that need not be looked at any more; those that are looked at now are added.
+
+    Returns:
+        What was taken out, of all dates.
+
+    Raises:
+        deltalake.exceptions.DeltaError: a commit failed; the dates before are done.
+        OSError: a file cannot be read or written.
+    """
+    saved = Saved()
+    dates: dict[str, list[File]] = {}
+    for file in files_in(open_table(storage, name)):
+        dates.setdefault(dict(file.values)[RECORDED_ON], []).append(file)
+    for told, files in sorted(dates.items()):
+        on = date.fromisoformat(told)
+        if on < before and on not in passed:
+            if not any(order.is_shared(file.path) for file in files):
+                found = _share_date(storage, name, is_chosen, files)
+                saved = Saved(saved.rows + found.rows, saved.size + found.size)
+            passed.add(on)
+    return saved
+
+
+class _Made(NamedTuple):
+    """A shared file that was written, and the file that it takes the place of."""
+
+    old: File
+    action: AddAction
+    rows: int
+
+
+def _share_date(storage: str, name: str, is_chosen: IsChosen, files: Sequence[File]) -> Saved:
+    uri = rust_uri(storage, name)
+    folder = filesystem(uri)
+    lenders: list[_Lender] = []
+    made: list[_Made] = []
+    for broker in sorted({_broker(file) for file in files}):
+        found = []
+        for file in sorted((one for one in files if _broker(one) == broker), key=lambda one: (one.at_ms, one.path)):
+            shared, lender = _shared(folder, file, lenders, is_chosen)
+            made += [shared] if shared is not None else []
+            found.append(lender)
+        lenders += found
+    if not made:
+        return Saved()
+    removed_ms = now_ms()
+    actions: list[Any] = [one.action for one in made]
+    actions += [RemoveAction(one.old.path, False, removed_ms, one.old.size, dict(one.old.values)) for one in made]
+
+    def write(table: Any, properties: CommitProperties) -> None:
+        table.create_write_transaction(
+            actions, "append", table.schema(), [BROKER, RECORDED_ON], commit_properties=properties
+        )
+
+    def is_over(table: Any) -> bool:
+        """Whether a file is gone: by this commit, whose answer was lost, or by a job that has the storage now."""
+        return not {file.path for file in files} <= {file.path for file in files_in(table)}
+
+    fencing.commit(lambda: open_table(storage, name), write, is_done=is_over)
+    return Saved(sum(one.rows for one in made), sum(one.old.size - one.action.size for one in made))
+
+
+def _broker(file: File) -> int:
+    return int(dict(file.values)[BROKER])
+
+
+class _Lender:
+    """A file whose rows may take the place of equal ones in other files.
+
+    Args:
+        files: the file system of the table's folder.
+        path: path of the file below it.
+        times: the commit times in the file, ascending, and how many rows of each lie in it.
+    """
+
+    def __init__(self, files: fs.FileSystem, path: str, times: Array) -> None:
+        self.path = path
+        self._files = files
+        with files.open_input_file(path) as source:
+            metadata = pq.read_metadata(source)
+        ends = np.cumsum(times[:, 1])
+        self._begins = np.cumsum([0, *(metadata.row_group(n).num_rows for n in range(metadata.num_row_groups))])
+        first, last = (np.searchsorted(ends, at, "right") for at in (self._begins[:-1], self._begins[1:] - 1))
+        self._spans = times[first, 0], times[last, 0]
+        self._read: dict[int, tuple[int, pa.Table]] = {}
+
+    def near(self, low_ms: int, high_ms: int) -> Iterator[tuple[int, pa.Table]]:
+        """The row groups recorded about a time: the number of the first row, and the rows."""
+        firsts, lasts = self._spans
+        near = np.flatnonzero((firsts <= high_ms + _APART_MS) & (lasts >= low_ms - _APART_MS)).tolist()
+        self._read = {number: known for number, known in self._read.items() if number in near[-2:]}
+        for number in near:
+            if number not in self._read:
+                with self._files.open_input_file(self.path) as source:
+                    rows = _group(pq.ParquetFile(source, coerce_int96_timestamp_unit="us"), number)
+                self._read[number] = int(self._begins[number]), rows
+            yield self._read[number]
+            self._read = dict(list(self._read.items())[-2:])
+
+
+def _group(parquet: pq.ParquetFile, number: int) -> pa.Table:
+    table = parquet.read_row_group(number, use_threads=False)
+    return pa.Table.from_batches([shaped(one, OF_VIEWS) for one in table.to_batches()], FILE_SCHEMA).combine_chunks()
+
+
+def _shared(
+    files: fs.FileSystem, file: File, lenders: Sequence[_Lender], is_chosen: IsChosen
+) -> tuple[_Made | None, _Lender]:
+    """A file without the rows that lenders have; None if few are alike. And the file as a lender of the next."""
+    path = unquote(file.path)
+    with files.open_input_file(path) as source:
+        parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+        footer, total = parquet.metadata.metadata, parquet.metadata.num_rows
+        times = order.parts_of(footer, file.at_ms, total)
+        if not lenders:
+            return None, _Lender(files, path, times)
+        made = TableFile(files, f"{path.rpartition('/')[0]}/{order.SHARED}{uuid.uuid4()}.parquet", OF_VIEWS)
+        ends, begin, runs, stay = np.cumsum(times[:, 1]), 0, [np.empty(0, RUN)], [np.empty(0, np.bool_)]
+        for number in range(parquet.num_row_groups):
+            rows = _group(parquet, number)
+            first, last = np.searchsorted(ends, [begin, begin + len(rows) - 1], "right").tolist()
+            lender, row = _found(rows, lenders, is_chosen, int(times[first, 0]), int(times[last, 0]))
+            runs.append(_runs(lender, row, made.rows))
+            stay.append(lender < 0)
+            for batch in rows.filter(pa.array(lender < 0)).to_batches(_BATCH):
+                made.take(batch)
+            begin += len(rows)
+    shared, stays = _of_used(lenders, np.concatenate(runs)), np.concatenate(stay)
+    size = made.close({**order.told(times.tolist()), **blocks_of(footer).told(), **shared.told()})
+    gone = total - made.rows
+    if gone * _WORTH < total:
+        files.delete_file(made.path)
+        return None, _Lender(files, path, times)
+    action = AddAction(made.path, size, dict(file.values), file.at_ms, data_change=False, stats=made.statistics)
+    left = np.bincount(np.searchsorted(ends, np.arange(total), "right")[stays], minlength=len(times))
+    return _Made(file, action, gone), _Lender(files, made.path, np.stack([times[:, 0], left], 1))
+
+
+def _of_used(lenders: Sequence[_Lender], runs: Array) -> Shared:
+    """What the footer says: only lenders of which there are rows, because each is opened to read the file."""
+    used, runs["lender"] = np.unique(runs["lender"], return_inverse=True)
+    return Shared(tuple(lenders[number].path for number in used.tolist()), runs)
+
+
+def _runs(lender: Array, row: Array, at: int) -> Array:
+    """The rows that go as rows of `RUN`; ``at``: how many rows of the file stay before these."""
+    gone = np.flatnonzero(lender >= 0)
+    its, rows = lender[gone], row[gone]
+    is_new = np.ones(len(gone), np.bool_)
+    is_new[1:] = (np.diff(gone) > 1) | (np.diff(its) != 0) | (np.diff(rows) != 1)
+    begins = np.flatnonzero(is_new)
+    made = np.empty(len(begins), RUN)
+    made["at"] = at + np.cumsum(lender < 0)[gone[begins]]
+    made["lender"], made["first"] = its[begins], rows[begins]
+    made["count"] = np.diff(np.append(begins, len(gone)))
+    return made
+
+
+def _found(
+    rows: pa.Table, lenders: Sequence[_Lender], is_chosen: IsChosen, low_ms: int, high_ms: int
+) -> tuple[Array, Array]:
+    """For each row, which lender has an equal one, and at which row; -1 where none has."""
+    lender, row = np.full(len(rows), -1, np.int32), np.full(len(rows), -1, np.int64)
+    left = _may_go(rows, is_chosen)
+    for number, one in enumerate(lenders):
+        if not left.any():
+            break
+        for begin, its in one.near(low_ms, high_ms):
+            mine, other = _pairs(rows, left, its)
+            lender[mine], row[mine] = number, begin + other
+            left[mine] = False
+    return lender, row
+
+
+def _may_go(rows: pa.Table, is_chosen: IsChosen) -> Array:
+    topics: Any = pa.concat_arrays(rows["topic"].chunks).dictionary_encode()
+    chosen = np.array([is_chosen(topic) for topic in topics.dictionary.to_pylist()], np.bool_)
+    made: Array = chosen[topics.indices.to_numpy()] & (rows["kind"].to_numpy() != int(RowKind.POSITION))
+    return made
+
+
+def _pairs(rows: pa.Table, left: Array, others: pa.Table) -> tuple[Array, Array]:
+    """Rows that are equal in every column: their numbers in both tables, each of ``rows`` at most once."""
+    is_row = pa.array(others["kind"].to_numpy() != int(RowKind.POSITION))
+    known = others.select(_KEY).append_column("other", pa.array(np.arange(len(others)))).filter(is_row)
+    asked = rows.select(_KEY).append_column("mine", pa.array(np.arange(len(rows)))).filter(pa.array(left))
+    both = asked.join(known, _KEY, join_type="inner", use_threads=False)
+    mine, other = both["mine"].to_numpy(), both["other"].to_numpy()
+    same = np.ones(len(mine), np.bool_)
+    a, b = rows.take(pa.array(mine)), others.take(pa.array(other))
+    for name in FILE_SCHEMA.names:
+        same &= _equal(a[name].combine_chunks(), b[name].combine_chunks())
+    mine, other = mine[same], other[same]
+    in_order = np.lexsort((other, mine))
+    mine, other = mine[in_order], other[in_order]
+    mine, first = np.unique(mine, return_index=True)
+    return mine, other[first]
+
+
+def _equal(a: Any, b: Any) -> Array:
+    """Where two columns hold the same, null among it."""
+    nothing = pc.is_null(a).to_numpy(zero_copy_only=False), pc.is_null(b).to_numpy(zero_copy_only=False)
+    if pa.types.is_struct(a.type):
+        same = np.ones(len(a), np.bool_)
+        for n in range(a.type.num_fields):
+            same &= _equal(pc.struct_field(a, [n]), pc.struct_field(b, [n]))
+    else:
+        if pa.types.is_timestamp(a.type):
+            a, b = a.view(pa.int64()), b.view(pa.int64())
+        same = pc.fill_null(pc.equal(a, b), False).to_numpy(zero_copy_only=False)
+    made: Array = np.where(nothing[0] | nothing[1], nothing[0] & nothing[1], same)
+    return made
+
+
+__all__ = ["Saved", "share"]
