@@ -57,7 +57,8 @@ class Remedy:
     Attributes:
         name: how the runbook calls it; begins in lower case.
         by: who does it, as the runbook names it.
-        acts: its steps, in order. A plan has only those that its partition needs.
+        acts: its steps, in order. A plan has only those that its partition needs, and `Act.STAND_IN` in place of
+            `Act.DROP` if too few replicas would be left.
         note: what to know before; sentences of Markdown.
     """
 
@@ -77,39 +78,36 @@ DELETE_AGAIN = Remedy(
     "a deletion written again",
     "the owner of the key's producers",
     (Act.DELETE_AGAIN,),
-    "Kafka's console producer picks the partition as Java's producers do. Producers on librdkafka pick another.",
+    "Kafka's console producer picks the partition as Java's producers do, librdkafka another.",
 )
 COPY = Remedy(
     "a copy from a right leader",
     "`parallax repair`",
-    (Act.LEAD, Act.STAND_IN, Act.DROP, Act.COPY, Act.ORDER),
-    "Only a replica that `explain` names as right may lead meanwhile: a copy of a wrong leader destroys the last right "
-    "one. [Step by step](operate/repair.md#a-copy-from-a-right-leader).",
+    (Act.LEAD, Act.DROP, Act.STAND_IN, Act.COPY, Act.ORDER),
+    "Only a replica that `explain` calls right may lead: [why](operate/repair.md#a-copy-from-a-right-leader).",
 )
 BY_WORD = Remedy(
     "a copy by your word",
     "`parallax repair plan --right BROKER`",
     COPY.acts,
-    "Only after a comparison with the system that wrote it: a wrong choice deletes what was right.",
+    "Compare with the system that wrote it before: a wrong choice deletes what was right.",
 )
 WRITE_AGAIN = Remedy(
     "the right record written again",
     "the owner of the topic",
     (Act.WRITE_AGAIN,),
-    "Every replica copies it.",
 )
 REBUILD_INDEX = Remedy(
     "an index rebuilt",
     "a person, on the broker's disk",
     (Act.REBUILD_INDEX,),
-    "Kafka rebuilds a `.txnindex` from the log when it recovers the segment, which it does if the `.index` of that "
-    "segment is missing when the broker starts. `repair plan` and `explain` print the commands, and the check that "
-    "says it worked. **Only if they do**: if the cleaner took the end marker, the transaction would be open again. If "
-    "it took values by the wrong index, no rebuilt one brings them back.",
+    "Kafka rebuilds a `.txnindex` from the log if the `.index` of its segment is missing when the broker starts. **Do "
+    "it only if `repair plan` or `explain` prints the commands**: if the cleaner took the end marker, the transaction "
+    "would be open again. Values that it took by the wrong index do not come back.",
 )
 ABORT = Remedy(
     "an abort",
-    "the owner of the producer",
+    "its owner",
     (Act.ABORT,),
     "It hides the records.",
 )
@@ -154,8 +152,8 @@ MISSED_TOMBSTONE = Case("A missed tombstone", (DELETE_AGAIN, COPY, BY_WORD, WRIT
 MISSED_MARKER = Case(
     "A missed end marker",
     (END_MARKER, COPY, BY_WORD, WRITE_AGAIN),
-    "The end marker is for a transaction that is open on the accused alone. `kafka-transactions.sh abort` would hide "
-    "the data of a committed one. Once another marker has ended it wrongly, only a copy helps.",
+    "The end marker is for a transaction that is still open. `kafka-transactions.sh abort` would hide the data of a "
+    "committed one. Once another marker has ended it wrongly, only a copy helps.",
 )
 WRONG_INDEX = Case(
     "An index of aborted transactions that is wrong",
