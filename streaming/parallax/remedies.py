@@ -12,26 +12,31 @@ from enum import StrEnum
 
 
 class Act(StrEnum):
-    """One step of a repair. The value is its line, a command to the reader with fields for whom and what."""
+    """One step of a repair."""
 
-    END_MARKER = "write {marker} for {transaction}"
-    LEAD = "let {right} lead"
-    STAND_IN = "have {spare} copy {place}, and {wrong} drop its copy"
-    DROP = "have {wrong} drop its copy"
-    COPY = "give {wrong} a new copy"
-    ORDER = "give the replicas their order back"
-    DELETE_AGAIN = "have a deletion written once more"
-    WRITE_AGAIN = "have {what} written once more"
-    REBUILD_INDEX = "have {wrong} rebuild its index of aborted transactions"
-    ABORT = "abort {transaction} by kafka-transactions.sh"
+    END_MARKER = "end_marker"
+    LEAD = "lead"
+    DROP = "drop"
+    STAND_IN = "stand_in"
+    COPY = "copy"
+    ORDER = "order"
+    DELETE_AGAIN = "delete_again"
+    WRITE_AGAIN = "write_again"
+    REBUILD_INDEX = "rebuild_index"
+    ABORT = "abort"
+
+    @property
+    def template(self) -> str:
+        """The one line on the step: a command, with fields for whom and what. It has no full stop."""
+        return _LINES[self]
 
     def line(self, **fields: str) -> str:
-        """Return the line of the step, without a full stop.
+        """Return the line of the step.
 
         Args:
             fields: what the fields of the line name; each that is left out is named in general words.
         """
-        return self.value.format(**(_GENERAL | fields))
+        return self.template.format(**(_GENERAL | fields))
 
     def begin(self, **fields: str) -> str:
         """Return the line of the step (`line`) as the beginning of a sentence."""
@@ -39,6 +44,18 @@ class Act(StrEnum):
         return f"{line[:1].upper()}{line[1:]}"
 
 
+_LINES: Mapping[Act, str] = {
+    Act.END_MARKER: "write {marker} for {transaction}",
+    Act.LEAD: "let {right} lead",
+    Act.DROP: "have {wrong} drop its copy",
+    Act.STAND_IN: "have {spare} copy {place}, and {wrong} drop its copy",
+    Act.COPY: "give {wrong} a new copy",
+    Act.ORDER: "give the replicas their order back",
+    Act.DELETE_AGAIN: "have a deletion written once more",
+    Act.WRITE_AGAIN: "have {what} written once more",
+    Act.REBUILD_INDEX: "have {wrong} rebuild its index of aborted transactions",
+    Act.ABORT: "abort {transaction} by kafka-transactions.sh",
+}
 _GENERAL: Mapping[str, str] = {
     "marker": "its end marker",
     "transaction": "the transaction",
