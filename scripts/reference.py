@@ -36,7 +36,7 @@ from parallax.guard import late
 from parallax.guard import table as guard_table
 from parallax.kinds import KINDS
 from parallax.logs import FIELDS
-from parallax.remedies import CASES, REMEDIES
+from parallax.remedies import CASES, REMEDIES, Act
 from parallax.repair import table as repair_table
 from parallax.replica.options import ALIASES, OPTIONS
 from parallax.runbook import RUNBOOK
@@ -367,10 +367,10 @@ def _repairs() -> str:
     """The sections of the runbook on repairs: what each consists of, and which ones end what."""
     lines = ["### The repairs"]
     for one in REMEDIES:
-        acts = ". ".join(act.begin() for act in one.acts)
+        acts = ". ".join(f"If too few are left, {a.line()}" if a is Act.STAND_IN else a.begin() for a in one.acts)
         same = next(other for other in REMEDIES if other.acts == one.acts)
-        steps = acts if same is one else f"the same steps as {same.name}"
-        text = f"**{one.name[:1].upper()}{one.name[1:]}**, by {one.by}: {steps}. {one.note}"
+        steps = acts if same is one else "The same steps"
+        text = f"**{one.name[:1].upper()}{one.name[1:]}**, by {one.by}: {steps}. {one.note}".strip()
         lines.append(_wrapped(text, "- ", "  "))
     for case in CASES:
         named = ", ".join(f"`{kind}`" for kind, row in KINDS.items() if row.case is case)

@@ -12,26 +12,31 @@ from enum import StrEnum
 
 
 class Act(StrEnum):
-    """One step of a repair. The value is its line, a command to the reader with fields for whom and what."""
+    """One step of a repair."""
 
-    END_MARKER = "write {marker} for {transaction}"
-    LEAD = "let {right} lead"
-    STAND_IN = "have {spare} copy {place}, and {wrong} drop its copy"
-    DROP = "have {wrong} drop its copy"
-    COPY = "give {wrong} a new copy"
-    ORDER = "give the replicas their order back"
-    DELETE_AGAIN = "have a deletion written once more"
-    WRITE_AGAIN = "have {what} written once more"
-    REBUILD_INDEX = "have {wrong} rebuild its index of aborted transactions"
-    ABORT = "abort {transaction} by kafka-transactions.sh"
+    END_MARKER = "end_marker"
+    LEAD = "lead"
+    DROP = "drop"
+    STAND_IN = "stand_in"
+    COPY = "copy"
+    ORDER = "order"
+    DELETE_AGAIN = "delete_again"
+    WRITE_AGAIN = "write_again"
+    REBUILD_INDEX = "rebuild_index"
+    ABORT = "abort"
+
+    @property
+    def template(self) -> str:
+        """The one line on the step: a command, with fields for whom and what. It has no full stop."""
+        return _LINES[self]
 
     def line(self, **fields: str) -> str:
-        """Return the line of the step, without a full stop.
+        """Return the line of the step.
 
         Args:
             fields: what the fields of the line name; each that is left out is named in general words.
         """
-        return self.value.format(**(_GENERAL | fields))
+        return self.template.format(**(_GENERAL | fields))
 
     def begin(self, **fields: str) -> str:
         """Return the line of the step (`line`) as the beginning of a sentence."""
@@ -39,6 +44,18 @@ class Act(StrEnum):
         return f"{line[:1].upper()}{line[1:]}"
 
 
+_LINES: Mapping[Act, str] = {
+    Act.END_MARKER: "write {marker} for {transaction}",
+    Act.LEAD: "let {right} lead",
+    Act.DROP: "have {wrong} drop its copy",
+    Act.STAND_IN: "have {spare} copy {place}, and {wrong} drop its copy",
+    Act.COPY: "give {wrong} a new copy",
+    Act.ORDER: "give the replicas their order back",
+    Act.DELETE_AGAIN: "have a deletion written once more",
+    Act.WRITE_AGAIN: "have {what} written once more",
+    Act.REBUILD_INDEX: "have {wrong} rebuild its index of aborted transactions",
+    Act.ABORT: "abort {transaction} by kafka-transactions.sh",
+}
 _GENERAL: Mapping[str, str] = {
     "marker": "its end marker",
     "transaction": "the transaction",
@@ -57,7 +74,8 @@ class Remedy:
     Attributes:
         name: how the runbook calls it; begins in lower case.
         by: who does it, as the runbook names it.
-        acts: its steps, in order. A plan has only those that its partition needs.
+        acts: its steps, in order. A plan has only those that its partition needs, and `Act.STAND_IN` in place of
+            `Act.DROP` if too few replicas would be left.
         note: what to know before; sentences of Markdown.
     """
 
@@ -77,39 +95,36 @@ DELETE_AGAIN = Remedy(
     "a deletion written again",
     "the owner of the key's producers",
     (Act.DELETE_AGAIN,),
-    "Kafka's console producer picks the partition as Java's producers do. Producers on librdkafka pick another.",
+    "Kafka's console producer picks the partition as Java's producers do, librdkafka another.",
 )
 COPY = Remedy(
     "a copy from a right leader",
     "`parallax repair`",
-    (Act.LEAD, Act.STAND_IN, Act.DROP, Act.COPY, Act.ORDER),
-    "Only a replica that `explain` names as right may lead meanwhile: a copy of a wrong leader destroys the last right "
-    "one. [Step by step](operate/repair.md#a-copy-from-a-right-leader).",
+    (Act.LEAD, Act.DROP, Act.STAND_IN, Act.COPY, Act.ORDER),
+    "Only a replica that `explain` calls right may lead: [why](operate/repair.md#a-copy-from-a-right-leader).",
 )
 BY_WORD = Remedy(
     "a copy by your word",
     "`parallax repair plan --right BROKER`",
     COPY.acts,
-    "Only after a comparison with the system that wrote it: a wrong choice deletes what was right.",
+    "Compare with the system that wrote it before: a wrong choice deletes what was right.",
 )
 WRITE_AGAIN = Remedy(
     "the right record written again",
     "the owner of the topic",
     (Act.WRITE_AGAIN,),
-    "Every replica copies it.",
 )
 REBUILD_INDEX = Remedy(
     "an index rebuilt",
     "a person, on the broker's disk",
     (Act.REBUILD_INDEX,),
-    "Kafka rebuilds a `.txnindex` from the log when it recovers the segment, which it does if the `.index` of that "
-    "segment is missing when the broker starts. `repair plan` and `explain` print the commands, and the check that "
-    "says it worked. **Only if they do**: if the cleaner took the end marker, the transaction would be open again. If "
-    "it took values by the wrong index, no rebuilt one brings them back.",
+    "Kafka rebuilds a `.txnindex` from the log if the `.index` of its segment is missing when the broker starts. **Do "
+    "it only if `repair plan` or `explain` prints the commands**: if the cleaner took the end marker, the transaction "
+    "would be open again. Values that it took by the wrong index do not come back.",
 )
 ABORT = Remedy(
     "an abort",
-    "the owner of the producer",
+    "its owner",
     (Act.ABORT,),
     "It hides the records.",
 )
@@ -154,8 +169,8 @@ MISSED_TOMBSTONE = Case("A missed tombstone", (DELETE_AGAIN, COPY, BY_WORD, WRIT
 MISSED_MARKER = Case(
     "A missed end marker",
     (END_MARKER, COPY, BY_WORD, WRITE_AGAIN),
-    "The end marker is for a transaction that is open on the accused alone. `kafka-transactions.sh abort` would hide "
-    "the data of a committed one. Once another marker has ended it wrongly, only a copy helps.",
+    "The end marker is for a transaction that is still open. `kafka-transactions.sh abort` would hide the data of a "
+    "committed one. Once another marker has ended it wrongly, only a copy helps.",
 )
 WRONG_INDEX = Case(
     "An index of aborted transactions that is wrong",

@@ -55,7 +55,7 @@ def test_the_table_itself_would_be_noticed_in_a_part_that_is_written_by_hand(rem
 
 def line_of(act: Act) -> re.Pattern[str]:
     """What a text has that advises a step, whomever it names."""
-    parts = [re.escape(part) for part in re.split(r"\{\w+\}", act.value)]
+    parts = [re.escape(part) for part in re.split(r"\{\w+\}", act.template)]
     return re.compile(".+?".join(parts), re.IGNORECASE)
 
 

@@ -118,7 +118,7 @@ def test_a_wrong_index_is_copied_away_by_a_run_and_rebuilt_by_a_person_instead()
 def test_each_step_is_in_the_table_and_its_title_begins_with_the_line_there(made: Plan) -> None:
     assert made.steps
     for step in made.steps:
-        words = [re.escape(part) for part in re.split(r"\{\w+\}", step.act.value)]
+        words = [re.escape(part) for part in re.split(r"\{\w+\}", step.act.template)]
         assert re.match(".+?".join(words), step.title, re.IGNORECASE), step.title
         assert any(case.has(step.act) for case in CASES)
 

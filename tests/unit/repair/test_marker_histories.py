@@ -11,8 +11,8 @@ import pytest
 from parallax.model import UNKNOWN
 from parallax.repair.seen import Log, Look, Transaction
 from parallax.replica.types import ProducerState
-from tests.unit.repair.ends import History
 from tests.unit.repair.looks import HANGS
+from tests.unit.repair.marker_histories import History
 
 MANY = pytest.param(500_000, 60_000, marks=[pytest.mark.release, pytest.mark.timeout(1800)])
 
