@@ -355,7 +355,7 @@ class Rules(Alerts):
                 f"Query {{{{ $labels.query }}}} makes no progress{FOR}",
                 "The streaming query {{ $labels.query }} has made none for {{ $value | humanizeDuration }}.",
             ),
-            # Prometheus extrapolates an increase to the whole time: of three restarts it makes a little more than three.
+            # Prometheus extrapolates an increase to the whole time: three restarts become a little more than three.
             self._alert(
                 "ParallaxQueryRestarting",
                 f"round(sum by ({TARGET}, query) (increase({restarts}[15m]))) > {p.restarts}",

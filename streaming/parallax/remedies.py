@@ -56,7 +56,7 @@ _LINES: Mapping[Act, str] = {
     Act.REBUILD_INDEX: "have {wrong} rebuild its index of aborted transactions",
     Act.ABORT: "abort {transaction} by kafka-transactions.sh",
 }
-_GENERAL: Mapping[str, str] = {
+_GENERAL: dict[str, str] = {
     "marker": "its end marker",
     "transaction": "the transaction",
     "right": "a right replica",

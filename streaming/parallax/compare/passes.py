@@ -26,7 +26,7 @@ from parallax.views.commits import DataFile, TableLog
 from parallax.views.tables import VIEWS
 
 _TRIES = 2
-"""How often a task reads rows in order to compare all stretches together, and finds that it needs more."""
+"""How often a task may read rows to compare all stretches together, and fail for want of more."""
 
 
 def compared(options: Options, work: Work, buckets: frozenset[int], store: Store) -> pa.RecordBatch:

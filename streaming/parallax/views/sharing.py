@@ -37,7 +37,7 @@ from parallax.views.shared import RUN, Array, Shared
 from parallax.views.tables import RECORDED_ON, rust_uri
 
 _APART_MS = 60_000
-"""A row is looked for among those that a lender's reader recorded up to so much earlier or later."""
+"""A row is looked for in what a lender recorded up to so much earlier or later."""
 
 _WORTH = 10
 """A file is written again if at least one of so many of its rows goes."""

@@ -32,7 +32,7 @@ _RETENTION_MS = 1000
 _SURVIVING_RETENTION_MS = 3_600_000
 _FILLER_KEYS = 20
 KEPT = {"min.compaction.lag.ms": "86400000"}
-"""Topic settings under which no cleaner takes anything for a day, as on a topic that is seldom cleaned."""
+"""Topic settings under which no cleaner takes anything for a day."""
 _CLEANING_SECONDS = 300.0
 _EXTRA_PASSES = 4
 """A marker needs three passes at most. The healthy control gives the cleaner one more to take it wrongly."""
