@@ -46,6 +46,7 @@ RUN = np.dtype([("at", "<i8"), ("lender", "<i4"), ("first", "<i8"), ("count", "<
 ROWS = 1 << 17
 """How many rows are yielded at a time, about."""
 
+_VALUES = {f"partition.{name}": name for name in (BROKER, RECORDED_ON)}
 _KEY = "parallax.shared"
 _FORMAT = 1
 _OWN = -1
@@ -307,7 +308,7 @@ def rows_of(
     whole: Any = table.to_pyarrow_dataset()
     files = order.files_of(table)
     fragments = {fragment.path: fragment for fragment in whole.get_fragments()}
-    rows = files.select([order.PATH, f"partition.{BROKER}", f"partition.{RECORDED_ON}"]).to_pylist()
+    rows = files.select([name for name in files.column_names if name in (order.PATH, *_VALUES)]).to_pylist()
     for apart, some in groupby(rows, key=lambda row: order.is_shared(row[order.PATH])):
         if not apart:
             plain = [fragments[row[order.PATH]] for row in some]
@@ -315,7 +316,7 @@ def rows_of(
             yield from dataset.scanner(columns=names, filter=wanted, use_threads=threads).to_batches()
             continue
         for row in some:
-            values = {BROKER: row[f"partition.{BROKER}"], RECORDED_ON: row[f"partition.{RECORDED_ON}"]}
+            values = {name: row[column] for column, name in _VALUES.items()}
             yield from _shared_rows(uri, whole, fragments, row[order.PATH], values, names, wanted, reads)
 
 
