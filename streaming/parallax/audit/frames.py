@@ -158,7 +158,8 @@ def _lent(
                 yield from lent(folder, file, view, lambda *place: place in wanted, unread)
 
     files = session.createDataFrame(list(shared), "path string, broker int").repartition(len(shared))
-    return files.mapInArrow(read, columns)
+    # Arrow's columns may be null; Spark refuses them for a column that may not.
+    return files.mapInArrow(read, ", ".join(f"`{column.name}` {column.dataType.simpleString()}" for column in columns))
 
 
 def progress_chunks(session: Any, storage: str, places: Iterable[TopicPartition]) -> Any:
