@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from pathlib import Path
 
 import pyarrow as pa
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
@@ -17,6 +18,7 @@ from parallax.lab.waiting import until
 from parallax.model import IsolationLevel
 from parallax.replica.client import FetchPosition, ReplicaClient
 from parallax.replica.decode import Columns, ContentHasher, Payload, decode
+from tests.e2e.auditing import results, run_here, written
 
 HASHER = ContentHasher.random()
 BEGAN = int(time.time() * 1000) - 86_400_000
@@ -24,9 +26,9 @@ ROWS = [(f"k{n}".encode(), f"old {n}".encode()) for n in range(8)] + [(b"gone", 
 """Each key once: a cleaner leaves all of them, and writes them anew."""
 
 
-def old(magic: int, codec: int) -> bytes:
+def old(magic: int, codec: int, rows: Sequence[tuple[bytes, bytes | None]] = ROWS) -> bytes:
     builder = LegacyRecordBatchBuilder(magic, codec, 1 << 16)
-    for n, (key, value) in enumerate(ROWS):
+    for n, (key, value) in enumerate(rows):
         builder.append(n, BEGAN + n, key, value)
     data = bytearray(builder.build())
     if codec:  # a broker gives a set the offset of its last message
@@ -43,17 +45,23 @@ CONFIG = {
 }
 
 
-def test_old_messages_are_the_records_that_the_cleaner_makes_of_them(make_cluster: Callable[..., Cluster]) -> None:
-    cluster = make_cluster(brokers=1)
-    cluster.create_topics(list(TOPICS), replicas=[1], config=CONFIG)
-    cluster.stop_broker(1)
-    folders = {name: cluster.brokers[1].folder / "data" / f"{name}-0" for name in TOPICS}
-    for name, data in TOPICS.items():
+def hold(cluster: Cluster, broker: int, logs: Mapping[str, bytes]) -> dict[str, Path]:
+    """Stop a broker, give it the logs of topics, and start it; returns their folders."""
+    cluster.stop_broker(broker)
+    folders = {name: cluster.brokers[broker].folder / "data" / f"{name}-0" for name in logs}
+    for name, data in logs.items():
         (folders[name] / "00000000000000000000.log").write_bytes(data)
         for index in folders[name].glob("*.*index"):
             index.unlink()
-    cluster.start_broker(1)
+    cluster.start_broker(broker)
     cluster.wait_ready()
+    return folders
+
+
+def test_old_messages_are_the_records_that_the_cleaner_makes_of_them(make_cluster: Callable[..., Cluster]) -> None:
+    cluster = make_cluster(brokers=1)
+    cluster.create_topics(list(TOPICS), replicas=[1], config=CONFIG)
+    folders = hold(cluster, 1, TOPICS)
     with closing(ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers})) as client:
 
         def shown(name: str) -> Columns:
@@ -84,3 +92,21 @@ def test_old_messages_are_the_records_that_the_cleaner_makes_of_them(make_cluste
             after = shown(name)
             for field in ("offset", "timestamp", "key_hash_hi", "content_hash", "producer_id", "producer_epoch"):
                 assert getattr(after, field).tolist() == getattr(columns, field).tolist(), (name, field)
+
+
+def test_an_audit_compares_replicas_of_old_messages_to_their_end(
+    make_cluster: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    cluster = make_cluster(brokers=2)
+    logs = {f"gone-v{magic}-{what}": old(magic, 0) for magic in (0, 1) for what in ("same", "other")}
+    cluster.create_topics(list(logs), replicas=[1], config=CONFIG)
+    hold(cluster, 1, logs)
+    for name in logs:
+        admin.reassign(cluster, name, replicas=[1, 2])
+    others = [(key, value and value.replace(b"old 3", b"new 3")) for key, value in ROWS]
+    hold(cluster, 2, {f"gone-v{magic}-other": old(magic, 0, others) for magic in (0, 1)})
+    ended = run_here(written(cluster, tmp_path), "--format", "json")
+    found = results(ended)
+    assert {name: (one["result"], set(one["compared_up_to"].values())) for name, one in found.items()} == {
+        name: ("consistent" if "same" in name else "diverged", {len(ROWS)}) for name in logs
+    }, ended.stdout
