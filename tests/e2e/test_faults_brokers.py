@@ -204,10 +204,12 @@ class TestWhereAnotherClusterAnswers:
             command = [sys.executable, "-m", "parallax.cli", "run", "-c", str(config)]
             ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
             assert ended.returncode == 2
-            assert f"belongs to cluster {pointed_at.cluster_id}, not to {own.cluster_id}" in ended.stderr
+            assert_names_both(ended.stderr, own, pointed_at)
         assert [settings_of(one, finding.topic) for one in (lab, other)] == settings
         after = recorded(tmp_path)
-        assert [name for name, data in files.items() if after.get(name) != data] == []
+        changed = {name for name in files.keys() | after if files.get(name) != after.get(name)}
+        assert changed == {f"b/data/{name}" for name in MADE_FIRST}, "no table has a file more or less, or another one"
+        assert {name.split("/")[0] for name in files if "/_delta_log/" in name} >= {"a"}
 
     def test_a_command_moves_a_storage_that_no_job_uses(
         self, lab: Cluster, job: JobProcess, other: Cluster, tmp_path: Path
@@ -233,7 +235,12 @@ def assert_refused_as_of(command: list[str], config: Path, own: Cluster, other: 
     """A command ends in one line that names both clusters."""
     ended = CliRunner().invoke(app, [*command, "-c", str(config)])
     assert ended.exit_code == 2, ended.output
-    (line,) = ended.stderr.strip().splitlines()
+    assert_names_both(ended.stderr, own, other)
+
+
+def assert_names_both(stderr: str, own: Cluster, other: Cluster) -> None:
+    """One line names both clusters, the setting that is wrong, and the command that moves a storage."""
+    (line,) = stderr.strip().splitlines()
     assert f"bootstrap.servers: no broker of cluster {own.cluster_id} answered" in line
     assert f"belongs to cluster {other.cluster_id}, not to {own.cluster_id}" in line
     assert "parallax storage bind" in line
@@ -255,6 +262,10 @@ def pointed(config: Path, cluster: Cluster, folder: Path) -> Path:
 def settings_of(cluster: Cluster, topic: str) -> Any:
     with closing(ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=30_000)) as client:
         return client.own_configs(1, [topic], ["delete.retention.ms", "min.compaction.lag.ms", "retention.ms"])
+
+
+MADE_FIRST = ("control/storage.json", "hash_key")
+"""A job makes them of itself at its first start, before it asks a broker: an id and a key, and nothing of a cluster."""
 
 
 def recorded(folder: Path) -> dict[str, bytes]:

@@ -251,6 +251,16 @@ def test_states_are_told_apart_without_colour_and_what_is_harmless_is_no_alarm(
             assert violations.violations_count == 0, violations.generate_report()
 
 
+@pytest.mark.parametrize("path", ["/", f"/findings/{NAME}"])
+def test_a_critical_finding_has_the_colour_of_an_alarm(browser: Browser, address: str, path: str, scheme: str) -> None:
+    for page in opened(browser, base_url=address, color_scheme=scheme):
+        page.goto(path)
+        severity = page.get_by_text("critical", exact=True).first
+        expect(severity).to_be_visible()
+        shown = severity.evaluate("one => getComputedStyle(one).color")
+        assert shown == page.evaluate(_RESOLVED.format("bad"))
+
+
 def test_the_map_is_filtered_by_a_link_and_the_filter_stands_in_the_address(page: Page) -> None:
     page.goto("/")
     page.get_by_role("link", name="3 not fully compared").click()

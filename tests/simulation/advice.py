@@ -370,6 +370,8 @@ def _show_alike(said: Said, cluster: Cluster) -> bool:
     if said.about == "transaction":
         accused, leading = (_misled_by(said, cluster, replica) for replica in both)
         return any(leading) and accused == leading
+    if said.about == "head":  # what it lacks lies below the offset that is named, the first that the accused has
+        return cluster.leading.log_start >= said.offset
     if said.about == "key":
         start = oracle.compared_from(cluster)
         values = [oracle.values_shown(replica, said.key, start) for replica in both]

@@ -113,6 +113,18 @@ def test_consumers_of_a_leader_that_shows_what_the_accused_shows_meet_it() -> No
     assert spared == ["consumers are said not to meet it on the leader, and broker 3 was wrong"]
 
 
+@pytest.mark.parametrize(("start", "meets"), [(1, False), (2, True), (3, True)])
+def test_consumers_meet_a_lost_head_on_a_leader_that_begins_no_lower_than_the_accused(start: int, meets: bool) -> None:
+    c = cluster()
+    for key in range(4):
+        c.write([(key, 1)])
+    c.sync()
+    c.replicas[3].log_start, c.leading.log_start = 2, start
+    said = Said("log_head_missing", 3, frozenset(), "head", offset=2)
+    lie = "it is said not to be exposed, and consumers of broker 1 met it"
+    assert told(Advice(), said, c) == [lie] * meets
+
+
 def test_a_copy_must_not_destroy_what_is_right_by_another_finding() -> None:
     """Broker 3 shows key 7, which is deleted; what is said of key 5, which 3 alone has deleted, stands beside it."""
     c = cluster()
