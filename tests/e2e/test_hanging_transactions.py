@@ -15,6 +15,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from typer.testing import CliRunner, Result
 
 from parallax.cli import app
+from parallax.demo_repair import consumed
 from parallax.findings.hanging_life import words
 from parallax.findings.hanging_watch import HangingWatch, Standstill
 from parallax.lab import admin
@@ -140,3 +141,6 @@ def test_hanging_transactions_are_ended_by_a_plan_that_their_owner_answers_for(
     assert planned("--outcome", "abort", "--offset", "0")[0] == 0
     assert run().exit_code == 0
     assert shown() == [({"kept": "late"}, 6)] * 3
+    for broker in (2, 1, 3):
+        admin.elect_leaders(unverified, topic, broker=broker)
+        assert consumed(unverified.bootstrap_servers, topic) == {"kept": "late"}, f"led by broker {broker}"

@@ -57,10 +57,14 @@ class Reader(SimpleDataSourceStreamReader):
 
 session = build_session(SparkSettings(master="local[1]", driver_memory="512m"))
 session.dataSource.register(Counting)
+sources = session._jsparkSession.sessionState().dataSourceManager()
+variables = sources.lookupDataSource("counting").dataSourceCls().envVars()
+before = sorted(variables.keySet())
 query = session.readStream.format("counting").load().writeStream.format("memory").queryName("seen").start()
 while query.isActive and not session.table("seen").count():
     query.awaitTermination(1)
 print("it runs")
+print("as before" if sorted(variables.keySet()) == before else sorted(set(variables.keySet()) - set(before)))
 session.stop()
 """
 
@@ -74,3 +78,4 @@ def test_a_process_that_plans_a_source_may_take_as_long_as_it_needs(tmp_path: Pa
         command, env=environment, capture_output=True, text=True, timeout=500, check=False, cwd=tmp_path
     )
     assert "it runs" in ran.stdout.splitlines(), ran.stderr[-3000:]
+    assert "as before" in ran.stdout.splitlines(), f"queries that begin together would break it: {ran.stdout}"

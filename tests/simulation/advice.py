@@ -37,6 +37,7 @@ _KNOWN: Sequence[re.Pattern[str]] = (
     _pattern("Wipe nothing on {}: what is held there may be right", "open"),
     _pattern("{} leads the partition and (?:shows what {} does|lacks it as well): consumers", "leader", "wrong"),
     _pattern("{} leads the partition: consumers", "leader"),
+    _pattern(r"{} leads, and must not\.", "leader"),
     _pattern("{} leads: nothing is proven", "leader_unproven"),
     _pattern("{} leads: consumers that read from the leader do not meet it", "spared"),
     _pattern(r"Those that fetch from {} \(client.rack\)", "wrong"),

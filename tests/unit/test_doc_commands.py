@@ -40,6 +40,7 @@ _UNDO = (
     "e2e/test_repair_run.py::test_without_its_right_a_repair_stops_names_it_and_keeps_others_out_until_it_is_given_up"
 )
 _FROM_WHEEL = "e2e/test_wheel.py::test_from_the_wheel_alone_init_writes_what_check_accepts"
+_SWITCHES = "unit/commands/test_switches.py::test_without_a_cluster_at_hand_a_storage_is_paused_and_resumed"
 _GUARD = "e2e/test_guard.py::test_a_person_holds_and_lets_go_of_a_topic_without_a_job"
 _HUNG = "a_hanging_transaction_is_told_from_one_that_goes_on_and_ends_by_the_printed_command"
 RUN_BY = {
@@ -56,8 +57,8 @@ RUN_BY = {
     "parallax show-record": "e2e/test_findings.py::test_show_record_shows_what_a_follower_alone_still_has",
     "parallax report": "unit/test_cli.py::test_a_report_says_what_it_has_written_as_text_or_as_a_document",
     "parallax audit": "e2e/test_audit.py::test_without_history_it_proves_what_the_replicas_still_show",
-    "parallax pause": _LAB,
-    "parallax resume": _LAB,
+    "parallax pause": _SWITCHES,
+    "parallax resume": _SWITCHES,
     "parallax guard status": "unit/guard/test_table.py::test_a_command_that_reads_it_last_exits_with_its_own_code",
     "parallax guard hold": _GUARD,
     "parallax guard release": _GUARD,
@@ -105,8 +106,8 @@ RUN_BY = {
     "rolling-restart.sh": "unit/test_deploy.py::"
     "test_a_rolling_restart_of_strimzi_waits_before_each_broker_and_until_it_is_back",
     "systemd-analyze verify": "unit/test_deploy.py::test_systemd_has_nothing_to_say_against_the_unit",
-    "promtool": "unit/alerting/test_alert_rules.py::test_promtool_accepts_the_rules",
-    "amtool": "unit/alerting/test_alert_rules.py::test_amtool_accepts_the_routes_and_routes_by_severity",
+    "promtool check rules": "unit/alerting/test_alert_rules.py::test_promtool_accepts_the_rules",
+    "amtool check-config": "unit/alerting/test_alert_rules.py::test_amtool_accepts_the_routes_and_routes_by_severity",
     "kafka-acls.sh": "e2e/test_replica_security.py::"
     "test_the_commands_of_the_document_grant_all_that_is_needed_and_no_more",
     "kafka-reassign-partitions.sh": "e2e/test_repair.py::"
@@ -235,10 +236,14 @@ def _program(line: str) -> str:
 def known(line: str) -> str | None:
     """What a command is known by: how it begins, in RUN_BY or NOT_RUN; or itself, if one of those begins with it."""
     line = " ".join([_program(line), *line.split()[1:]])
+    program, *words = line.split()
+    path, _, more = _led_to(words) if program == "parallax" else (line, None, [])
+    if program == "parallax" and path in RUN_BY and not (more and path == program):
+        return path
     begun = [one for one in (*RUN_BY, *NOT_RUN) if f"{line} ".startswith(f"{one} ")]
     if any(one.startswith(f"{line} ") for one in (*RUN_BY, *NOT_RUN)):
         return line
-    return max(begun, key=len, default=None)
+    return None if program == "parallax" else max(begun, key=len, default=None)
 
 
 def _led_to(words: list[str]) -> tuple[str, Any, list[str]]:

@@ -100,6 +100,19 @@ class _JvmError(Exception):
 _ALONE: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """Options that let no other machine reach the driver of a local session."""
 
+_PUT_BY_SOURCES: Mapping[str, str] = {
+    "SPARK_LOCAL_DIRS": "",
+    "SPARK_AUTH_SOCKET_TIMEOUT": "",
+    "SPARK_BUFFER_SIZE": "",
+    "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER",
+}
+"""Variables that Spark puts into the environment of a Python data source when a query of it begins.
+
+The queries of a source share that environment, a plain ``java.util.HashMap``. Two that begin together can break it for
+good: then each task fails with an ``OptionalDataException`` until Spark is started again. A variable that is there
+already is only replaced, which breaks nothing. See ``PythonStreamingSourceRunner.init``.
+"""
+
 _JARS = "spark.jars"
 
 _PATHS = ("spark.archives", "spark.files", _JARS, "spark.submit.pyFiles")
@@ -163,6 +176,7 @@ def build_session(
         spark.sparkContext.setLogLevel("ERROR")
         # Each query starts it where it is not there, and several that do so at the same time get in each other's way.
         ensure_callback_server_started(SparkContext._gateway)  # noqa: SLF001
+        spark.sparkContext.environment.update(_PUT_BY_SOURCES)
         spark.dataSource.register(KafkaReplicaSource)
         spark.dataSource.register(KafkaProgressSource)
         spark.dataSource.register(RecordingSource)

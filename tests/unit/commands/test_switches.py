@@ -63,6 +63,13 @@ def test_what_was_paused_is_resumed(config: Path, tmp_path: Path) -> None:
     assert not paused(str(tmp_path / "data"))
 
 
+def test_without_a_cluster_at_hand_a_storage_is_paused_and_resumed(tmp_path: Path) -> None:
+    bind(str(tmp_path), "one")
+    for command, left in ((["pause", "--reason", "why"], 1), (["resume"], 0)):
+        ended = CliRunner().invoke(app, [*command, "--data", str(tmp_path)])
+        assert (ended.exit_code, len(paused(str(tmp_path)))) == (0, left)
+
+
 def test_where_nobody_answers_any_is_paused(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody(*_: Any, **__: Any) -> Any:
         raise Unreachable("no broker answered")
