@@ -87,6 +87,9 @@ def ended_in_words(event: Finding) -> str:
         event: the finding's last event.
     """
     resolution = evidence_of(event).get("resolution")
+    if event.kind in OPEN_KINDS and resolution in (Resolution.COMPACTED, Resolution.DELETED):
+        # A freeze is over with its transaction, whatever is left of that.
+        return "the transaction is no longer open"
     return next((words for how, words in _ENDED.items() if how == resolution), "")
 
 

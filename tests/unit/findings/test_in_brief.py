@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from parallax.findings.finding import asked_at
-from parallax.findings.in_brief import Freeze, Seen, freezes, seen, seen_counted, standing_freeze
+from parallax.findings.in_brief import Freeze, Seen, ended_in_words, freezes, seen, seen_counted, standing_freeze
 from parallax.model import NOBODY, FindingKind, FindingStatus
 from tests.builders.findings import finding
 
@@ -28,6 +28,19 @@ def test_without_direction_consumers_may_see_it_unless_every_replica_shows_it(
     fields: dict[str, Any], how: Seen
 ) -> None:
     assert seen(finding("a", **fields)) is how
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (FindingKind.READ_COMMITTED_FROZEN, "the transaction is no longer open"),
+        (FindingKind.MARKER_MISSING, "the transaction is no longer open"),
+        (FindingKind.COMMITTED_RECORD_ABORTED, "its record is gone"),
+    ],
+)
+def test_a_freeze_that_is_over_is_not_called_a_record_that_is_gone(kind: FindingKind, words: str) -> None:
+    over = finding("a", kind=kind, status=FindingStatus.RESOLVED, evidence='{"resolution": "evidence_compacted"}')
+    assert ended_in_words(over) == words
 
 
 def test_those_that_consumers_may_see_are_counted_for_themselves() -> None:
