@@ -352,7 +352,7 @@ def kinds_page() -> str:
 {table(head, rows)}"""
 
 
-_BEGIN = "<!-- From here to the end mark: generated from parallax/remedies.py (`make reference`). -->"
+_BEGIN = "<!-- From here to the end mark: generated from `parallax.remedies` by `make reference`. -->"
 _END = "<!-- End mark. -->"
 
 
