@@ -67,8 +67,7 @@ def settings_of(bootstrap: str, topic: str, storage: Path) -> Settings:
             "kafka": {"bootstrap.servers": bootstrap},
             "topics": {"include": [topic]},
             "storage": {"path": str(storage)},
-            # A backlog in few micro-batches: it is the tasks that are measured.
-            "read": {"trigger_ms": 0, "max_bytes_per_trigger": 1 << 30},
+            "read": {"trigger_ms": 0},
             "compare": {"trigger_ms": 0},
         }
     )
