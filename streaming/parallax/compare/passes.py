@@ -88,13 +88,14 @@ class _Task:
         """Compare the stretches of the micro-batch; yields what each pass came to."""
         rest, tries = list(self.work.stretches), _TRIES
         while rest:
-            gathering, found = self._looked(rest)
-            if tries and len(rest) > 1 and found.rows <= STRETCH:
-                told = self._together(rest, gathering, found)
-                if told is not None:
-                    yield told
-                    return
-                tries -= 1
+            if tries and len(rest) > 1:
+                gathering, found = self._looked(rest)
+                if found.rows <= STRETCH:
+                    told = self._together(rest, gathering, found)
+                    if told is not None:
+                        yield told
+                        return
+                    tries -= 1
             gathering, found = self._looked(rest[:1])
             seen = self._seen(rest[:1], gathering, found)
             yield step_buckets(self._touched(seen), seen, self._terms(rest[:1]))

@@ -124,7 +124,9 @@ def _without_rows(
 ) -> StepResult | None:
     """The step without the rows that were spared; None if it needs them."""
     if is_new(state):
-        return _without_first_rows(state, seen, alike, settings, now_ms, options)
+        begun = _begun(state, seen, alike, options)
+        agreed = None if begun is None else _agreed(begun, seen, alike)
+        return None if agreed is None else step(state, seen, settings, now_ms, agreed=agreed, **options)
     if is_withholding(state) or is_broken(state, seen) or not _goes_on_at(state, alike):
         return None
     brokers = state.brokers
@@ -144,15 +146,10 @@ def _without_rows(
     return None if agreed is None else step(state, seen, settings, now_ms, agreed=agreed, **options)
 
 
-def _without_first_rows(
-    state: PartitionState,
-    seen: Observations,
-    alike: Alike,
-    settings: CompareSettings,
-    now_ms: int,
-    options: Mapping[str, Any],
-) -> StepResult | None:
-    """The step of a partition that is new, whose readers all begin at one offset; None if it needs its rows."""
+def _begun(
+    state: PartitionState, seen: Observations, alike: Alike, options: Mapping[str, Any]
+) -> PartitionState | None:
+    """The state of a partition that is new, with its replicas and its topic; None if its first rows are needed."""
     begun = state.copy()
     register(begun, seen)
     is_one_start = all(one.ranges["start"][0] == alike.start for one in alike.readers.values())
@@ -163,10 +160,7 @@ def _without_first_rows(
         or len(of_the_topic(begun, seen).rows) < len(seen.rows)
     ):
         return None
-    if is_broken(begun, seen) or not _is_of_readers(begun, alike):
-        return None
-    agreed = _agreed(begun, seen, alike)
-    return None if agreed is None else step(state, seen, settings, now_ms, agreed=agreed, **options)
+    return None if is_broken(begun, seen) or not _is_of_readers(begun, alike) else begun
 
 
 def _agreed(state: PartitionState, seen: Observations, alike: Alike) -> Agreed | None:

@@ -135,7 +135,7 @@ class WholeFile:
                 raise LenderError(f"{path}: the footer does not say where the rows lie that the file shares")
             self._paths = [*shared.lenders, path]  # The last one is the file itself: its number is -1.
             self._parquets = [*(_opened(opened, files, one, unit) for one in shared.lenders), own]
-            self._bounds = [_bounds(one.metadata) for one in self._parquets]
+            self._bounds = [row_bounds(one.metadata) for one in self._parquets]
             self._pieces = _pieces(shared.runs, own.metadata.num_rows)
             ends = self._pieces["first"] + self._pieces["count"]
             for number, bounds in enumerate(self._bounds):
@@ -259,8 +259,8 @@ def _opened(opened: ExitStack, files: fs.FileSystem, path: str, unit: str) -> pq
     return pq.ParquetFile(source, coerce_int96_timestamp_unit=unit)
 
 
-def _bounds(metadata: Any) -> Array:
-    """The number of the first row of each row group, and how many rows there are."""
+def row_bounds(metadata: Any) -> Array:
+    """The number of the first row of each row group of a Parquet file, and how many rows the file has."""
     return np.cumsum([0, *(metadata.row_group(n).num_rows for n in range(metadata.num_row_groups))])
 
 
@@ -382,4 +382,15 @@ def _column(batch: pa.RecordBatch, field: Any, values: Mapping[str, Any]) -> Any
     return batch.column(field.name).cast(field.type)
 
 
-__all__ = ["RUN", "Array", "LenderError", "Shared", "WholeFile", "rows_of", "shared_files", "shared_of", "table_of"]
+__all__ = [
+    "RUN",
+    "Array",
+    "LenderError",
+    "Shared",
+    "WholeFile",
+    "row_bounds",
+    "rows_of",
+    "shared_files",
+    "shared_of",
+    "table_of",
+]

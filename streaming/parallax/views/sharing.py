@@ -33,7 +33,7 @@ from parallax.views.compaction import File, files_in, shaped
 from parallax.views.filesystem import filesystem
 from parallax.views.parquet import BROKER, FILE_SCHEMA, OF_VIEWS, TableFile
 from parallax.views.positions import open_table
-from parallax.views.shared import RUN, Array, Shared
+from parallax.views.shared import RUN, Array, Shared, row_bounds
 from parallax.views.tables import RECORDED_ON, rust_uri
 
 _APART_MS = 60_000
@@ -145,7 +145,7 @@ class _Lender:
         with files.open_input_file(path) as source:
             metadata = pq.read_metadata(source)
         ends = np.cumsum(times[:, 1])
-        self._begins = np.cumsum([0, *(metadata.row_group(n).num_rows for n in range(metadata.num_row_groups))])
+        self._begins = row_bounds(metadata)
         first, last = (np.searchsorted(ends, at, "right") for at in (self._begins[:-1], self._begins[1:] - 1))
         self._spans = times[first, 0], times[last, 0]
         self._read: dict[int, tuple[int, pa.Table]] = {}
