@@ -142,8 +142,25 @@ class Cluster:
                 self.assign(self.assigned, ours=False)
 
 
+class Recorded:
+    """The record of one repair, and the clock that dates its events."""
+
+    at_ms: int
+    record: Record
+
+    @property
+    def repair(self) -> Repair:
+        return self.record.repairs[ID]
+
+    def put(self, event: Event) -> None:
+        self.record.take_in([event])
+
+    def event(self, kind: EventKind, step: int = 0) -> None:
+        self.put(Event(kind, ID, *PLACE, self.at_ms, ME, step))
+
+
 @dataclass
-class History:
+class History(Recorded):
     """One cluster, and a process that repairs it.
 
     Attributes:
@@ -209,16 +226,6 @@ class History:
             self.cluster.tick()
         self.ended = str(self.repair.phase)
         return self
-
-    @property
-    def repair(self) -> Repair:
-        return self.record.repairs[ID]
-
-    def put(self, event: Event) -> None:
-        self.record.take_in([event])
-
-    def event(self, kind: EventKind, step: int = 0) -> None:
-        self.put(Event(kind, ID, *PLACE, self.at_ms, ME, step))
 
     def step(self, plan: Plan, seen: Look) -> None:
         if self.repair.phase is Phase.STOPPED:

@@ -15,12 +15,13 @@ from parallax.repair.actions import Action, Asked, Put, Wait, Write
 from parallax.repair.command import document
 from parallax.repair.decide import following, outdated
 from parallax.repair.plan import Plan, make
-from parallax.repair.record import Event, EventKind, Phase, Record, Repair
+from parallax.repair.record import Event, EventKind, Phase, Record
 from parallax.repair.seen import End, Log, Look, Replica, Row, Transaction
 from parallax.replica.types import ProducerState, Watermarks
+from tests.unit.repair.histories import ID, ME, Recorded
 from tests.unit.repair.looks import HANGS, NOW, PLACE, look
 
-BROKERS, PRODUCER, ME, ID = (1, 2, 3), 7, "me@here:1:1", "b" * 32
+BROKERS, PRODUCER = (1, 2, 3), 7
 KINDS = {"commit": RowKind.COMMIT, "abort": RowKind.ABORT}
 OUTCOME = {"commit": Outcome.COMMITTED, "abort": Outcome.ABORTED}
 
@@ -146,7 +147,7 @@ class Cluster:
 
 
 @dataclass
-class History:
+class History(Recorded):
     """One cluster with a transaction that some replica, or all, hold open, and a process that ends it.
 
     Attributes:
@@ -261,16 +262,6 @@ class History:
             self.cluster.tick()
         self.ended = str(self.repair.phase)
         return self
-
-    @property
-    def repair(self) -> Repair:
-        return self.record.repairs[ID]
-
-    def put(self, event: Event) -> None:
-        self.record.take_in([event])
-
-    def event(self, kind: EventKind, step: int = 0) -> None:
-        self.put(Event(kind, ID, *PLACE, self.at_ms, ME, step))
 
     def step(self, plan: Plan, seen: Look) -> None:
         if self.repair.phase is Phase.STOPPED:
