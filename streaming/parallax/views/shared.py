@@ -260,7 +260,7 @@ def _opened(opened: ExitStack, files: fs.FileSystem, path: str, unit: str) -> pq
 
 
 def row_bounds(metadata: Any) -> Array:
-    """The number of the first row of each row group of a Parquet file, and how many rows the file has."""
+    """The number of each row group's first row in a Parquet file. The last number counts all rows."""
     return np.cumsum([0, *(metadata.row_group(n).num_rows for n in range(metadata.num_row_groups))])
 
 
