@@ -13,8 +13,13 @@ from parallax.model import Severity
 
 _HEAD = """# Routing for Alertmanager: put in your own receivers.
 # Checked: a real Alertmanager, with receivers that speak as these services. Not run: against the services, by mail.
-# One message for all that is wrong with a partition; what a job that is away cannot know pages nobody, nor does a
-# finding that somebody has acknowledged.
+# What a job that is away cannot know pages nobody, nor does a finding that somebody has acknowledged.
+#
+# One message for all findings of a partition that have the same alert. alertname and outgrown belong into group_by:
+# PagerDuty calls nobody again for a group that somebody has taken on, so a finding that becomes worse needs a group of
+# its own. It has one by its next alert or, where that has paged before, by ParallaxFindingWorse with the label
+# outgrown. A page goes on until its finding is over, and each of them is resolved then. No page suppresses another one
+# that was not acknowledged: Alertmanager forgets a suppressed one after twice repeat_interval, and resolves it no more.
 #
 # What is resolved keeps the annotations of what fired, in the present tense. parallax.tmpl says what it was instead; it
 # belongs beside this file, and your receivers name it:
@@ -40,9 +45,8 @@ _HEAD = """# Routing for Alertmanager: put in your own receivers.
 #     text: '{{ template "parallax.text" . }}'
 #
 # A webhook receives the annotations as they were when each alert ended. Of an alert whose status is resolved, show
-# resolved_summary and resolved_description; those of a finding are empty while it fires. One finding may have several
-# alerts in a body (label finding_id). If one of them fires, the finding is not over, whatever the others say. If none
-# does, the one with the latest endsAt counts. If its resolved_turn is not empty, the finding was not over then.
+# resolved_summary and resolved_description; those of a finding are empty while it fires. If resolved_turn is not empty,
+# the finding (label finding_id) was not over when this alert ended: another alert goes on about it.
 #
 # Have no ends sent to the receiver "note": who got the page or the ticket is told there that a finding is over.
 """
@@ -50,7 +54,7 @@ _HEAD = """# Routing for Alertmanager: put in your own receivers.
 
 def routes() -> str:
     """The text of the configuration of Alertmanager."""
-    place = ["cluster", "topic", "partition"]
+    alike = ["cluster", "topic", "partition", "alertname", "outgrown"]
     target = TARGET.split(", ")
     watchdog = {
         "receiver": "dead-man",
@@ -75,7 +79,7 @@ def routes() -> str:
             "templates": ["parallax.tmpl"],
             "route": {
                 "receiver": "page",
-                "group_by": place,
+                "group_by": alike,
                 "group_wait": "10s",
                 "group_interval": "30s",
                 "repeat_interval": "4h",
@@ -94,7 +98,7 @@ def routes() -> str:
                 _inhibit(["alertname = ParallaxFindingAcknowledged"], f"alertname =~ {by_state}|{WORSE}", finding),
                 # It has paged, is less grave by now, and not over.
                 _inhibit([f"alertname =~ {less_grave}"], f"alertname =~ {critical}|{WORSE}", finding),
-                # It says the same, and more.
+                # It says the same of what was acknowledged, or has paged before.
                 _inhibit([f"alertname = {WORSE}"], f"alertname =~ {critical}", finding),
             ],
             "receivers": [

@@ -73,12 +73,20 @@ class Alertmanager(_Service):
         folder: for its files.
         receiver: the port of the receiver.
         is_quick: it waits for seconds where the configuration says half a minute.
-        speaks: the configuration's examples are the receivers of what is wrong: Slack and PagerDuty, in its words.
+        speaks: the configuration's examples are receivers of what is wrong as well: Slack and PagerDuty, in its words.
         ends_all: the receiver of notes is told of their end as well.
+        group_by: a label by which a user groups instead; empty: the shipped ones.
     """
 
     def __init__(
-        self, folder: Path, receiver: int, *, is_quick: bool = False, speaks: bool = False, ends_all: bool = False
+        self,
+        folder: Path,
+        receiver: int,
+        *,
+        is_quick: bool = False,
+        speaks: bool = False,
+        ends_all: bool = False,
+        group_by: str = "",
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (port,) = free_ports(1)
@@ -86,6 +94,8 @@ class Alertmanager(_Service):
         shipped = (ROOT / "deploy/alertmanager/alertmanager.yaml").read_text()
         if is_quick:
             shipped = re.sub(r"group_(wait|interval): \d+s", r"group_\1: 1s", shipped)
+        if group_by:
+            shipped = re.sub(r"group_by:\n(  - \w+\n)+", f"group_by: [{group_by}]\n", shipped)
         if ends_all:
             shipped = shipped.replace("send_resolved: false", "send_resolved: true")
         if speaks:
@@ -139,7 +149,7 @@ def _with_examples(shipped: str, to: str) -> str:
     document = yaml.safe_load(shipped)
     said = {"slack_configs": [slack], "pagerduty_configs": [pagerduty]}
     document["receivers"] = [
-        {"name": one["name"], **said} if one["name"] in ("page", "ticket") else one for one in document["receivers"]
+        {**one, **said} if one["name"] in ("page", "ticket") else one for one in document["receivers"]
     ]
     return yaml.safe_dump(document)
 

@@ -114,15 +114,24 @@ def is_worse(before: FindingState, now: FindingState) -> bool:
     return ALARMS[now].severity is Severity.CRITICAL and order.index(now) < order.index(before)
 
 
-def turn_of(before: FindingState, now: FindingState) -> str:
-    """Words to put before the headline of a finding whose state has changed: ``It has become worse: ``, say.
+class Turn(StrEnum):
+    """What has changed about a finding that was reported before, as words before its headline.
 
-    Such a change ends one alert and begins another.
+    Alerts, messages and metrics use these words, so that one change has one text.
     """
+
+    WORSE = "It has become worse: "
+    """It is graver than before, or than what somebody acknowledged."""
+    LESS = "Less grave now: "
+    OTHER = "It has changed: "
+
+
+def turn_of(before: FindingState, now: FindingState) -> Turn:
+    """How the state of a finding has changed. Such a change begins another alert."""
     if is_worse(before, now):
-        return "It has become worse: "
+        return Turn.WORSE
     order = list(FindingState)
-    return "Less grave now: " if order.index(now) > order.index(before) else "It has changed: "
+    return Turn.LESS if order.index(now) > order.index(before) else Turn.OTHER
 
 
 class Listed(NamedTuple):
@@ -131,7 +140,7 @@ class Listed(NamedTuple):
     Attributes:
         finding: the finding's last known event.
         state: the finding's state; None if it is over.
-        turn: words on the last change of its state (`turn_of`); empty if it has not changed.
+        turn: the last change of its state, as a `Turn`; empty if it has not changed.
         is_ended: whether the finding's last event is known, which says how the finding ended.
     """
 

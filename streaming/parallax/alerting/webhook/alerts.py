@@ -11,6 +11,7 @@ from parallax.alerting.conditions import CONDITIONS, UNSAID, Suffered, commands
 from parallax.alerting.listing import (
     ALARMS,
     FindingState,
+    Turn,
     headline,
     is_worse,
     over_in_words,
@@ -212,10 +213,10 @@ def _turn(known: Alert | None, state: FindingState) -> str:
         return ""
     if known.told is None:  # a message about it is under way
         return known.annotations.get(TURN, "")
+    if known.told.endswith(_ACKNOWLEDGED):  # only what is worse than was acknowledged is acknowledged no more
+        return Turn.WORSE
     before = known.told_state
-    if before is not None and before != state:
-        return turn_of(FindingState(before), state)
-    return "No longer acknowledged: " if known.told.endswith(_ACKNOWLEDGED) else ""
+    return "" if before is None or before == state else turn_of(FindingState(before), state)
 
 
 def of_condition(suffered: Suffered, known: Alert | None, places: Places) -> Alert:

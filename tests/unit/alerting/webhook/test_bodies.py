@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 from typing import Any
 
+import pytest
+
+from parallax.alerting.listing import Turn
 from parallax.alerting.places import Places
 from parallax.alerting.webhook.bodies import MOST_ALERTS, bodies
 from parallax.alerting.webhook.outbox import Message, Outbox, Pace
@@ -270,6 +274,22 @@ def test_what_has_become_worse_than_was_told_says_so_until_that_is_told() -> Non
     of_two = text(40_000, finding("b", partition=0, status=FindingStatus.SPREAD), seen)
     assert "• It has become worse: Broker 2" in of_two, "the title is about the other one"
     assert "worse" not in text(50_000)
+
+
+@pytest.mark.parametrize("worse", [{}, {"exposed": True}, {"status": FindingStatus.UNSETTLED}])
+def test_what_is_worse_than_was_acknowledged_has_one_text_whatever_its_state(worse: Mapping[str, Any]) -> None:
+    outbox = Outbox(Pace(repeat_s=3600), Random(0), LAB)
+
+    def summary(now: float, one: Finding) -> str:
+        outbox.observe([one], now)
+        message = outbox.due(now + 3600)
+        assert message is not None
+        outbox.delivered(message, now + 3600)
+        return message.alerts[0].annotations["summary"]
+
+    wrong = finding("a")
+    summary(0, known(wrong))
+    assert summary(10_000, replace(wrong, **worse)).startswith(Turn.WORSE)
 
 
 def test_messages_link_to_the_page_and_to_the_runbook() -> None:
