@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from parallax import remedies
 from parallax.model import FindingKind, Rule, Severity
@@ -115,10 +116,10 @@ KINDS: Mapping[FindingKind, Kind] = {
         rule=Rule.OUTCOME,
         family=Family.TRANSACTION,
         rank=0,
-        shows="Broker {broker} never got the end marker of the transaction of producer {producer_id} that starts at "
+        shows="Broker {broker} lacks the end marker of the transaction of producer {producer_id} that starts at "
         "offset {start} of {partition}; it has ended {others}.",
         was="Broker {broker} lacked the end marker of a transaction of {partition} (offset {offset}).",
-        headline="Broker {broker} never got a transaction's end marker in {partition}",
+        headline="Broker {broker} lacks a transaction's end marker in {partition}",
         consumers="in read_committed may read that transaction though it was rolled back, miss it though it was "
         "committed, or get nothing beyond it",
         case=remedies.MISSED_MARKER,
@@ -151,8 +152,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="in read_committed read data that was rolled back",
         case=remedies.MISSED_MARKER,
         clears=Clears.OTHER_OUTCOME,
-        many="Broker {broker} shows records of rolled-back transactions of {partition} as committed, of {counted} "
-        "in all (records at offsets {lowest} to {highest}).",
+        many="Broker {broker} takes rolled-back transactions of {partition} for committed, {count} in all (records at "
+        "offsets {lowest} to {highest}).",
     ),
     FindingKind.COMMITTED_RECORD_ABORTED: Kind(
         rule=Rule.OUTCOME,
@@ -165,8 +166,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="in read_committed never see data that was committed",
         case=remedies.MISSED_MARKER,
         clears=Clears.OTHER_OUTCOME,
-        many="Broker {broker} hides records of committed transactions of {partition} as aborted, of {counted} "
-        "in all (records at offsets {lowest} to {highest}).",
+        many="Broker {broker} takes committed transactions of {partition} for aborted, {count} in all (records at "
+        "offsets {lowest} to {highest}).",
     ),
     FindingKind.OUTCOME_CONTRADICTS_MARKER: Kind(
         rule=Rule.OUTCOME,
@@ -264,17 +265,133 @@ KINDS: Mapping[FindingKind, Kind] = {
 NO_DIRECTION = "Nothing proves which side is right: wipe no replica on this evidence."
 """What is said of each difference without direction, behind ``shows``."""
 
-UNLIKE_OUTCOMES = (
-    ("The replicas of {partition} do not show the record at offset {offset} alike: {sides}."),
-    "in read_committed may read it though it was rolled back, or miss it though it was committed",
-)
-"""What ``visibility_mismatch`` says where it breaks I2: ``shows`` and ``consumers`` of an outcome without direction."""
 
-MANY_UNLIKE_OUTCOMES = (
-    ("The replicas of {partition} do not show records of {counted} alike (offsets {lowest} to {highest})."),
-    "in read_committed may read them though they were rolled back, or miss them though they were committed",
+class Variant(StrEnum):
+    """What a finding of some kind is about, where that changes what consumers meet."""
+
+    PLAIN = ""
+    """What the kind says in general."""
+    DELETION = "deletion"
+    """The record is a tombstone."""
+    UNDELETED = "undeleted"
+    """The record is a tombstone, and the accused shows an older value of its key."""
+    OLDER = "older"
+    """No replica that answered holds the record any more, and the accused shows an older value of its key."""
+    GONE = "gone"
+    """No replica that answered holds the record any more."""
+    TAKEN = "taken"
+    """The accused lacks a value that its cleaner has taken."""
+    OUTCOMES = "outcomes"
+    """Nobody is accused, and the replicas differ in the outcome of a record."""
+    MANY_OUTCOMES = "many outcomes"
+    """An incident about transactions."""
+
+
+class Effect(NamedTuple):
+    """What a finding means, in the words of its title, its sentence and its explanation.
+
+    Attributes:
+        shows: as `Kind.shows`.
+        headline: as `Kind.headline`.
+        consumers: as `Kind.consumers`.
+        many: as `Kind.many`.
+    """
+
+    shows: str
+    headline: str
+    consumers: str
+    many: str = ""
+
+
+def _plain(kind: FindingKind) -> Effect:
+    row = KINDS[kind]
+    return Effect(row.shows, row.headline, row.consumers, row.many)
+
+
+def _taken(by: str) -> str:
+    return (
+        "Broker {broker} lacks a value of the key of offset {offset} of {partition} that another shows. Its cleaner "
+        f"went by {by}. Shown: {{sides}}."
+    )
+
+
+_BY_OUTCOME = Effect(
+    _taken("the wrong outcome that broker {broker} gave that record"),
+    "Broker {broker} lacks a value of {partition} that its cleaner took by a wrong outcome",
+    "miss a value that another replica shows",
 )
-"""The same of many transactions: ``many`` and ``consumers``."""
+_NO_RECORD = (
+    "Broker {broker} has aborted a committed transaction of {partition}; it was committed {others}. No replica that "
+    "answered holds its record at offset {offset} any more."
+)
+_EFFECTS: Mapping[tuple[FindingKind, Variant], Effect] = {
+    (FindingKind.ABORTED_RECORD_COMMITTED, Variant.DELETION): Effect(
+        "Broker {broker} shows the rolled-back deletion at offset {offset} of {partition} as committed; it was "
+        "aborted {others}.",
+        "Broker {broker} shows a rolled-back deletion of {partition} as committed",
+        "in read_committed read a deletion that was rolled back",
+    ),
+    (FindingKind.COMMITTED_RECORD_ABORTED, Variant.DELETION): Effect(
+        "Broker {broker} hides the committed deletion at offset {offset} of {partition} as aborted; it was "
+        "committed {others}.",
+        "Broker {broker} hides a committed deletion of {partition} as aborted",
+        "in read_committed never see a deletion that was committed",
+    ),
+    (FindingKind.COMMITTED_RECORD_ABORTED, Variant.UNDELETED): Effect(
+        "Broker {broker} hides the committed deletion at offset {offset} of {partition} as aborted, and shows an older "
+        "value of its key, at offset {shown}; it was committed {others}.",
+        "Broker {broker} still shows a value of {partition} whose key a committed transaction deleted",
+        "in read_committed go on seeing what was deleted",
+    ),
+    (FindingKind.COMMITTED_RECORD_ABORTED, Variant.OLDER): Effect(
+        f"{_NO_RECORD} Broker {{broker}} still shows an older value of its key, at offset {{shown}}.",
+        "Broker {broker} shows a value of {partition} that is older than what was committed",
+        "in read_committed see an older value than what was committed",
+    ),
+    (FindingKind.COMMITTED_RECORD_ABORTED, Variant.GONE): Effect(
+        _NO_RECORD,
+        "Broker {broker} has aborted a committed transaction of {partition}; its record is gone",
+        "in read_committed may miss what a committed transaction wrote",
+    ),
+    (FindingKind.ABORTED_RECORD_COMMITTED, Variant.TAKEN): _BY_OUTCOME,
+    (FindingKind.COMMITTED_RECORD_ABORTED, Variant.TAKEN): _BY_OUTCOME,
+    (FindingKind.OUTCOME_CONTRADICTS_MARKER, Variant.TAKEN): _BY_OUTCOME._replace(
+        shows=_taken("an index of aborted transactions that was wrong there"),
+        headline="Broker {broker} lacks a value of {partition} that its cleaner took by a wrong index",
+    ),
+    (FindingKind.VISIBILITY_MISMATCH, Variant.OUTCOMES): _plain(FindingKind.VISIBILITY_MISMATCH)._replace(
+        shows="The replicas of {partition} do not show the record at offset {offset} alike: {sides}.",
+        consumers="in read_committed may read it though it was rolled back, or miss it though it was committed",
+    ),
+    (FindingKind.VISIBILITY_MISMATCH, Variant.MANY_OUTCOMES): _plain(FindingKind.VISIBILITY_MISMATCH)._replace(
+        many="The replicas of {partition} do not show records of {counted} alike (offsets {lowest} to {highest}).",
+        consumers="in read_committed may read them though they were rolled back, or miss them though they were "
+        "committed",
+    ),
+    (FindingKind.ABORTED_RECORD_COMMITTED, Variant.MANY_OUTCOMES): _plain(
+        FindingKind.ABORTED_RECORD_COMMITTED
+    )._replace(
+        headline="Broker {broker} takes rolled-back transactions of {partition} for committed",
+        consumers="in read_committed read records or deletions that were rolled back",
+    ),
+    (FindingKind.COMMITTED_RECORD_ABORTED, Variant.MANY_OUTCOMES): _plain(
+        FindingKind.COMMITTED_RECORD_ABORTED
+    )._replace(
+        headline="Broker {broker} takes committed transactions of {partition} for aborted",
+        consumers="in read_committed miss records or deletions that were committed",
+    ),
+}
+"""What a finding means where its kind alone does not say it."""
+
+
+def effect_of(kind: FindingKind, variant: Variant | str = Variant.PLAIN) -> Effect:
+    """Return the words on what a finding means.
+
+    Args:
+        kind: the finding's kind.
+        variant: what it is about. One that is not known for the kind is taken as `Variant.PLAIN`.
+    """
+    return next((said for (one, how), said in _EFFECTS.items() if one is kind and how == variant), _plain(kind))
 
 
 def kinds_of(family: Family) -> frozenset[FindingKind]:

@@ -380,7 +380,7 @@ if INSTALLED:
             assert names == [["ParallaxDivergenceConfirmed"], *[["ParallaxFindingWorse"]] * 2], "one message of each"
             said = firing[1][0]["annotations"]["summary"]
             assert said.startswith(Turn.WORSE)
-            assert "; consumers meet it now" in said, "of the new state"
+            assert "; the leader is wrong" in said, "of the new state"
             state.update_findings(FindingsStatus())
 
             def ends() -> int:

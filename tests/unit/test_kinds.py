@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, UNLIKE_OUTCOMES, Clears, Family, kinds_of, refines
+from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, Clears, Family, Variant, effect_of, kinds_of, refines
 from parallax.model import FindingKind, Rule, Severity
 
 RUNBOOK = (Path(__file__).parents[2] / "docs/runbook.md").read_text()
@@ -76,7 +76,10 @@ def test_a_difference_with_a_direction_says_more_than_one_without() -> None:
         assert not refines(FindingKind.VISIBILITY_MISMATCH, kind)
 
 
-def test_an_outcome_without_direction_has_its_own_words() -> None:
-    shows, consumers = UNLIKE_OUTCOMES
-    assert {name for _, name, _, _ in string.Formatter().parse(shows) if name} <= FIELDS
-    assert consumers
+@pytest.mark.parametrize("kind", FindingKind)
+@pytest.mark.parametrize("variant", Variant)
+def test_the_words_on_what_a_finding_means_have_only_fields_that_are_known(kind: FindingKind, variant: Variant) -> None:
+    said = effect_of(kind, variant)
+    for text in (said.shows, said.headline):
+        assert {name for _, name, _, _ in string.Formatter().parse(text) if name} <= FIELDS
+    assert said.consumers

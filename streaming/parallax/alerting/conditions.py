@@ -316,7 +316,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Consumers in read_committed get nothing beyond it until it ends. Whether it hangs, and only then how to end "
         "it: {check}",
         cause=Cause.HANGING,
-        left="It ended, or its topic was deleted: no consumer waits for it any more.",
+        left="It ended, or its topic was deleted.",
     ),
     "ParallaxGuardStopped": Condition(
         ("guard_works",),

@@ -11,10 +11,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from parallax.findings.acknowledgement import status_of
-from parallax.findings.finding import Finding
-from parallax.findings.in_brief import ended_in_words
+from parallax.findings.finding import Finding, effect_in
+from parallax.findings.in_brief import ended_in_words, is_sure
 from parallax.kinds import KINDS
-from parallax.model import FindingKind, FindingStatus, Severity, broker_label
+from parallax.model import FindingStatus, Severity, broker_label
 
 MOST = 500
 """How many findings are listed: those already listed, then the first by state. The others are only counted."""
@@ -54,35 +54,32 @@ class Alarm(NamedTuple):
 
 ALARMS: Mapping[FindingState, Alarm] = {
     FindingState.SPREAD: Alarm("ParallaxLossComplete", Severity.CRITICAL, "; no replica is known to be right"),
-    FindingState.EXPOSED: Alarm("ParallaxDivergenceExposed", Severity.CRITICAL, "; consumers {meet} it now"),
+    FindingState.EXPOSED: Alarm("ParallaxDivergenceExposed", Severity.CRITICAL, "; the leader {is_} wrong"),
     FindingState.CONFIRMED: Alarm("ParallaxDivergenceConfirmed", Severity.CRITICAL),
     FindingState.UNSETTLED: Alarm("ParallaxDivergenceUnsettled", Severity.WARNING),
     FindingState.WARNING: Alarm("ParallaxMarkerMissing", Severity.WARNING),
 }
 
 
-def headline(state: FindingState, kind: FindingKind, broker: str, place: str) -> str:
+def headline(state: FindingState, finding: Finding) -> str:
     """One line about a finding: which broker is accused of what in which partition, and what the state adds.
 
     Args:
         state: the state of the finding.
-        kind: the kind of the finding.
-        broker: id of the accused broker, as text; empty if none is accused.
-        place: the partition, as in ``orders-0``.
+        finding: its last event.
     """
+    broker, kind, place = broker_label(finding.broker), finding.kind, finding.place.name
     if state is FindingState.UNSETTLED:
         whose = f", broker {broker}" if broker else ""
         return f"Replicas of {place} agree again; nothing proves them right ({kind}{whose})"
-    # Where nobody is accused, or another replica is only known to show the same record, it may be the right one.
-    is_known = broker and kind is not FindingKind.OUTCOME_CONTRADICTS_MARKER
-    adds = ALARMS[state].adds.format(meet="meet" if is_known else "may meet")
+    adds = ALARMS[state].adds.format(is_="is" if is_sure(kind, finding.broker) else "may be")
     if not broker:
         if state is FindingState.SPREAD:
             return f"Replicas of {place} differed{adds} ({kind})"
         return f"Replicas of {place} differ{adds} ({kind}; nothing proves which is right)"
     one = KINDS[kind]
     led = one.led if state in (FindingState.EXPOSED, FindingState.SPREAD) else one.not_led
-    return f"{one.headline}{led}".format(broker=broker, partition=place) + adds
+    return f"{effect_in(finding).headline}{led}".format(broker=broker, partition=place) + adds
 
 
 def over_in_words(place: str, kind: str, event: Finding | None = None) -> str:
@@ -158,10 +155,9 @@ class Listed(NamedTuple):
     def headline(self) -> str:
         """One line that says what the finding is, or what it was if it is over."""
         finding = self.finding
-        place = f"{finding.topic}-{finding.partition}"
         if self.state is None:
-            return over_in_words(place, finding.kind, finding if self.is_ended else None)
-        return headline(self.state, finding.kind, broker_label(finding.broker), place)
+            return over_in_words(finding.place.name, finding.kind, finding if self.is_ended else None)
+        return headline(self.state, finding)
 
 
 def state_of(finding: Finding) -> FindingState:

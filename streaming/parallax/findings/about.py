@@ -12,6 +12,8 @@ from parallax.model import UNKNOWN, FindingKind
 
 KEPT = "record_offset"
 """Key in an event's evidence. It holds the offset of the record that the finding was about before it was over."""
+VARIANT = "variant"
+"""Key in an event's evidence: a `parallax.kinds.Variant`; absent if the finding is what its kind says in general."""
 
 
 def record_offset(kind: FindingKind, broker: int, places: Sequence[int], evidence: Mapping[str, Any]) -> int:

@@ -93,9 +93,9 @@ class Extent:
         is_settled = self.status is FindingStatus.UNSETTLED
         grown = [(f"it counts {self.count:,}, not {known.count:,}", self.count > known.count)]
         graver = [
-            ("every replica shares it", has_spread and self.status is not known.status),
+            ("every replica that answered shares it", has_spread and self.status is not known.status),
             ("the replicas differ again", not has_spread and self.status is not known.status),
-            (seen_by_state(self.accused, has_spread=has_spread), self.is_exposed and not known.is_exposed),
+            (seen_by_state(self.kind, self.accused, has_spread=has_spread), self.is_exposed and not known.is_exposed),
             ("it holds back consumers in read_committed", self.is_blocking and not known.is_blocking),
             (f"it is {self.kind}, not {known.kind}", refines(self.kind, known.kind)),
             (f"broker {self.accused} is proven to be wrong", known.accused == NOBODY != self.accused),

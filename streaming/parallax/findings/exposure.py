@@ -19,9 +19,8 @@ from enum import StrEnum
 from typing import Any
 
 from parallax.findings.cleared import Shown
-from parallax.findings.finding import Finding, evidence_of, has_spread, is_blocking, is_unsettled
+from parallax.findings.finding import Finding, effect_in, evidence_of, has_spread, is_blocking, is_unsettled
 from parallax.findings.incident import tally_of
-from parallax.kinds import KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.moments import utc_text
 
@@ -209,7 +208,7 @@ def led_in_words(finding: Finding, found: Collection[Reign]) -> list[str]:
         return [f"By what is on record since {utc_text(since)}, no replica led that shows it."]
     may = "may be wrong" if finding.broker == NOBODY or is_unsettled(finding) else "shows it"
     said = [f"Broker {reign.broker}, which {may}, {reign.in_words}." for reign in mine]
-    return [*said, f"Consumers of it {KINDS[finding.kind].consumers}, {affected(finding).in_words}."]
+    return [*said, f"Consumers that read it there {effect_in(finding).consumers}, {affected(finding).in_words}."]
 
 
 __all__ = ["Came", "Reign", "Span", "affected", "came", "committed_since", "led_in_words", "reigns", "wrong_brokers"]

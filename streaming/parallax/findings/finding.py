@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from parallax.findings.about import KEPT, record_offset
+from parallax.findings.about import KEPT, VARIANT, record_offset
 from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
 from parallax.findings.effect import remembered
-from parallax.findings.summary import blocked_at, dismissed, resolved, spread, summary, unsettled
-from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS
+from parallax.findings.summary import blocked_at, dismissed, resolved, spread, summary, unsettled, variant_of
+from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS, Effect, effect_of
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
 from parallax.sides import Shows, Side, are_outcomes, as_document, parsed, standing
 
@@ -140,12 +140,13 @@ def made(
     accused = decision.accused if status is FindingStatus.CONFIRMED else claim.broker
     recorded = _recorded(claim, decision, answers, status).as_json()
     evidence = answers.evidence() | {"reason": decision.reason, "recorded": recorded}
+    variant = variant_of(claim, decision, answers) if known is None else evidence_of(known).get(VARIANT, "")
     if known is not None and status in (FindingStatus.UNSETTLED, FindingStatus.RESOLVED):
         evidence[KEPT] = known.record_offset
     if leans_on:
         evidence["leans_on"] = list(leans_on)
     if status is FindingStatus.CONFIRMED:
-        text = summary(claim, decision, answers)
+        text, variant = summary(claim, decision, answers), variant_of(claim, decision, answers)
         if (blocked := blocked_at(claim, decision, answers)) is not None:
             evidence["blocked_at"] = blocked
         evidence["pivot"] = claim.pivot
@@ -154,7 +155,7 @@ def made(
             # It stays proven when a replica goes away.
             evidence["all_compared"] = True
     elif status is FindingStatus.SPREAD:
-        text = spread(claim, decision)
+        text = spread(claim, decision, variant)
         evidence["resolution"] = str(decision.resolution)
     elif status is FindingStatus.UNSETTLED:
         text = unsettled(claim, decision)
@@ -164,6 +165,8 @@ def made(
         evidence |= _of_the_end(decision) | dict(left or {})
     else:
         text = dismissed(decision, answers)
+    if variant:
+        evidence[VARIANT] = str(variant)
     return Finding(
         finding_id=finding_id,
         sequence=0,
@@ -362,6 +365,11 @@ def was_explained(finding: Finding) -> bool:
 def was_explained_in_part(finding: Finding) -> bool:
     """Whether a finding was resolved because other findings explain a part of it, but not the whole."""
     return was_explained(finding) and evidence_of(finding).get("explained_in_part") is True
+
+
+def effect_in(finding: Finding) -> Effect:
+    """What a finding means: the words of its title, its sentence and its explanation, by its kind and its evidence."""
+    return effect_of(finding.kind, evidence_of(finding).get(VARIANT, ""))
 
 
 def claim_of(finding: Finding) -> Claim:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from parallax.findings.cleared import Shown, cleared, holds_open, outcomes_of, shows_against_its_end
-from parallax.findings.finding import Finding, evidence_of, has_spread
+from parallax.findings.finding import Finding, effect_in, evidence_of, has_spread
 from parallax.findings.repair import Repair
-from parallax.kinds import KINDS, OUTCOME_KINDS
+from parallax.kinds import OUTCOME_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.shell import Shell
 from parallax.sides import Shows, Side, outcomes_on
@@ -99,7 +99,7 @@ class Grounds:
 
         For a freeze it names the offset at which they stop.
         """
-        consumers = KINDS[self.finding.kind].consumers
+        consumers = effect_in(self.finding).consumers
         if self.finding.kind is not FindingKind.READ_COMMITTED_FROZEN:
             return consumers
         answers = evidence_of(self.finding).get("replicas", {})

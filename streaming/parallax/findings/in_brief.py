@@ -13,7 +13,7 @@ from enum import StrEnum
 from parallax.findings.decide import Resolution
 from parallax.findings.finding import Finding, asked_at, evidence_of, has_spread
 from parallax.kinds import OPEN_KINDS
-from parallax.model import NOBODY, FindingStatus
+from parallax.model import NOBODY, FindingKind, FindingStatus
 
 
 class Seen(StrEnum):
@@ -30,19 +30,31 @@ def seen(finding: Finding) -> Seen:
     """Return whether consumers of the leader see a finding: no, perhaps, or yes."""
     if not (finding.exposed and finding.stands):
         return Seen.NO
-    return seen_by_state(finding.broker, has_spread=has_spread(finding))
+    return seen_by_state(finding.kind, finding.broker, has_spread=has_spread(finding))
 
 
-def seen_by_state(accused: int, *, has_spread: bool) -> Seen:
-    """Return whether consumers see a finding, if the leader shows what the finding reports: yes or perhaps.
+def is_sure(kind: FindingKind, accused: int) -> bool:
+    """Whether a replica that shows what a finding reports is known to be wrong.
 
-    It is perhaps if the finding has no direction, because nobody knows which side is right.
+    It is not known if the finding accuses nobody. Nor is it if the accused's own end marker proves it wrong: another
+    replica that shows the same record may have another end marker.
 
     Args:
+        kind: the finding's kind.
+        accused: the broker that it accuses; `NOBODY` without direction.
+    """
+    return accused != NOBODY and kind is not FindingKind.OUTCOME_CONTRADICTS_MARKER
+
+
+def seen_by_state(kind: FindingKind, accused: int, *, has_spread: bool) -> Seen:
+    """Return whether consumers see a finding, if the leader shows what the finding reports: yes or perhaps.
+
+    Args:
+        kind: the finding's kind.
         accused: the broker that the finding accuses; `NOBODY` without direction.
         has_spread: whether all replicas show what the finding reports; then the result is yes.
     """
-    return Seen.PERHAPS if accused == NOBODY and not has_spread else Seen.YES
+    return Seen.YES if has_spread or is_sure(kind, accused) else Seen.PERHAPS
 
 
 def seen_counts(findings: Iterable[Finding]) -> dict[str, int]:
@@ -144,6 +156,7 @@ __all__ = [
     "Seen",
     "ended_in_words",
     "freezes",
+    "is_sure",
     "seen",
     "seen_by_state",
     "seen_counted",

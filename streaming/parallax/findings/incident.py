@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from parallax.findings.about import VARIANT
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution
@@ -30,7 +31,7 @@ from parallax.findings.finding import (
 )
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.members import OPEN, Array, Group, Members, State, count
-from parallax.findings.summary import incident, incident_over
+from parallax.findings.summary import incident, incident_over, variant_of_many
 from parallax.kinds import KINDS
 from parallax.model import UNKNOWN, FindingKind, FindingStatus, Rule, Severity, hash_halves, id_of
 from parallax.sides import as_document
@@ -137,6 +138,8 @@ def incident_event(
         },
         "proofs": [proof.as_json() for proof in proofs[:PROOFS]] or before.get("proofs", []),
     }
+    if variant := variant_of_many(group):
+        evidence[VARIANT] = str(variant)
     if status is FindingStatus.RESOLVED:
         text, resolution = incident_over(group, _ended(tally), at)
         evidence["resolution"] = resolution

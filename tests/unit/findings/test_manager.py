@@ -100,7 +100,7 @@ def test_a_suspect_that_is_proven_becomes_a_finding_with_its_evidence(start: Sta
     assert (event.status, event.kind, event.broker) == (FindingStatus.CONFIRMED, FindingKind.MARKER_MISSING, 2)
     assert event.suspect_id == unmarked_suspect().suspect_id
     assert '"open_transactions"' in event.evidence
-    assert "Broker 2 never got the end marker" in event.summary
+    assert "Broker 2 lacks the end marker" in event.summary
     assert not event.exposed
 
 

@@ -173,7 +173,7 @@ def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, pla
     """
     state, said = state_of(finding), acknowledgement_of(finding)
     name, broker = ALARMS[state].name, broker_label(finding.broker)
-    summary = places.named(headline(state, finding.kind, broker, f"{finding.topic}-{finding.partition}"))
+    summary = places.named(headline(state, finding))
     turn = "" if said is not None else _turn(known, state)
     annotations = {
         TURN: turn,

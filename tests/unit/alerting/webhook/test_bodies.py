@@ -106,7 +106,7 @@ def test_slack_is_told_in_text_that_it_cannot_misread() -> None:
     firing = as_posted(message(finding("a"), replace(finding("b"), exposed=True)), SLACK)["text"]
     assert (
         firing.splitlines()[0]
-        == "*FIRING* Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab)"
+        == "*FIRING* Broker 2 still shows deleted records of orders-0; the leader is wrong (cluster lab)"
         " (and 1 more finding)"
     )
     assert "Broker 2 shows a &lt;deleted&gt; record &amp; more." in firing
@@ -150,7 +150,7 @@ def test_pagerduty_opens_one_incident_and_resolves_the_same() -> None:
     assert (payload["severity"], payload["source"], payload["component"]) == ("critical", "lab", "orders-0")
     assert (
         payload["summary"]
-        == "Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab) (and 1 more finding)"
+        == "Broker 2 still shows deleted records of orders-0; the leader is wrong (cluster lab) (and 1 more finding)"
     )
     assert set(payload["custom_details"]) == {"a", "b"}
     other = as_posted(message(finding("a", topic="payments")), PAGERDUTY)
