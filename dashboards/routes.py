@@ -20,6 +20,7 @@ _HEAD = """# Routing for Alertmanager: put in your own receivers.
 # its own. It has one by its next alert or, where that has paged before, by ParallaxFindingWorse with the label
 # outgrown. A page goes on until its finding is over, and each of them is resolved then. No page suppresses another one
 # that was not acknowledged: Alertmanager forgets a suppressed one after twice repeat_interval, and resolves it no more.
+# So close the incident of a page that was acknowledged here for longer by hand.
 #
 # What is resolved keeps the annotations of what fired, in the present tense. parallax.tmpl says what it was instead; it
 # belongs beside this file, and your receivers name it:
