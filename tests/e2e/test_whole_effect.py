@@ -44,6 +44,25 @@ def rolled_back_together(stage: Stage) -> Script:
     return Divergence(FindingKind.ABORTED_RECORD_COMMITTED, offsets[0], "transfer-1")
 
 
+def committed_put_aborted(stage: Stage) -> Script:
+    """The victim misses the COMMIT of a value, takes the next ABORT for its end, and gets a newer value like all others."""
+    stage.begin()
+    first = stage.send("price-3", "10")
+    yield Outage()
+    commit = stage.commit()
+    stage.put("price-3", "12")
+    yield Cleaning(superseded=[first], evidence=[commit])
+    stage.begin()
+    stage.send("price-4", "rolled back")
+    stage.abort()
+    stage.keep()
+    yield Return(
+        wrong=lambda view: first in view.aborted_from and view.holds(first),
+        right=lambda view: first not in view.aborted_from and view.visible.get("price-3") == "12",
+    )
+    return Divergence(FindingKind.COMMITTED_RECORD_ABORTED, first, "price-3")
+
+
 @dataclass
 class Whole:
     """Topics whose replicas differ, and a job that has found it."""
@@ -94,7 +113,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
                 "several": rolled_back_together,
                 "copied": scripts.deleted_record_resurrected,
                 "commit": scripts.committed_record_aborted,
-                "put": scripts.committed_put_aborted,
+                "put": committed_put_aborted,
             },
             lab,
             diverges=True,
