@@ -45,7 +45,7 @@ def rolled_back_together(stage: Stage) -> Script:
 
 
 def committed_put_aborted(stage: Stage) -> Script:
-    """The victim misses the COMMIT of a value, takes the next ABORT for its end, and gets a newer value like all others."""
+    """The victim misses the COMMIT of a value and takes the next ABORT for its end. All have a newer value."""
     stage.begin()
     first = stage.send("price-3", "10")
     yield Outage()

@@ -72,8 +72,8 @@ def committed_record_aborted(stage: Stage) -> Script:
 def aborted_deletion_committed(stage: Stage) -> Script:
     """Like ``aborted_record_committed``, but the transaction that was rolled back deletes a value.
 
-    The victim takes the tombstone for committed, so a value that is valid is missing for its consumers. Its cleaner would
-    remove the value, and later the tombstone. So nothing is cleaned once the victim is back.
+    The victim takes the tombstone for committed, so its consumers lack a value that is valid. Its cleaner would remove
+    the value, and later the tombstone. So nothing is cleaned once the victim is back.
     """
     stage.put("price-3", "10")
     stage.begin()
