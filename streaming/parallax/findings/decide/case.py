@@ -45,8 +45,8 @@ class Resolution(StrEnum):
     The replicas still differ about the key, which is another divergence.
     """
     COMPACTED = "evidence_compacted"
-    """The accused no longer holds the record. How it treated the record is shown by nothing, or by its list of aborted
-    transactions alone. It may still be wrong.
+    """The accused no longer holds the record, or it hides the record and no other replica holds it. Only its list of
+    aborted transactions may still show how it treats the record. It may still be wrong.
     """
     INCOMPARABLE = "nothing_to_compare"
     """The accused still shows the record, and no other replica holds anything that shows whether it is right."""
@@ -241,7 +241,7 @@ class Case:
         return Decision(Verdict.DISMISSED, self.claim.kind, reason, resolution=resolution)
 
     def not_held(self, reason: str, offset: int) -> Decision:
-        """Dismiss the claim because the accused no longer holds its record, and so shows no outcome of that record.
+        """Dismiss the claim because the accused no longer shows its record, and so shows no outcome of that record.
 
         Args:
             reason: why, in one line for people.
@@ -255,7 +255,7 @@ class Case:
         return self.dismissed(reason, Resolution.COMPACTED)
 
     def was_shown(self, reason: str, kind: FindingKind, offset: int, sides: Sides) -> Decision:
-        """Dismiss a claim that recorded answers prove, because the accused no longer holds the record.
+        """Dismiss a claim that recorded answers prove, because the accused no longer shows the record.
 
         Compaction may have taken the record. Or a right log may have replaced the whole log faster than a reader
         noticed. So the decision says what was shown, and nothing about the current log. Its finding is over when it is

@@ -24,7 +24,7 @@ _ALL: Mapping[str, Write] = {
     "tombstone": scripts.deleted_record_resurrected,
     "abort": scripts.aborted_record_committed,
     "commit": scripts.committed_record_aborted,
-    "put": scripts.committed_put_aborted,
+    "deletion": scripts.aborted_deletion_committed,
     "frozen": scripts.read_committed_frozen,
 }
 """Scripts by the suffix of their topic."""
@@ -93,7 +93,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         Scenario("resurrected", {"tombstone": _ALL["tombstone"]}),
         Scenario("aborted-committed", {"abort": _ALL["abort"]}),
         Scenario("committed-aborted", {"commit": _ALL["commit"]}),
-        Scenario("put-aborted", {"put": _ALL["put"]}),
+        Scenario("deletion-committed", {"deletion": _ALL["deletion"]}),
         Scenario("frozen", {"frozen": _ALL["frozen"]}),
         Scenario("group-offset", {OFFSETS_TOPIC: group_offset_resurrected}, conductor=GroupConductor),
         Scenario("healthy", _ALL, diverges=False),
