@@ -14,6 +14,7 @@ from parallax.evidence.room import Span
 from parallax.model import UNKNOWN
 
 NOBODY_ELSE = frozenset[int]()
+"""No broker, where brokers that are right are expected."""
 
 
 class UnprovenError(ValueError):
@@ -80,7 +81,7 @@ class Proof:
         *,
         count: int | None = None,
     ) -> Proof:
-        """Make a proof from worlds, some of which may be equal.
+        """Make a proof from worlds; worlds that are equal are kept once.
 
         Args:
             worlds: the possible truths.
