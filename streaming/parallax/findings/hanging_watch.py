@@ -123,11 +123,13 @@ class HangingWatch:
         return tuple(self._ended)
 
     def round(self, stands: Mapping[TopicPartition, Standstill]) -> tuple[Hanging, ...]:
-        """Look for hanging transactions once, and return those that are reported now.
+        """Look for hanging transactions once, and return those that are reported now, in the order of their partitions.
 
-        They are in the order of their partitions. ``stands`` is the last stable offset of each partition. Coordinators
-        are asked only about partitions where it has not moved for long. If they cannot be asked, what was reported
-        stays reported.
+        The parameter ``stands`` holds the last stable offset of each partition. Coordinators are asked only about
+        partitions where it has not moved for long. If they cannot be asked, what was reported stays reported.
+
+        Raises:
+            ReplicaError: no broker says who leads the partitions.
         """
         now = self._clock()
         self._ended = []

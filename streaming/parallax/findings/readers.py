@@ -35,7 +35,15 @@ class Coordinators(Protocol):
         ...
 
     def committed(self, broker: int, ids: Sequence[str], place: TopicPartition) -> Mapping[str, int | ReplicaError]:
-        """The offsets that consumer groups have committed of a partition (`ReplicaClient.committed`)."""
+        """By group id, the offset that a consumer group has committed of a partition (`ReplicaClient.committed`).
+
+        A group that has committed none is left out. If a group cannot be asked about, its value is the error.
+
+        Args:
+            broker: the coordinator of the groups.
+            ids: the groups' ids.
+            place: the partition.
+        """
         ...
 
     def may_describe_groups(self) -> bool:
