@@ -59,7 +59,7 @@ def at(table: Array, end: int) -> Opens | None:
 def last(table: Array, slot: int) -> Opens | None:
     """The transactions that are open where a reader's withheld rows end, by producer id.
 
-    None if this reader is not followed.
+    Rows are withheld if they were read, but are not compared yet. None if the transactions of this reader are not kept.
 
     Args:
         table: `GOING` rows: which transactions are open on which replica at which offset.

@@ -241,7 +241,7 @@ class Ledger:
     def timely_of(self, broker: int) -> list[Timely]:
         """The ranges of the broker's present log that its own readings have read in time.
 
-        That is before a cleaner can have removed a tombstone or an end marker there.
+        A range is read in time if no cleaner can have removed a tombstone or an end marker there before.
         """
         return list(self._in_time(self.own.get(broker, ())))
 

@@ -435,8 +435,8 @@ class Claim:
         """Whether replicas other than the accused may be wrong in the same way.
 
         Then a probe asks them even if the accused is gone. True for a claim about all replicas, and for most findings
-        that are not over. False for findings about unlike records at one offset, or about a truncated log: there only
-        its own answers prove a replica wrong.
+        that are not over. False for findings about unlike records at one offset, or about a truncated log: there a
+        replica is proven wrong only by its own answers.
         """
         is_finding = self.confirmed_at_ms > 0 and not self.ended
         return self.is_about_all or (is_finding and self.kind in _SPREADING)

@@ -267,7 +267,7 @@ class HangingThread:
 
     Args:
         watch: does the looking.
-        ``stands``: called for the last stable offset of each partition.
+        ``stands``: called in each round; returns the last stable offset of each partition.
         on_round: called with the reported transactions, at the start and after each round.
         on_change: called with the reported transactions after each round that changed them; it writes them to the
             storage.

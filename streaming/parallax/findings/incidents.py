@@ -829,9 +829,12 @@ class Incidents:
     def unnamed_of_the_last_run(self, claim: Claim) -> list[Claim]:
         """After a restart, return a suspect's claim as a member of each open incident that may count but not name it.
 
-        An incident's event counts all members, and names only some of them. There is one claim for each such incident,
-        with the incident's accused, kind and rule. For a key `Proven.unnamed_as` makes it, for a transaction
-        `of_the_last_run`. An incident about keys is left out once every member that it counts is known by name.
+        An incident's event counts all members, and names only some of them. The result has one claim for each such
+        incident, with the incident's accused, kind and rule. An incident about keys is left out once every member that
+        it counts is known.
+
+        Args:
+            claim: the suspect's claim, about a key or about a transaction.
         """
         if claim.rule is Rule.LATEST_VALUE:
             known = [p for p in self._proven.values() if p.stands and claim.raised_at_ms <= p.restored_ms]

@@ -119,7 +119,11 @@ class Lap:
 
     @property
     def next_end(self) -> int:
-        """The offset up to which the scan has to read: its end, or where the last key joined."""
+        """The offset up to which the scan has to read next.
+
+        It is the end as long as some key was not looked for up to there. After that the scan begins again at the start,
+        and reads up to the highest offset at which a key joined.
+        """
         if any(s.wrapped < 0 for s in self.keys.values()):
             return self.end
         return max((s.joined for s in self.keys.values()), default=self.position)

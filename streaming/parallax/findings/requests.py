@@ -45,12 +45,12 @@ class Whereabouts:
     def pivot_of(self, claim: Claim) -> int:
         """Return the broker whose replica a probe asks last for a claim.
 
-        It is the claim's own `Claim.pivot`, as long as that broker holds a replica. If it no longer does, another
-        broker takes its place, provided that the claim may be true of others (`Claim.may_be_of_others`) and the
-        partition still exists. Otherwise it is the claim's own pivot all the same.
+        It is the claim's own `Claim.pivot`, as long as that broker holds a replica. If it holds none, and the claim may
+        be true of others (`Claim.may_be_of_others`), it is one of the brokers that do. If the claim cannot be true of
+        others, or the partition is gone, it is the claim's own pivot all the same.
 
-        Among several other brokers, one in sync is preferred. Next comes one that showed the same as the pivot. Next
-        comes one whose answer the claim has recorded at all. If they are still equal, the lowest id decides.
+        Among the others, a broker in sync is preferred, then one that showed the same as the pivot. After them comes
+        one whose answer the claim has recorded. If several are equal in all this, it is the one with the lowest id.
 
         Args:
             claim: the claim.

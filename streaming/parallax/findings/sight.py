@@ -58,7 +58,7 @@ class Row:
 
     @property
     def what(self) -> What:
-        """A tombstone or a record; one without a key deletes nothing."""
+        """Whether it is a tombstone or another record. A record without a value and without a key is no tombstone."""
         return What.TOMBSTONE if self.value_size < 0 <= self.key_size else What.RECORD
 
 

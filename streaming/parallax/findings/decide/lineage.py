@@ -37,7 +37,7 @@ def is_proof_replaced(case: Case) -> bool:
 
 
 def is_proof_gone(case: Case) -> bool:
-    """Whether a record or marker that proves the claim is in none of the logs that answered."""
+    """Whether no replica that answered holds some record or marker that proves the claim."""
     return any(case.logs.none_holds(proof) for proof in case.claim.proofs)
 
 
