@@ -52,10 +52,10 @@ LATELY = 4
 """A last stable offset counts as the present one if it was reported within ``delete.retention.ms`` divided by this."""
 
 APART_MS = 600_000
-"""How much later than a reading a bound may be that was taken in before it; at most a fourth of the retention.
+"""How many milliseconds later than a reading a bound may be dated although it was taken in before that reading.
 
-A table gets its rows once all of a micro-batch was read. A bound that is later still was dated by a clock that was
-ahead.
+A table gets its rows once all of a micro-batch was read. A bound that is dated later still is of a clock that was
+ahead. If a fourth of the retention is longer, that counts instead.
 """
 
 
@@ -170,8 +170,8 @@ def take_in(
         rows: rows of the views.
         row_slots: for each row, the slot of its replica (the index of its broker in ``state.brokers``); -1 for none.
         progress: progress rows.
-        full: a first offset, and one past the last: at each of these every reader was shown a record or an end marker,
-            though ``rows`` lack them.
+        full: a range of offsets whose rows are not in ``rows``, although every reader was shown a record or an end
+            marker at each of them: its first offset, and one past its last. By default empty.
         from_log_start: whether readers begin at the log start. If not, offsets below where they begin do not become
             unknown.
     """
@@ -190,9 +190,14 @@ def take_in(
 
 
 def may_lack_end(state: PartitionState, start: int, end: int) -> bool:
-    """Whether an end marker between two offsets may have been cleaned before anybody read it.
+    """Whether an end marker between ``start`` and ``end`` may have been cleaned before anybody read it.
 
     Then a transaction with a record at ``start`` may have ended anywhere up to the marker at ``end``.
+
+    Args:
+        state: the partition's state.
+        start: offset of a record of the transaction; a marker may lie from the next offset on.
+        end: offset of a known end marker of the same producer; the marker in question lies below it.
     """
     # Where nothing was ever compacted, every end marker is there still.
     cleaned_to = min(int(state.partition[name][0]) for name in ("hidden_to", "strict_from"))
@@ -443,7 +448,15 @@ def add(state: PartitionState, view: int, start: int, end: int, reason: UnknownR
 
 
 def add_offsets(state: PartitionState, view: int, offsets: Array, reason: UnknownReason, since: int) -> None:
-    """Make all offsets unknown, from the lowest to the highest of the given ones (`add`)."""
+    """Make all offsets unknown from the lowest to the highest of the given ones, also those between that are not given.
+
+    Args:
+        state: the partition's state; it is changed.
+        view: an `IsolationLevel`.
+        offsets: the offsets, in any order; nothing changes if there are none.
+        reason: why there is no verdict.
+        since: when these offsets were read, milliseconds since 1970 UTC.
+    """
     if len(offsets):
         add(state, view, int(offsets.min()), int(offsets.max()) + 1, reason, since)
 
