@@ -37,7 +37,7 @@ TABLE = Table(
         Column(
             "broker",
             pa.int32(),
-            "Id of the accused broker. Where the rule cannot tell, the broker that lacks something.",
+            "Id of the accused broker; -1 where the rule cannot tell which one is wrong.",
         ),
         *ABOUT,
         Column("positions", pa.string(), "JSON: how far each broker was read."),
