@@ -68,6 +68,15 @@ class Connections:
     def finish(self, broker: int, exchange: Exchange, deadline: Deadline, into: ReceiveBuffer | None = None) -> Any:
         """Wait for the answer to a request that `begin` has sent.
 
+        Args:
+            broker: id of the broker that was asked.
+            exchange: what `begin` returned.
+            deadline: by when the answer must have come.
+            into: memory to receive into; fresh memory by default.
+
+        Returns:
+            The answer, in the form that `Connection.receive` gives it.
+
         Raises:
             ReplicaError: the broker did not answer.
         """
@@ -75,7 +84,7 @@ class Connections:
             return exchange.receive(deadline, into)
 
     def exchange(self, broker: int, request: Request, deadline: Deadline) -> Any:
-        """Send a request to one broker, and wait for the answer.
+        """Send a request to one broker, and wait for the answer, which has the form that `Connection.receive` gives it.
 
         Raises:
             ReplicaError: the broker did not answer.
@@ -173,7 +182,15 @@ class Connections:
             return Unreachable(self._failure(address, error, deadline))
 
     def ask_metadata(self, topics: Sequence[str] | None, deadline: Deadline) -> Any:
-        """Ask for metadata of topics (None: all); the brokers' addresses in the answer are remembered."""
+        """Ask any broker for metadata of topics; returns the response, and remembers the brokers' addresses in it.
+
+        Args:
+            topics: names of the topics; None for all, an empty list for none.
+            deadline: by when the answer must have come.
+
+        Raises:
+            Unreachable: nobody answered.
+        """
         return self._learnt(self.ask_any(requests.metadata(topics), deadline))
 
     def _learnt(self, metadata: Any) -> Any:
@@ -186,7 +203,12 @@ class Connections:
         return metadata
 
     def take(self, target: Target, deadline: Deadline, *, fresh: bool = False) -> Connection:
-        """A connection to the target for one request: an idle one, or with ``fresh`` always a new one."""
+        """A connection to the target for one request: an idle one, or with ``fresh`` always a new one.
+
+        Raises:
+            OSError: the target refused the connection, or (TimeoutError) did not answer within the deadline.
+            ReplicaError: the target has no address, rejected the credentials, or is not the intended broker.
+        """
         with self._lock:
             idle = self._idle.get(target)
             if idle and not fresh:
@@ -283,6 +305,11 @@ class Exchange:
     connection, to the broker's address in the cluster's present metadata. If `send` or `receive` raises, the connection
     has been closed.
 
+    Args:
+        connections: where the connection is taken from, and given back to.
+        target: a broker's id, or an address at which any broker may answer.
+        request: the request.
+
     Raises:
         OSError: the target refused or closed the connection, or (TimeoutError) did not answer within the deadline.
         ReplicaError: the target has no address, speaks no acceptable version, or rejected the credentials.
@@ -299,7 +326,7 @@ class Exchange:
         self._guarded(lambda _: None, deadline)
 
     def receive(self, deadline: Deadline, into: ReceiveBuffer | None = None) -> Any:
-        """Wait for the response to the request.
+        """Wait for the response to the request; it has the form that `Connection.receive` gives it.
 
         Args:
             deadline: by when the response must have come.

@@ -137,7 +137,11 @@ class Columns:
     headers: pa.BinaryArray | None
     """The headers as they lie in the record, from their count on, where asked for."""
     next_offset: int
-    """Behind the last whole batch, whether it holds records or not; ``start`` where there was none."""
+    """The next offset to read: the one after the last whole batch, even if that batch holds no record.
+
+    Where the rows end within a batch, it is the offset after the last row. Without any batch, it is the offset where
+    reading began.
+    """
     batches: Array = field(repr=False)
     """int64[m, kernels.TABLE_WIDTH]: the headers of all whole batches, also of those below ``start``."""
 
@@ -159,7 +163,7 @@ class Columns:
         return replace(self, **kept)
 
     def epochs_at(self, offsets: Sequence[int]) -> dict[int, int]:
-        """The leader epoch at each of some offsets: that of the first batch that ends at or above the offset.
+        """The leader epoch at each of some offsets, by offset: that of the first batch that ends there or above.
 
         Offsets above all batches are left out of the result.
         """
@@ -177,7 +181,15 @@ def decode(
     end: int | None = None,
     inflater: Inflater | None = None,
 ) -> Columns:
-    """Decode the record batches of a Fetch response into one set of columns; arguments as of `decode_slices`.
+    """Decode the record batches of a Fetch response into one set of columns (`decode_slices` makes several).
+
+    Args:
+        records: bytes of whole batches of format v2, the last of which may be truncated.
+        hasher: hashes keys and contents.
+        payload: which bytes to copy out besides the hashes.
+        start: rows below this offset are left out.
+        end: rows at or above this offset are left out; no limit by default.
+        inflater: memory for decompressing that calls of one thread share; by default the call takes its own.
 
     Raises:
         CorruptBatch: a CRC or the structure is wrong; it names the batch.
@@ -341,9 +353,12 @@ def _frozen(data: Any) -> Array:
 def batch_table(records: Any) -> tuple[Array, ReplicaError | None]:
     """The headers of all whole batches of a Fetch response, one row each; no CRC is checked.
 
+    Args:
+        records: the bytes of the response's records.
+
     Returns:
         int64[m, kernels.TABLE_WIDTH]: a header for each batch before the first broken one, or the first one of an older
-            format.
+            format. The constants from `kernels.AT` to `kernels.ROWS` number its columns.
         What is wrong with the broken batch; None if none is broken.
     """
     data = _frozen(records)
@@ -396,7 +411,12 @@ def _joined(slices: list[Columns]) -> Columns:
 
 
 def no_columns(payload: Payload, start: int) -> Columns:
-    """`Columns` without rows, for a response without batches."""
+    """`Columns` without rows, for a response without batches.
+
+    Args:
+        payload: for which bytes of records there are (empty) columns.
+        start: the offset where reading began; it becomes ``next_offset``.
+    """
     rows: dict[str, Any] = dict(zip(DTYPES, empty_rows(0), strict=True))
     none: Any = pa.array([], pa.binary())
     keys, full = none if payload is not Payload.HASH else None, none if payload is Payload.FULL else None
