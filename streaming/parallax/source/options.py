@@ -79,7 +79,8 @@ class ReplicaOptions(SourceOptions):
         ranges: the range that a batch read reads of each reader, if another process has planned them; None to read
             every replica from its log start to its end.
         tells_failures: what a batch read does if reading fails in the middle of a range. If set, it ends the range
-            there with a position row that says why, and goes on with the other ranges. Otherwise the whole read fails.
+            there with a row that says why (`parallax.source.columns.Position`), and goes on with the other ranges.
+            Otherwise the whole read fails.
         max_bytes_per_second: how many bytes of Fetch responses one broker sends in a second, at most; one Spark task
             then reads all of the broker. None for no limit. Two reads at the same time each have the whole limit.
         shared: whether one Fetch serves both isolation levels up to the last stable offset (``fetch`` is ``shared``;
@@ -112,9 +113,8 @@ class ProgressOptions(SourceOptions):
     """The options of ``kafka-progress``, with those of `SourceOptions`.
 
     Attributes:
-        awaited: path of the file in which the comparison names the partitions whose progress it awaits
-            (``parallax.source.feedback``). With it, rows that only repeat earlier rows are not recorded. None to record
-            every tick.
+        awaited: path of the file that names the partitions of which the comparison waits for a report (`AwaitedFile`).
+            With it, rows that only repeat earlier rows are not recorded. None to record every tick.
     """
 
     awaited: str | None = None

@@ -65,9 +65,9 @@ class Surveyed:
 
     Attributes:
         marks: the watermarks of the broker's logs.
-        moved: only for logs that are read from their start, and whose oldest part is in tiered storage: the first
-            offset that the broker itself holds.
-        densities: the densities of the logs that were sampled.
+        moved: the first offset that the broker itself holds, by partition. It has only logs that are read from their
+            start, and whose lowest offsets are in tiered storage.
+        densities: by partition, the densities of the logs that were sampled.
         asked: the partitions that were asked about, with their topic ids.
     """
 
