@@ -37,7 +37,7 @@ class Deleted:
         """Update which topics are reported as deleted, and which exist again.
 
         Args:
-            moved: the readers' states that a micro-batch has recorded.
+            moved: the readers' states that the last micro-batch has recorded.
             now_s: the present moment by the monotonic clock, in seconds.
         """
         for reader, entry in moved.items():

@@ -53,7 +53,11 @@ class Generation(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """The generation whose folder has a name; None if no generation can have that name."""
+        """The generation that has a folder of a given name; None if no generation can have that name.
+
+        Args:
+            name: name of the folder.
+        """
         found = _NAME.fullmatch(name)
         return None if found is None else cls(int(found[1]), int(found[2]))
 

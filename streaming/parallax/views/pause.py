@@ -31,7 +31,7 @@ class PauseError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """One operator's order not to read a broker.
+    """One operator's order that a broker, or all of them, is not to be read.
 
     Attributes:
         since: when it was given, in seconds since 1970 UTC.
@@ -54,7 +54,7 @@ def called(broker: int) -> str:
 
 
 def in_words(standing: Paused) -> list[str]:
-    """A phrase for each pause that is on: which broker, since when, by whom, and why.
+    """A phrase for each pause that is on: which broker, since when, by whom, and why; in the order of the brokers.
 
     Args:
         standing: the pauses that are on, by broker id.
@@ -137,6 +137,10 @@ def pause(storage: str, brokers: Collection[int], reason: str, by: str, now: flo
 def resume(storage: str, brokers: Collection[int]) -> Paused:
     """Resume the reading of some brokers, or of all if ``brokers`` is empty.
 
+    Args:
+        storage: ``storage.path``.
+        brokers: ids of the brokers.
+
     Returns:
         The pauses that are still on.
 
@@ -186,7 +190,11 @@ class PauseWatch:
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Stop looking at the switch."""
+        """Stop looking at the switch, and wait for a look that is going on.
+
+        Args:
+            timeout_s: how many seconds to wait, at most.
+        """
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
