@@ -70,11 +70,11 @@ def committed_record_aborted(stage: Stage) -> Script:
 
 
 def committed_put_aborted(stage: Stage) -> Script:
-    """Like ``committed_record_aborted``, but the transaction writes a value, which a later record overwrites.
+    """Broker 2 misses a COMMIT marker, as in `committed_record_aborted`, but of a transaction that writes a value.
 
-    All replicas agree on each key's latest value. They differ only in the outcome of the overwritten record, which the
-    victim holds and hides. Its cleaner would remove it, and then nobody would be misled. So nothing is cleaned once the
-    victim is back.
+    A later record overwrites that value, so all replicas agree on each key's latest value. They differ only in the
+    outcome of the overwritten record, which the victim holds and hides. Its cleaner would remove it, and then nobody
+    would be misled. So nothing is cleaned once the victim is back.
     """
     stage.begin()
     first = stage.send("price-3", "10")
