@@ -50,8 +50,8 @@ class EndMarker(NamedTuple):
         place: the partition.
         producer_id: the producer whose transaction it ends.
         producer_epoch: the producer's epoch; the leader refuses one lower than the one that it remembers.
-        coordinator_epoch: the coordinator's epoch; the leader refuses one lower than the one that it remembers. -1 if
-            it remembers none.
+        coordinator_epoch: the coordinator's epoch; the leader refuses one lower than the one that it remembers. Write
+            -1 if the leader remembers none.
         is_commit: whether it is a COMMIT; otherwise it is an ABORT.
     """
 

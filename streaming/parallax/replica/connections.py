@@ -103,10 +103,14 @@ class Connections:
         return connection.greeting()
 
     def ask_any(self, request: Request, deadline: Deadline) -> Any:
-        """The first answer to a request that any broker may answer.
+        """The first answer to a request that any broker may answer, in the form that `Connection.receive` gives it.
 
         All known addresses are asked one after the other, each with a fair share of the time that is left. Addresses
         that failed lately come last.
+
+        Args:
+            request: the request.
+            deadline: by when the answer must have come.
 
         Raises:
             Unreachable: nobody answered. It is DeadlineExceeded if an address had not answered in time, and
@@ -154,9 +158,10 @@ class Connections:
         return str(told) if told is not None else f"{address[0]}:{address[1]} {_reason(error)}"
 
     def ask_each(self, timeout_ms: float) -> dict[Address, str | ReplicaError]:
-        """Ask every address for its cluster's id, all at the same time: configured addresses, and the brokers' present.
+        """Ask every address for its cluster's id, all at the same time.
 
-        An address that a broker had earlier may belong to another process by now, and is not asked.
+        These are the configured addresses, and those that the brokers have now. An address that a broker had earlier
+        may belong to another process by now, and is not asked.
 
         Args:
             timeout_ms: how long each address has to answer, in milliseconds.
@@ -203,7 +208,12 @@ class Connections:
         return metadata
 
     def take(self, target: Target, deadline: Deadline, *, fresh: bool = False) -> Connection:
-        """A connection to the target for one request: an idle one, or with ``fresh`` always a new one.
+        """A connection to the target for one request: an idle one, or a new one if none is idle.
+
+        Args:
+            target: a broker's id, or an address at which any broker may answer.
+            deadline: by when a new connection must have been made.
+            fresh: whether to make a new one in any case.
 
         Raises:
             OSError: the target refused the connection, or (TimeoutError) did not answer within the deadline.
@@ -225,9 +235,12 @@ class Connections:
         return connection
 
     def distrust(self, target: Target) -> None:
-        """Mark a broker's address as doubtful: the cluster is asked for it before the next connection to the broker.
+        """Note that a broker's address may be wrong: before the next connection to it, the cluster is asked for it.
 
-        Call it when a connection to the target has failed. For an address as target it does nothing.
+        Call it when a connection to the target has failed.
+
+        Args:
+            target: the broker's id; for an address, this does nothing.
         """
         if isinstance(target, int):
             self._failed(target)
@@ -236,6 +249,10 @@ class Connections:
         """Keep an idle connection to the target for a later request.
 
         The connection is closed instead if enough are kept already, or if the broker's address has changed.
+
+        Args:
+            target: the broker's id or the address that the connection was taken for.
+            connection: the connection.
         """
         with self._lock:
             idle = self._idle.setdefault(target, [])

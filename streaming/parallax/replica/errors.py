@@ -80,7 +80,7 @@ class Unreachable(ReplicaError, PassingError):
 
 
 class OtherCluster(Unreachable):
-    """At this address another cluster answers than the intended one; its answers are not used.
+    """Another cluster than the intended one answers at an address; its answers are not used.
 
     Attributes:
         cluster_id: the id of the cluster that answers; empty if it gives none.
@@ -94,7 +94,7 @@ class OtherCluster(Unreachable):
 
 
 class NotABroker(Unreachable):
-    """At this address a KRaft controller answers, which does not serve clients."""
+    """A KRaft controller answers at an address; it does not serve clients."""
 
     passes = False
 
@@ -275,7 +275,7 @@ def from_code(
         needs: the permission on the topic that the request needs; the error names it if it is missing.
 
     Returns:
-        The error, which the caller raises or keeps.
+        The error, of the class for this code, such as `NotHosted`; a plain `ReplicaError` if the code has no class.
     """
     if code in _MISSING:
         return _unauthorized(code, needs, detail, broker=broker, topic=topic, partition=partition)

@@ -157,7 +157,11 @@ class Cursor:
         return str(self.bytes(size), "utf-8")
 
     def topic(self, version: int) -> tuple[str, str]:
-        """Read the next topic as (name, id). From version 13 on the name is empty, before that the id."""
+        """Read the next topic as (name, id); one of them is empty.
+
+        Args:
+            version: the version of the Fetch. Up to 12 the id is empty, from 13 on the name.
+        """
         return ("", topic_ids.text(bytes(self.bytes(topic_ids.SIZE)))) if version >= BY_ID else (self.string(), "")
 
     def tags(self) -> dict[int, memoryview]:

@@ -42,7 +42,7 @@ class Inflater:
 
     @property
     def memory(self) -> Array:
-        """The memory with the decompressed bytes of all batches added, as a read-only array."""
+        """The memory with the decompressed bytes of all batches that were added, as a read-only array."""
         memory = self._memory.view()
         memory.flags.writeable = False
         return memory

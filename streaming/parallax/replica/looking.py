@@ -78,11 +78,11 @@ class Written:
         self.message.with_header(**fields)
 
     def encode(self, *, framed: bool, header: bool) -> bytes:
-        """The request's bytes.
+        """The request's bytes: its length, its header and its body.
 
         Args:
-            framed: whether to put the length in front.
-            header: whether to put the header in front.
+            framed: what kafka-python passes; the length is always in front.
+            header: what kafka-python passes; the header is always in front of the body.
         """
         del framed, header
         is_flexible = self.message.flexible_version_q(self.API_VERSION)

@@ -135,7 +135,9 @@ def parse(kafka: Mapping[str, str]) -> Options:
 
 
 def protocol_of(kafka: Mapping[str, str]) -> str:
-    """The security protocol that fits some options; a login, such as user and password, may still be missing.
+    """The security protocol that fits some options, such as ``SASL_SSL``.
+
+    A login, such as user and password, may still be missing.
 
     Args:
         kafka: option name to value.

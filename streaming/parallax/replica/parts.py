@@ -98,7 +98,8 @@ class Part:
 
     Attributes:
         out: the columns, in the order of `DTYPES`.
-        reached: offset of the last record of the batch that has been decoded or skipped; below the batch if none has.
+        reached: offset of the last record of the batch that has been decoded or skipped; one below the batch's base
+            offset if there was none yet.
         data: the bytes that ``spans`` point into; they may change as soon as the next part is asked for.
         spans: where keys, values and headers lie in ``data``, if asked for (`kernels.gather`).
         inflated: whether ``data`` is decompressed bytes; otherwise it is the response.

@@ -60,7 +60,8 @@ class Board:
     def lowest(self, planned: Iterable[tuple[Reader, int]] = ()) -> Array:
         """For each partition of ``places``, in that order, the lowest position of its readers: int64[n].
 
-        A partition has one reader for each isolation level. It is -1 if one of its readers has no position yet.
+        A partition has one reader for each isolation level. The value is -1 if one of these readers has no position
+        yet.
 
         Args:
             planned: readers that have a planned range, but no recorded position yet, each with the end of that range.

@@ -72,8 +72,8 @@ class Observed:
         marks: the watermarks of the broker's logs, or the error of each log whose watermarks are not known.
         transactions: by partition whose producers the broker was asked for, its open transactions, as in the column
             ``open_transactions``; or the error if they are not known.
-        log_ends: by partition whose records the user may not read, the log end offset. It needs only DESCRIBE on the
-            topic.
+        log_ends: by partition whose records the user may not read, the log end offset, for which DESCRIBE on the topic
+            is enough.
     """
 
     at_ms: int

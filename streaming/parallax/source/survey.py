@@ -94,7 +94,7 @@ class Surveyed:
 
 
 def survey(client: ReplicaClient, broker: int, question: Survey, timeout_ms: int) -> Surveyed:
-    """Ask one broker how far its logs go, and sample some logs in what time is left.
+    """Ask one broker how far its logs go, and sample some logs in the time that is left.
 
     Args:
         client: the connections to the brokers.
@@ -310,7 +310,7 @@ def check_brokers(
         client: connections over which the cluster has already been asked.
         topics: the topics of the cluster, with their replicas.
         wanted: ids of the named brokers.
-        option: the setting, option or argument that names them.
+        option: the setting, option or argument that names them, for the error.
         done: what the error says was not done, as in ``, and nothing was paused``.
 
     Raises:
