@@ -144,7 +144,7 @@ class Cluster:
         """Resolve the jars, format the storage, start all brokers and wait until they are one cluster.
 
         Raises:
-            LabError: there is no JDK or no jars, or a broker ended or did not answer within 60 s.
+            LabError: there is no JDK or no jars, or a broker ended or did not answer within three minutes.
         """
         java = find_java(KAFKA_NEEDS)
         jars = kafka_jars(self.version, progress=self._progress)
@@ -225,10 +225,10 @@ class Cluster:
         self._processes_changed()
 
     def add_broker(self) -> int:
-        """Start one more broker, which is no controller; returns its id once it is part of the cluster.
+        """Start one more broker, which is no controller; returns its id once it has joined the cluster.
 
         Raises:
-            LabError: the broker ended, or did not join within 60 s.
+            LabError: the broker ended, or did not join within three minutes.
         """
         number = max(self.brokers) + 1
         port, controller_port = free_ports(2)

@@ -56,7 +56,7 @@ class Blocks:
         topic_ids: the topic ids; ``topic_id`` in ``ranges`` is an index into these.
         ranges: rows of `RANGE`, each for the offsets of one partition that one micro-batch has read. Those of one
             partition are in the order in which they were recorded.
-        digests: sums of the rows; their column ``range`` is an index into ``ranges``.
+        digests: sums of the rows; ``range`` in their ``parts`` is an index into ``ranges``.
     """
 
     places: tuple[TopicPartition, ...]
@@ -66,7 +66,7 @@ class Blocks:
 
     @classmethod
     def none(cls) -> Blocks:
-        """The sums if there are no rows: they are empty."""
+        """Empty sums: those of no rows."""
         return cls((), (), np.empty(0, RANGE), Digests.none())
 
     @classmethod
@@ -132,7 +132,7 @@ class ByPlace:
         return table[order], np.searchsorted(place[order], np.arange(len(self._numbers) + 1)), to
 
     def of(self, place: TopicPartition) -> tuple[Array, list[str], Digests]:
-        """The sums of one partition; all three are empty if there are none.
+        """The sums of one partition; all three values are empty if there are none.
 
         Args:
             place: the partition.
@@ -140,7 +140,7 @@ class ByPlace:
         Returns:
             Rows of `RANGE`: the offsets that each micro-batch has read.
             The topic id of each of these rows; empty where it is not known.
-            The sums; their column ``range`` is an index into these rows.
+            The sums; ``range`` in their ``parts`` is an index into these rows.
         """
         n = self._numbers.get(place)
         if n is None:

@@ -77,7 +77,7 @@ def compact(storage: str, name: str) -> int:
 
 
 def joined(files: Sequence[File]) -> list[list[File]]:
-    """The files to join: lists of several files each, of which each becomes one file.
+    """The files to join, as lists: the files of one list become one file.
 
     The files of a list are next to each other in the order of commits, and have the same broker and date. A date says
     nothing about the order: a clock may be set back over midnight, or the clocks of two workers differ. If a file of

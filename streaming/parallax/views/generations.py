@@ -36,7 +36,7 @@ _FOR_CHECKS = ("offsets/", "commits/", "metadata", "segments/at-")
 
 
 class Generation(NamedTuple):
-    """The epoch and the number that one generation's folder is named by, e.g. ``0000000007-0001``.
+    """One of the numbered checkpoints (*generations*) of a query on an object store, e.g. ``0000000007-0001``.
 
     Attributes:
         epoch: epoch of the job that writes the generation.

@@ -26,7 +26,10 @@ _MOST_OF_A_REASON = 500
 
 
 class PauseError(Exception):
-    """The switch cannot be read or changed; the text says why and what to do, in one line."""
+    """The file that pauses reading (the *switch*) cannot be read or changed.
+
+    The text says why and what to do, in one line.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +168,9 @@ def _write(storage: str, standing: Paused) -> None:
 
 
 class PauseWatch:
-    """Looks at the switch every two seconds, in a thread of its own.
+    """Looks every two seconds for which brokers an operator has paused reading, in a thread of its own.
+
+    The file that says so is called the *switch*.
 
     Args:
         storage: ``storage.path``.

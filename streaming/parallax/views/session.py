@@ -387,8 +387,8 @@ def ended_tasks(spark: Any, query: Any) -> tuple[int, ...] | None:
             named by its run.
 
     Returns:
-        The number of the newest Spark job, then for each of its stages how many tasks have ended; None if that is not
-        known.
+        The number of the newest Spark job, then for each of its stages how many Spark tasks have ended; None if that is
+            not known.
     """
     try:
         tracker = spark.sparkContext.statusTracker()

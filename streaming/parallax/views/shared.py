@@ -57,7 +57,10 @@ Holds = Callable[[str, int, Any], bool]
 
 
 class LenderError(OSError):
-    """A shared file cannot be read: its footer or a lender is not as it was written. The text is one line."""
+    """A shared file cannot be read: its footer is not as it was written, or a file that lends it rows is not.
+
+    The text is one line.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,9 @@ def shared_of(footer: Mapping[bytes, bytes] | None) -> Shared | None:
 
 class WholeFile:
     """A shared file with all rows of its replica, in the order in which they were recorded; a context manager.
+
+    The file itself lacks rows that other replicas show alike. It takes them from files of these replicas, its
+    *lenders*.
 
     Args:
         files: the file system of the table's folder.

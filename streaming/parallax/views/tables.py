@@ -64,13 +64,13 @@ def checkpoint_path(storage: str, query: str) -> str:
 def create_tables(storage: str, hashed_by: str | None = None) -> None:
     """Create the tables of both views and of progress, unless they exist.
 
-    Tables of an earlier version get the columns that they lack; in rows that they have, these are null. delta-rs does
-    it, in milliseconds. With Spark it would cost a fresh job seconds before its first micro-batch.
+    Tables of an earlier version get the columns that they lack, which are null in the rows that are there. delta-rs
+    does it, in milliseconds. With Spark it would cost a fresh job seconds before its first micro-batch.
 
     Args:
         storage: ``storage.path``.
         hashed_by: a text that identifies the hash key (`parallax.views.hash_key.name_of`); it becomes the description
-            of each view.
+            of each view. None to leave the description as it is.
 
     Raises:
         deltalake.exceptions.DeltaError: the path cannot be written.

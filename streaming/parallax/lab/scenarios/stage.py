@@ -58,6 +58,7 @@ class Divergence:
 
 
 Script = Generator[Outage | Cleaning | Return, None, Divergence]
+"""A script under way. It writes, and yields what is to happen before it goes on. It returns how broker 2 is wrong."""
 
 
 class Stage:
