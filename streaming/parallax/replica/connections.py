@@ -84,7 +84,10 @@ class Connections:
             return exchange.receive(deadline, into)
 
     def exchange(self, broker: int, request: Request, deadline: Deadline) -> Any:
-        """Send a request to one broker, and wait for the answer, which has the form that `Connection.receive` gives it.
+        """Send a request to one broker, and wait for the answer.
+
+        Returns:
+            The answer, in the form that `Connection.receive` gives it.
 
         Raises:
             ReplicaError: the broker did not answer.
@@ -343,11 +346,14 @@ class Exchange:
         self._guarded(lambda _: None, deadline)
 
     def receive(self, deadline: Deadline, into: ReceiveBuffer | None = None) -> Any:
-        """Wait for the response to the request; it has the form that `Connection.receive` gives it.
+        """Wait for the response to the request.
 
         Args:
             deadline: by when the response must have come.
             into: memory to receive into; fresh memory by default.
+
+        Returns:
+            The response, in the form that `Connection.receive` gives it.
         """
         if self._connection is None:
             raise Unreachable("the request was given up before its answer came")

@@ -109,21 +109,21 @@ class Columns:
     kind: Array
     """int8: RowKind (0 record, 1 commit marker, 2 abort marker, 4 listed, 5 emptied)."""
     offset: Array
-    """int64."""
+    """int64: the row's offset."""
     timestamp: Array
-    """int64, milliseconds since the epoch: the producer's, or with LogAppendTime the broker's."""
+    """int64, ms since 1970 UTC: the producer's timestamp, or with LogAppendTime the broker's."""
     leader_epoch: Array
-    """int32."""
+    """int32: leader epoch of the row's batch."""
     producer_id: Array
     """int64, -1 where none."""
     producer_epoch: Array
     """int16, -1 where none."""
     transactional: Array
-    """bool."""
+    """bool: whether the row's batch is of a transaction."""
     key_hash_hi: Array
-    """int64, 0 where the key is null and in markers."""
+    """int64: high half of the key's hash; 0 where the key is null and in markers."""
     key_hash_lo: Array
-    """int64."""
+    """int64: low half of the same hash."""
     content_hash: Array
     """int64, 0 in markers."""
     key_size: Array
@@ -131,11 +131,11 @@ class Columns:
     value_size: Array
     """int32, -1 where the value is null and in markers."""
     keys: pa.BinaryArray | None
-    """The keys, where asked for."""
+    """The keys; None if they were not asked for."""
     values: pa.BinaryArray | None
-    """The values, where asked for."""
+    """The values; None if they were not asked for."""
     headers: pa.BinaryArray | None
-    """The headers as they lie in the record, from their count on, where asked for."""
+    """The headers as in the record, from their count on; None if they were not asked for."""
     next_offset: int
     """The next offset to read: the one after the last whole batch, even if that batch holds no record.
 
@@ -143,7 +143,7 @@ class Columns:
     reading began.
     """
     batches: Array = field(repr=False)
-    """int64[m, kernels.TABLE_WIDTH]: the headers of all whole batches, also of those below ``start``."""
+    """int64[m, kernels.TABLE_WIDTH]: the headers of all whole batches, also of those without a row here."""
 
     def __len__(self) -> int:
         return len(self.offset)

@@ -123,7 +123,7 @@ class Cursor:
         self.flexible = flexible
 
     def take(self, layout: str) -> tuple[Any, ...]:
-        """Read the next values; ``layout`` is a format string of ``struct``."""
+        """Read the next values, as a tuple; ``layout`` is a format string of ``struct``."""
         values = struct.unpack_from(layout, self._body, self._at)
         self._at += struct.calcsize(layout)
         return values

@@ -262,7 +262,7 @@ _CRC_TABLE = _crc_table()
 
 @njit([types.uint32(_BYTES, _I64, _I64)], cache=True, nogil=True)
 def crc32c(data: Any, at: Any, end: Any) -> Any:
-    """CRC32C (Castagnoli) of ``data[at:end]``; for small batches this is faster than a call to a library."""
+    """CRC32C (Castagnoli) of ``data[at:end]``, bytes as uint8[n]; for small batches faster than a call to a library."""
     crc = np.uint64(0xFFFFFFFF)
     low = np.uint64(0xFF)
     table = _CRC_TABLE
@@ -371,7 +371,7 @@ def _siphash(data: Any, at: Any, size: Any, k0: Any, k1: Any, wide: Any) -> Any:
 
 @njit([types.UniTuple(_U64, 2)(_BYTES, _I64, _I64, _U64, _U64)], cache=True, nogil=True)
 def siphash128(data: Any, at: Any, size: Any, k0: Any, k1: Any) -> Any:
-    """The 128-bit SipHash-2-4 of ``data[at:at + size]``: its low and its high half.
+    """The 128-bit SipHash-2-4 of ``data[at:at + size]``: its low and its high half, unsigned.
 
     Args:
         data: uint8[n].
@@ -385,7 +385,7 @@ def siphash128(data: Any, at: Any, size: Any, k0: Any, k1: Any) -> Any:
 
 @njit([_U64(_BYTES, _I64, _I64, _U64, _U64)], cache=True, nogil=True)
 def siphash64(data: Any, at: Any, size: Any, k0: Any, k1: Any) -> Any:
-    """The 64-bit SipHash-2-4 of ``data[at:at + size]``.
+    """The 64-bit SipHash-2-4 of ``data[at:at + size]``, unsigned.
 
     Args:
         data: uint8[n].

@@ -133,8 +133,8 @@ def describe_configs(topics: Sequence[str], names: Sequence[str]) -> Request:
 def configs_of(response: Any) -> dict[str, dict[str, str] | ReplicaError]:
     """The values of settings, by topic and name, from the response to `describe_configs` or `describe_broker`.
 
-    If a broker refuses for a topic, the topic's value is the error. Settings without a value are left out. For a
-    broker, the topic is its id as text.
+    If a broker refuses for a topic, the topic's value is the error. Settings without a value are left out. For
+    `describe_broker`, the broker's id as text takes the topic's place.
 
     Args:
         response: the response.

@@ -163,7 +163,7 @@ class Watermarks:
 
 
 OFFSETS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
-"""The fields of `Watermarks`, where they are columns."""
+"""The fields of `Watermarks` in their order; columns of watermarks have these names as well."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class ProducerState:
     producer_epoch: int
     last_sequence: int
     last_timestamp: int
-    """Milliseconds since the epoch."""
+    """Timestamp of its last batch, in ms since 1970 UTC."""
     coordinator_epoch: int
     current_transaction_start_offset: int
     """-1 where this replica knows of no open transaction of the producer."""

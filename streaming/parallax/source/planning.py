@@ -20,7 +20,7 @@ BYTES_PER_RECORD = 100.0
 """How many bytes a record counts as at least, even if compressed. Its row takes about as much memory."""
 
 PIECE = 250_000
-"""How many offsets a Spark task reads at least if a range is divided. A task costs about 10 ms."""
+"""How many offsets a Spark task reads at least if a range is divided. A Spark task costs about 10 ms."""
 
 LATER = frozenset({ReadEvent.CORRUPT_BATCH, ReadEvent.UNSUPPORTED, ReadEvent.UNAUTHORIZED})
 """Events that the reader would meet again in the next micro-batch. It is tried again after a pause."""

@@ -33,7 +33,7 @@ RETENTIONS = 4
 PATIENCE = 2
 """While replicas are out of step and nothing changes, rows are recorded in growing intervals.
 
-Each interval is the time since the last change, divided by this number.
+Each is the time from the last change to the last recorded row, divided by this number.
 """
 
 CHUNK = 1_000

@@ -332,11 +332,15 @@ def rows_of(
 
 
 def shared_files(storage: str, name: str) -> tuple[int, list[tuple[str, int]]]:
-    """The newest version of a view; and the path, below the table's folder, and the broker of each shared file in it.
+    """Find the shared files in the newest version of a view.
 
     Args:
         storage: ``storage.path``.
         name: name of the view.
+
+    Returns:
+        The number of that version.
+        For each shared file, its path below the table's folder, and the id of its broker.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.
