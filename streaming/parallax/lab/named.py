@@ -14,7 +14,7 @@ SUMMARIES: Mapping[str, str] = {
     "group-offset": "a tombstone is lost: a deleted group's offset lives on",
     "healthy": "as all, but nothing is lost: no finding is expected",
 }
-"""By name. Broker 2 loses what is lost. The order is that of the list."""
+"""Summary by name. Broker 2 loses what is lost. `listed` has the same order."""
 
 
 def listed() -> str:

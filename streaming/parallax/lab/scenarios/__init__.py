@@ -34,8 +34,14 @@ _ALL: Mapping[str, Write] = {
 class Scenario:
     """A named set of scripts, each with a topic of its own, that are played together in one outage of broker 2.
 
-    A script makes the replicas of its topic diverge in one way. ``diverges`` is False for the control: the same scripts
-    with a longer ``delete.retention.ms``, so that nothing is lost.
+    A script makes the replicas of its topic diverge in one way.
+
+    Attributes:
+        name: the scenario's name.
+        scripts: the scripts, by the end of their topic's name.
+        diverges: False for the control: the same scripts with a longer ``delete.retention.ms``, so that nothing is
+            lost.
+        conductor: the class that plays the scripts.
     """
 
     name: str
@@ -66,6 +72,9 @@ class Scenario:
             hold_s: without ``await_observed``: how many seconds to wait between the last end marker and the first
                 cleaning.
             outage: how broker 2 goes away: ``kill`` (SIGKILL), ``stop`` (SIGTERM) or ``pause`` (SIGSTOP).
+
+        Returns:
+            The topics, and the divergences that a job should find.
 
         Raises:
             ScenarioFailed: the brokers did not diverge as planned; the text says what each shows.
