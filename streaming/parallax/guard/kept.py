@@ -104,8 +104,8 @@ class Kept:
     def doubt_since(self, topic: str, lowered_ms: int, retention_ms: int) -> None:
         """Forget pauses that began after ``delete.retention.ms`` was lowered: the true bound may be earlier.
 
-        It forgets none for an absence whose bound was computed from a retention that was no higher than the new one. So
-        the end of a hold, which lowers the retention from a high value to the old one, changes nothing.
+        Pauses stay for an absence whose bound was computed from the new retention, or from a lower one. So the end of a
+        hold, which lowers the retention from a high value to the old one, changes nothing.
 
         Args:
             topic: the topic.
