@@ -10,12 +10,11 @@ from parallax.compare.suspect import Coverage
 from parallax.model import TopicPartition
 
 BEHIND = 10_000
-"""Offsets that a replica may be behind the furthest one on a busy partition before it is said."""
+"""How many offsets a replica may be behind the furthest one before it is reported; a busy partition needs some."""
 LAGGING_S = 300.0
-"""How long a delay that should pass by itself is not reported.
+"""How many seconds a delay that should end by itself is not reported.
 
-A replica may have shown what is unread, or an offset may have no verdict. ParallaxViewLagging and
-ParallaxVerdictOverdue wait for longer.
+Offsets are unread, or have no verdict. ParallaxViewLagging and ParallaxVerdictOverdue wait for longer.
 """
 
 
@@ -31,7 +30,7 @@ def behind(coverage: Coverage) -> dict[int, int]:
 
 
 def overdue(snapshot: Snapshot) -> Mapping[TopicPartition, float]:
-    """For how many seconds partitions have waited for a verdict on the same offset: partition to seconds.
+    """By partition, for how many seconds it has waited for a verdict on the same offset.
 
     It is the longer wait of the two isolation levels. Partitions whose comparison cannot go on, e.g. because a broker
     does not answer (`parallax.alerting.blind`), are left out. Other alerts report these.

@@ -81,7 +81,7 @@ def _unknown_offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[Unkn
 def unknown_by(
     snapshot: Snapshot, how: Telling, places: Container[TopicPartition] | None = None
 ) -> Mapping[UnknownReason, int]:
-    """By reason, how many offsets have no verdict, of those that are reported in a given way.
+    """Of the offsets that are reported in a given way, how many have no verdict, by reason.
 
     Args:
         snapshot: the present snapshot.
@@ -149,7 +149,7 @@ _WORDS = {
     UnknownReason.NOT_READ_YET: "not read from every replica yet",
     UnknownReason.RETENTION_GAP: "read later than delete.retention.ms allows",
 }
-"""Reasons of which the name says too little, or more than is known."""
+"""Words for the reasons whose names say too little, or more than is known."""
 
 
 def words(reason: UnknownReason) -> str:
@@ -161,6 +161,10 @@ def without_verdict(coverage: Coverage, reasons: Iterable[UnknownReason]) -> str
     """How many offsets of a partition have no verdict, in words, for each of some reasons. Empty if none.
 
     If offsets lack a verdict at one isolation level only, the text names that level.
+
+    Args:
+        coverage: the partition's coverage.
+        reasons: the reasons.
     """
     found = ((reason, coverage.unknown_for(reason)) for reason in reasons)
     return ", ".join(

@@ -40,7 +40,7 @@ def many(suspects: Sequence[Suspect]) -> dict[Replica, list[Suspect]]:
 def cleared(suspects: Sequence[Suspect], live: Mapping[Key, RecordShown | None]) -> set[str]:
     """The ids of the suspects that are over: the accused no longer shows the value that was deleted.
 
-    Its log ends without a value of the key, or with one from the tombstone's offset on or above.
+    Its log ends without a value of the key, or with a newer one than the tombstone.
 
     Args:
         suspects: suspects about one replica.
