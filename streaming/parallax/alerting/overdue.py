@@ -10,11 +10,11 @@ from parallax.compare.suspect import Coverage
 from parallax.model import TopicPartition
 
 BEHIND = 10_000
-"""How many offsets a replica may be behind the furthest one before it is reported; a busy partition needs some."""
+"""How many offsets a replica may be behind the furthest one before that is reported."""
 LAGGING_S = 300.0
 """How many seconds a delay that should end by itself is not reported.
 
-Offsets are unread, or have no verdict. ParallaxViewLagging and ParallaxVerdictOverdue wait for longer.
+It is that of offsets that are unread, or have no verdict. ParallaxViewLagging and ParallaxVerdictOverdue wait longer.
 """
 
 

@@ -141,12 +141,9 @@ class Outbox:
         self._groups: dict[TopicPartition, Group] = {}
 
     def restore(self, alerts: Iterable[Alert], told: Mapping[TopicPartition, Told], now: float) -> None:
-        """Continue from the alerts and message groups that an earlier process has recorded. Call this first.
+        """Continue from the ``alerts`` and message groups that an earlier process has recorded. Call this first.
 
-        Args:
-            alerts: the alerts that the receiver knows, or that it has still to be sent.
-            `told`: by message group, what the receiver was sent.
-            now: the present, seconds since 1970 UTC.
+        ``told`` says by message group what the receiver was sent. ``now`` is in seconds since 1970 UTC.
         """
         for alert in alerts:
             self._alerts[alert.name] = alert

@@ -101,10 +101,7 @@ class Record:
     def put(self, receiver: str, alerts: Sequence[Alert], told: Mapping[TopicPartition, Told]) -> bool:
         """Record the present state of a receiver. A failure is logged, and does not keep messages from being sent.
 
-        Args:
-            receiver: the receiver's name.
-            alerts: all its alerts.
-            `told`: by message group, what it was sent.
+        ``receiver`` is its name, ``alerts`` are all its alerts, and ``told`` is by message group what it was sent.
 
         Returns:
             Whether it was recorded.
