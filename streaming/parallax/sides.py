@@ -15,7 +15,7 @@ from typing import Any
 from parallax.model import UNKNOWN
 
 _OFFSET_DIGITS = 19
-"""Digits that the largest offset has."""
+"""How many digits the largest offset has."""
 
 
 class Shows(StrEnum):
@@ -109,7 +109,7 @@ def _offset(text: str) -> int:
 
 
 Sides = Mapping[Side, Collection[int]]
-"""The ids of the brokers on each side."""
+"""By side, the ids of the brokers on it."""
 
 
 def parsed(document: Any) -> dict[Side, tuple[int, ...]]:
@@ -156,7 +156,7 @@ def standing(sides: Sides) -> frozenset[int]:
 
 
 def against(sides: Sides, broker: int) -> list[frozenset[int]]:
-    """The broker ids of each side that is not the given broker's; empty sides are left out."""
+    """The broker ids of each side that ``broker`` is not on; empty sides are left out."""
     return [frozenset(brokers) for brokers in sides.values() if brokers and broker not in brokers]
 
 
@@ -166,12 +166,12 @@ def are_outcomes(sides: Collection[Side], *others: Shows) -> bool:
 
 
 def outcomes_on(sides: Sides, broker: int) -> frozenset[str]:
-    """The outcomes of a transaction that a broker shows: ``committed``, ``aborted``, or none."""
+    """The outcome of a transaction that ``broker`` shows, ``committed`` or ``aborted``; empty if it shows none."""
     return frozenset(str(side.shows) for side, on in sides.items() if broker in on and side.shows in OUTCOMES)
 
 
 def values(sides: Collection[Side]) -> dict[Side, int]:
-    """The offset of each side that shows a key's value at a known offset.
+    """By side that shows a key's value at a known offset, that offset.
 
     Sides that show anything else are left out.
     """

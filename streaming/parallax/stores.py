@@ -20,7 +20,7 @@ _VARIABLES = {
     "secret.key": "AWS_SECRET_ACCESS_KEY",
     "session.token": "AWS_SESSION_TOKEN",
 }
-"""The variable of AWS's own tools for each of Hadoop's options."""
+"""By option of Hadoop's S3A, the variable of AWS's own tools."""
 
 PUBLIC = ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ALLOW_HTTP", "AWS_CONDITIONAL_PUT", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST")
 """Variables without secrets that Spark's executors need as well."""

@@ -58,6 +58,10 @@ def connect(port: int, secret: str) -> tuple[Any, socket.socket]:
 
     It does the same as ``pyspark.util.local_connect_and_auth``.
 
+    Args:
+        port: the port of this machine on which Spark waits.
+        secret: the secret that Spark has given.
+
     Returns:
         The connection as a file for reading and writing, and its socket.
 
