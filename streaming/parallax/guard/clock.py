@@ -29,7 +29,7 @@ from parallax.guard.pauses import Paused
 from parallax.model import TopicPartition
 
 TRAILING_MS = 30_000
-"""For how long another log must have been longer until a replica counts as behind, in milliseconds.
+"""For how long the leader's log must have been longer until a replica counts as behind, in milliseconds.
 
 It is Kafka's default of ``replica.lag.time.max.ms``.
 """

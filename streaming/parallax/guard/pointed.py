@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 ROUND_S = 1.0
 SHARE = 4
-"""Pointed reads take at most this fraction, one in four, of what probes may read of a broker."""
+"""Pointed reads take at most one part in this many of what probes may read of a broker."""
 _AT_ONCE = 200
 """How many partitions one Fetch asks for at most."""
 _PART_BYTES = 1 << 20

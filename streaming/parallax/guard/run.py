@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 ROUND_S = 1.0
 OFF_ROUND_S = 30.0
-"""Seconds between two rounds while ``guard.mode`` is off, which only look for holds that are put back."""
+"""Seconds between two rounds while ``guard.mode`` is off. Such rounds only look whether holds were put back."""
 _LOUD = frozenset({EventKind.OVERRULED, EventKind.REFUSED, EventKind.ABANDONED})
 
 

@@ -144,13 +144,13 @@ def _unproven(step: EndStep, look: Look) -> str:
 
 
 def intention(step: EndStep, look: Look) -> dict[str, Any]:
-    """What to record before an end marker is written: the epochs to give it, and where it can lie at the lowest.
+    """What to record before an end marker is written: the epochs to give it, and the lowest offset that it can have.
 
     Returns:
         ``producer_epoch``: the newest that any replica remembers of the producer; 0 if none does. The leader refuses a
         marker with a lower one.
         ``coordinator_epoch``: the one that the leader remembers; -1 if it remembers none.
-        ``below``: the leader's log end offset; no marker of this step lies at a lower offset.
+        ``below``: the leader's log end offset; no marker of this step has a lower offset.
     """
     states = [replica.remembered(step.producer_id) for replica in look.replicas.values()]
     known = [state for state in states if state is not None]

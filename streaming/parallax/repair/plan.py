@@ -82,7 +82,7 @@ class Plan:
         return TopicPartition(self.topic, self.partition)
 
     def only(self, number: int) -> Plan:
-        """A copy of the plan that keeps only the step with this number.
+        """A copy of the plan that keeps only the step with the number ``number``.
 
         Raises:
             KeyError: the plan has no step of that number.

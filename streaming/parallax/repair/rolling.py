@@ -43,7 +43,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """The settings of a topic that decide whether an outage is safe; None for one that is not known.
+    """The settings of a topic that decide whether an outage is safe. A setting that is not known is None.
 
     Attributes:
         is_compacted: whether ``cleanup.policy`` contains ``compact``.

@@ -83,11 +83,11 @@ class Replica:
         return next((one for one in self.producers if one.producer_id == producer_id), None)
 
     def is_open_from(self, start_offset: int) -> bool:
-        """Whether the replica holds a transaction of any producer open whose first offset is ``start_offset``."""
+        """Whether the replica holds open a transaction, of any producer, that begins at ``start_offset``."""
         return any(state.current_transaction_start_offset == start_offset for state in self.producers)
 
     def holds(self, producer_id: int, start_offset: int) -> bool:
-        """Whether the replica holds the transaction of ``producer_id`` open whose first offset is ``start_offset``."""
+        """Whether the replica holds open the transaction that ``producer_id`` began at ``start_offset``."""
         state = self.remembered(producer_id)
         return state is not None and state.current_transaction_start_offset == start_offset
 
@@ -169,7 +169,7 @@ class Look:
     shown: Mapping[int, Mapping[int, Row]] = field(default_factory=dict)
 
     def holders(self, producer_id: int, start_offset: int) -> list[int]:
-        """Ids, in order, of the brokers that hold the transaction of ``producer_id`` from ``start_offset`` open."""
+        """Sorted ids of the brokers that hold open the transaction that ``producer_id`` began at ``start_offset``."""
         return [b for b, replica in sorted(self.replicas.items()) if replica.holds(producer_id, start_offset)]
 
     def open_of(self, producer_id: int) -> set[int]:
