@@ -45,13 +45,14 @@ class Clears(StrEnum):
     OWN_END = "own_end"
     """The accused's own end marker, directly behind the record, clears those that show the outcome that it gives.
 
-    Further up, the marker may be of a later transaction. Then replicas that show the record as it says may also have
-    missed the lower one.
+    Nobody is cleared if the marker lies further up: it may be of a later transaction. Then replicas that agree with it
+    may have missed the marker of the record's own transaction.
     """
     DIRECT_END = "direct_end"
-    """Only the marker directly behind the transaction's first record clears anybody: those that ended it as it says.
+    """An end marker directly behind the transaction's first record clears those that ended the transaction as it says.
 
-    That a transaction has ended does not say how. A marker further up may be of a later transaction.
+    Nobody is cleared without it: that a transaction has ended does not say how. A marker further up may be of a later
+    transaction.
     """
     NEWER_EPOCH = "newer_epoch"
     """A newer leader epoch clears those that hold what the leader's log holds."""
