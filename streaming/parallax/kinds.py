@@ -265,7 +265,7 @@ KINDS: Mapping[FindingKind, Kind] = {
 }
 
 NO_DIRECTION = "Nothing proves which side is right: wipe no replica on this evidence."
-"""The sentence after ``shows`` for each difference without direction."""
+"""The sentence that follows the text ``shows`` of a finding if nothing proves which side is right."""
 
 UNLIKE_OUTCOMES = (
     ("The replicas of {partition} do not show the record at offset {offset} alike: {sides}."),

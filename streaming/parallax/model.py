@@ -109,9 +109,9 @@ class RowKind(IntEnum):
     ABORT = 2
     POSITION = 3
     LISTED = 4
-    """The replica's index has an aborted transaction of the producer from here on.
+    """The replica's index lists an aborted transaction of the row's producer that begins at the row's offset.
 
-    The replica holds no record of it.
+    The replica holds no record at that offset.
     """
     EMPTIED = 5
     """A transaction of the producer ended here, and the cleaner has emptied the batch of its end marker."""
@@ -177,10 +177,10 @@ class UnknownReason(StrEnum):
     DEFERRED = "deferred"
     """The state of replicas that differ had reached its limit (``compare.state_cap_bytes``)."""
     SKIPPED = "skipped"
-    """Nobody can compare the offset any more.
+    """The job cannot compare the offset any more; an audit may.
 
-    A reader jumped over it, or a log was truncated. Or what explains it cannot come any more. Or the comparison of the
-    partition failed.
+    A reader jumped over the offset, or a log was truncated. Or no record or end marker that decides can come any more.
+    Or the comparison of the partition failed.
     """
     UNAUTHORIZED = "unauthorized"
     """The permission to read the topic is missing."""

@@ -28,7 +28,7 @@ class Shows(StrEnum):
     ENDED = "ended"
     ENDED_AS_READ = "ended, as it was read"
     VALUE = "value at offset"
-    """They show the key's value whose record has the side's offset."""
+    """They show a value of the key: that of the record at the side's offset."""
     SOME_VALUE = "a value"
     NO_VALUE = "no value"
     """They show no value of the key. If the side has an offset, they were read only from that offset on."""
@@ -179,7 +179,10 @@ def values(sides: Collection[Side]) -> dict[Side, int]:
 
 
 def showing_the_value_of(sides: Sides, brokers: Collection[int]) -> frozenset[int]:
-    """Ids of the given brokers and of all others that show the same value of the key."""
+    """Ids of the given brokers, and of others that show the same value.
+
+    The others show the same value of the key as one of the given brokers.
+    """
     alike = [sides[side] for side in values(sides.keys()) if not set(sides[side]).isdisjoint(brokers)]
     return frozenset(brokers).union(*alike)
 

@@ -63,7 +63,7 @@ class Samples:
 
 
 Found = Callable[[Samples], Iterable[Mapping[str, str]]]
-"""From the samples of a moment, the labels of each thing that is wrong."""
+"""A function that returns, from the samples of a moment, the labels of each thing that is wrong."""
 
 
 class Condition(NamedTuple):

@@ -20,7 +20,7 @@ LASTING_S = 300.0
 """How many seconds a state that comes and goes must have lasted before it is shown."""
 
 SHOWN_S = 3600.0
-"""How many seconds it is shown after its last report, so that its end is seen."""
+"""For how many seconds something is shown after it last had something to report. So its end is seen."""
 
 
 MOST_REPLICAS = 6000

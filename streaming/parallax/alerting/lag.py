@@ -41,7 +41,7 @@ class Lags:
         self._ends[view] = ends
 
     def read(self, view: View, position: int) -> None:
-        """Take in that a replica was read up to an offset. Only offsets from there on are late.
+        """Take in that a replica was read up to an offset. `since` then only counts the offsets from there on.
 
         Args:
             view: the replica and the isolation level.

@@ -29,9 +29,9 @@ class FindingState(StrEnum):
     """
 
     SPREAD = "spread"
-    """All replicas share it."""
+    """All replicas are wrong in the same way, so none is known to be right."""
     EXPOSED = "exposed"
-    """Consumers see it."""
+    """Consumers of the leader get what the accused shows (`parallax.findings.finding.Finding.exposed`)."""
     CONFIRMED = "confirmed"
     UNSETTLED = "unsettled"
     """The replicas agree by now, and nothing has proven that they agree on what is right."""

@@ -12,9 +12,10 @@ from parallax.model import TopicPartition
 BEHIND = 10_000
 """How many offsets a replica may be behind the furthest one before that is reported."""
 LAGGING_S = 300.0
-"""How many seconds a delay that should end by itself is not reported.
+"""For how many seconds a delay is not reported, since most end by themselves.
 
-It is that of offsets that are unread, or have no verdict. ParallaxViewLagging and ParallaxVerdictOverdue wait longer.
+A delay means that offsets are unread, or have no verdict. The alerts ParallaxViewLagging and ParallaxVerdictOverdue
+wait longer.
 """
 
 

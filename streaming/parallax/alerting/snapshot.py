@@ -27,7 +27,10 @@ Replica = tuple[str, int, int]
 """A replica as topic, partition number and broker id."""
 
 Leadership = tuple[int | None, tuple[int, ...] | None]
-"""The leader of a partition, None where there is none; the in-sync replicas, None where nobody has said."""
+"""Id of a partition's leader, and ids of its replicas in sync.
+
+The first is None if there is no leader, the second if nobody has reported the replicas.
+"""
 
 Derived = TypeVar("Derived")
 
@@ -154,7 +157,7 @@ class Snapshot:
         shared: by view, what upkeep has taken out of it since other replicas show it alike.
         lease: on an object store, the number of the job's lease and when it was last renewed; None elsewhere.
         initially_read: by partition, whether it was read up to where its logs ended when the job started.
-        initially_left: by replica that was not, how many offsets are left.
+        initially_left: by replica that was not read that far, how many offsets are left to read.
         started_at: when the job started.
         taken_at: the moment of the snapshot.
         is_all_compared: whether the comparison has taken in everything that is recorded.
@@ -169,8 +172,8 @@ class Snapshot:
         left_out_brokers: ids of brokers that hold partitions but are not to be read (``topics.brokers``).
         nothing_since: since when there has been nothing to watch. None if there is something, or if that is not known
             yet.
-        caught_up: by partition, whether it has caught up: all of its logs, as they ended at one moment, has a verdict.
-            The moment is when the partition was first seen, or when its last outage or pause ended.
+        caught_up: by partition, whether it has caught up: everything below its goal has a verdict. The goal is where
+            its logs ended when it was first seen, or when its last outage or pause ended.
         audits_at: by partition that was read or copied too late, when the job will audit it. None if the job audits
             none for that reason.
         behind_since: by replica and isolation level with unread offsets, since when the replica has shown them.

@@ -324,7 +324,7 @@ class MonitorState:
             self._shared[table] = Saved(before.rows + saved.rows, before.size + saved.size)
 
     def update_absences(self, absences: Absences) -> None:
-        """Set which replicas are absent, with their bounds, and which were copied late."""
+        """Set which replicas are absent, with their bounds, and which have copied something too late."""
         with self._lock:
             self._absences = absences
 

@@ -31,9 +31,9 @@ class Telling(StrEnum):
     """How the status line and the page report offsets without a verdict. The reason decides it (`telling`)."""
 
     ON_ITS_WAY = "on_its_way"
-    """It passes by itself; it is reported only if it does not (`parallax.alerting.overdue`)."""
+    """They will get a verdict by themselves. If they do not, that is reported (`parallax.alerting.overdue`)."""
     IN_PART = "in_part"
-    """The rest agrees. Nobody was in time, or retention moved the beginning of logs; neither is anybody's fault."""
+    """Nobody is at fault: they were not read in time, or retention moved the beginning of logs."""
     CANNOT_TELL = "cannot_tell"
     """Nobody can say that all agree.
 

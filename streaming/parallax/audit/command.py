@@ -32,7 +32,7 @@ from parallax.views.hash_key import hash_key
 REPORT = FileKind(
     "a report of parallax audit", r'partition +result|broker +partitions|\{\s*"result":|\{\s*"brokers":\s*\[|\s*$'
 )
-"""How a report of an audit, or of a dry run, begins; as text or as JSON."""
+"""Tells by its beginning whether a file is a report of an audit or of a dry run."""
 
 
 class AuditFailedError(Exception):

@@ -32,7 +32,10 @@ SETTLED_BY = (
     "an audit that the job runs by itself (audit.unread_delay_s after it was noticed unless that is 0, or at "
     "audit.interval_s)"
 )
-"""What ends that offsets are unknown to the job, for people; no other audit does. The runbook says so too."""
+"""Which audits make offsets known again that are unknown to the job, as text for people; other audits do not.
+
+The runbook says the same.
+"""
 
 _TIME: Any = pa.timestamp("ms", tz="UTC")
 TABLE = Table(

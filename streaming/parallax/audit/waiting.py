@@ -25,7 +25,7 @@ _QUIET_S = 2 * AGAIN_S
 """A partition that had no audit for this many seconds begins with `SOON_S` again."""
 
 MAX_TOGETHER = 32
-"""How many partitions one such audit has at most; the others come with the next."""
+"""How many partitions one audit of waiting partitions has at most; the others come with the next."""
 
 _FIRST_PAUSE_S = 60.0
 

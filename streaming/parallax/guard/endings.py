@@ -42,7 +42,7 @@ REACHABLE = {
     Ending.UNKNOWN: "Broker {broker_id} answers again, or holds no replica any more that is watched. "
     "Whether it was back in time the page says.",
 }
-"""By how that ended, what it means that a broker can be reached again.
+"""By how an outage ended, a sentence on what it means that its broker can be reached again.
 
 Each text is a format with ``broker_id``.
 """

@@ -157,7 +157,8 @@ class Lap:
     def reading(self, place: TopicPartition, broker: int, now_ms: int, *, stamps: bool) -> Reading:
         """Return all that this lap and earlier ones have read of the log.
 
-        The present lap has not read beyond its position yet. Tombstones and markers there count as without a horizon.
+        This lap has not yet read from its position on. So tombstones and end markers above the position count as
+        without a horizon.
 
         Args:
             place: the partition.

@@ -93,7 +93,7 @@ class Kept:
 
         Args:
             place: the partition.
-            seen_ms: the last look under the old leader, milliseconds since 1970 UTC.
+            seen_ms: when the last look under the old leader was, milliseconds since 1970 UTC.
         """
         sure_ms = seen_ms - self._metadata_ms
         for key, kept in self._kept.items():
@@ -145,7 +145,7 @@ class Kept:
         Args:
             absence: the absence, with the bound that it has without pauses.
             replicas: the brokers that hold its partition.
-            now_ms: the last look at any topic or replica, milliseconds since 1970 UTC.
+            now_ms: when the last look at any topic or replica was, milliseconds since 1970 UTC.
         """
         if absence.bound_ms is None:
             return absence
@@ -166,7 +166,7 @@ def goes_on(span: Span, now_ms: int) -> bool:
 
     Args:
         span: the pause.
-        now_ms: the last look at any topic or replica, milliseconds since 1970 UTC.
+        now_ms: when the last look at any topic or replica was, milliseconds since 1970 UTC.
     """
     return span.is_open and now_ms - span.until_ms <= GAP_MS
 

@@ -19,7 +19,7 @@ from parallax.model import Severity
 _COMMANDS = ("command", "record_command")
 """The annotations that are commands."""
 MOST_ALERTS = 100
-"""How many alerts one message has at most; of the others it has the number."""
+"""How many alerts one message describes at most. Of further ones it only says how many there are."""
 _SLACK_ALERTS = 10
 """How many alerts a Slack message, or an event of PagerDuty, describes one by one."""
 _SUMMARY_CHARACTERS = 1024
