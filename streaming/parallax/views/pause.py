@@ -52,7 +52,7 @@ Paused = Mapping[int, Pause]
 
 
 def called(broker: int) -> str:
-    """The broker of a pause as text for people: ``2``, or ``all`` for all brokers."""
+    """The broker of a pause as text for people: ``2``, or ``all`` for -1 (`ALL`), all brokers."""
     return "all" if broker == ALL else str(broker)
 
 
