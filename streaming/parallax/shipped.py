@@ -26,7 +26,7 @@ PLACES: Mapping[str, str] = {
     "docs/*/*.md": "docs",
     "docs/pictures/*": "docs/pictures",
 }
-"""Each pattern of Parallax's own files, in the wheel and the repository, and the file or folder that it is written to.
+"""By pattern of Parallax's own files, in the wheel and the repository: the file or folder that they are written to.
 
 Folders below a pattern's first star are kept.
 """
@@ -42,7 +42,7 @@ _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 """A Markdown link to a file, up to its anchor."""
 _PICTURES = (".png", ".svg")
 EVERY_TOPIC = "[^_].*"
-"""All topics but Kafka's own."""
+"""The pattern of all topics but Kafka's own."""
 
 
 @dataclass(frozen=True, slots=True)

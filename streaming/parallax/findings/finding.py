@@ -283,7 +283,7 @@ def _is_exposed(status: FindingStatus, accused: int, decision: Decision, answers
 
 
 def is_exposed(accused: int, decision: Decision, answers: Answers) -> bool:
-    """Whether consumers of the leader get what the accused shows. Without direction: whether a side's replica leads.
+    """Whether consumers of the leader get what the accused shows; without direction, whether a replica of a side leads.
 
     Args:
         accused: the broker; `NOBODY` without direction.
@@ -368,7 +368,10 @@ def was_explained_in_part(finding: Finding) -> bool:
 
 
 def effect_in(finding: Finding) -> Effect:
-    """What a finding means: the words of its title, its sentence and its explanation, by its kind and its evidence."""
+    """Return the words on what a finding means, for its title and its explanation.
+
+    They are those of the finding's own sentence.
+    """
     return effect_of(finding.kind, evidence_of(finding).get(VARIANT, ""))
 
 
@@ -448,5 +451,5 @@ def current(events: Iterable[Finding]) -> dict[str, Finding]:
 
 
 def from_milliseconds(value: int) -> datetime:
-    """Return milliseconds since 1970 UTC as a datetime in UTC."""
+    """Return ``value``, milliseconds since 1970 UTC, as a datetime in UTC."""
     return datetime.fromtimestamp(value / 1000, UTC)

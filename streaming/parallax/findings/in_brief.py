@@ -36,8 +36,8 @@ def seen(finding: Finding) -> Seen:
 def is_sure(kind: FindingKind, accused: int) -> bool:
     """Whether a replica that shows what a finding reports is known to be wrong.
 
-    It is not known if the finding accuses nobody. Nor is it if the accused's own end marker proves it wrong: another
-    replica that shows the same record may have another end marker.
+    It is not known if the finding accuses nobody. It is not known either if the accused's own end marker proves it
+    wrong. Another replica that shows the same record may have another end marker.
 
     Args:
         kind: the finding's kind.
@@ -73,7 +73,7 @@ def seen_counted(findings: Iterable[Finding]) -> str:
 
 
 def suspected_in_words(at: datetime) -> str:
-    """Return the phrase ``first suspected 2026-01-02 14:03:10 UTC`` for the time of the first suspicion."""
+    """Return the phrase ``first suspected 2026-01-02 14:03:10 UTC`` for the time ``at``, which is in UTC."""
     return f"first suspected {at:%Y-%m-%d %H:%M:%S} UTC"
 
 

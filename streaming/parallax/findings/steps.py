@@ -40,8 +40,8 @@ class Step:
 def steps(known: Grounds) -> tuple[Step, ...]:
     """Return the steps that a person should take about a finding that is not over, in order.
 
-    They name the plan of its repair (`_plan`), unless all replicas show the same, or another finding has to be settled
-    before anything is copied.
+    They name the plan of its repair (`_plan`). They do not if all replicas show the same, because no copy helps. They
+    do not either if another finding has to be settled before anything is copied.
     """
     finding = known.finding
     if has_spread(finding):
