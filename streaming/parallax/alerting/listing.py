@@ -123,7 +123,7 @@ class Turn(StrEnum):
     LESS = "Less grave now: "
     """It is less grave than before."""
     OTHER = "It has changed: "
-    """It is not graver, or was no page before and is none now."""
+    """It is graver than before, and pages nobody."""
 
 
 def turn_of(before: FindingState, now: FindingState) -> Turn:
