@@ -156,7 +156,7 @@ def run_demo(
         done = {"repaired": mended.repaired, "not_repaired": mended.wrong} if repair else {}
         print(as_json(_document(outcome, board, folder) | held | done))  # noqa: T201 - what the command is for
     if picture is not None:
-        picture.write(console.export_svg(title="make demo"))
+        picture.write(console.export_svg(title="parallax demo"))
     wrong = mended.wrong if watch is None else watch.wrong
     return 0 if outcome.as_expected and not wrong else 1
 

@@ -214,6 +214,27 @@ def test_kubernetes_takes_what_the_chart_renders(tmp_path: Path, chosen: str) ->
     assert str(load(settings).storage.path) == "/data"
 
 
+def test_the_values_of_the_page_make_a_job_with_tls_and_users_once_their_lines_are_turned_on(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "operate" / "kubernetes.md").read_text()
+    (block,) = re.findall(r"(?s)```yaml\n(.*?\n)```\n", page)
+    values = tmp_path / "values.yaml"
+    values.write_text(re.sub(r"(?m)^( *)#(?=\w)", r"\1", block).replace("HASH", f"$2y$10${'a' * 53}"))
+    kinds = documents(rendered("parallax", "-f", values))
+    (claim,) = kinds["StatefulSet"][0]["spec"]["volumeClaimTemplates"]
+    assert claim["spec"]["resources"]["requests"] == {"storage": "200Gi"}
+    (volume,) = (one for one in kinds["StatefulSet"][0]["spec"]["template"]["spec"]["volumes"] if "secret" in one)
+    (made,) = re.findall(r"create secret generic (\S+) (.*)", page)
+    assert volume["secret"]["secretName"] == made[0]
+    text = kinds["ConfigMap"][0]["data"]["parallax.yaml"]
+    for key in re.findall(r"--from-file=(\S+)", made[1]):
+        (tmp_path / key).write_text("secret")
+        assert f"/etc/parallax/secret/{key}" in text
+    (tmp_path / "parallax.yaml").write_text(text.replace("/etc/parallax/secret", str(tmp_path)))
+    settings = load(tmp_path / "parallax.yaml")
+    assert (settings.kafka["security.protocol"], settings.kafka["sasl.password"]) == ("SASL_SSL", "secret")
+    assert settings.alerting.users.keys() == {"ann"}
+
+
 @pytest.mark.release
 def test_the_chart_renders_rules_and_dashboards_as_they_are(tmp_path: Path) -> None:
     values = tmp_path / "values.yaml"
