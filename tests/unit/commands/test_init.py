@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from parallax.cli import app
 from parallax.config import load
-from parallax.shipped import PLACES, root
+from parallax.shipped import PLACES, REPOSITORY, root
 from parallax.views.hash_key import hash_key
 
 TOP = Path(__file__).parents[3]
@@ -297,6 +297,17 @@ def test_every_file_that_a_written_text_names_or_links_to_is_there(tmp_path: Pat
     assert ("runbook.md", "alertmanager/alertmanager.yaml") in named
     missing = {(file, to) for file, to in named if not (tmp_path / to).exists()}
     assert {one for one in missing if not one[1].startswith("etc/")} == set()
+
+
+def test_what_a_written_text_links_to_in_the_repository_is_there(tmp_path: Path) -> None:
+    init(str(tmp_path))
+    linked = {
+        (file.name, to)
+        for file in (tmp_path / "docs").rglob("*.md")
+        for to in re.findall(rf"\]\({re.escape(REPOSITORY)}/([^)#]+)[^)]*\)", file.read_text())
+    }
+    assert {("security.md", "SECURITY.md"), ("sizing.md", "docs/contribute/proven.md")} <= linked
+    assert [(name, to) for name, to in linked if not (TOP / to).exists()] == []
 
 
 def test_every_file_that_a_commands_help_names_is_there(tmp_path: Path) -> None:
