@@ -110,6 +110,17 @@ def test_hadolint_has_nothing_to_say_against_the_image() -> None:
     assert (said.returncode, said.stdout) == (0, "")
 
 
+def test_the_image_is_built_in_a_checkout_that_nobody_has_set_up(tmp_path: Path) -> None:
+    script = tmp_path / "checkout" / "deploy" / "image" / "build.sh"
+    program(script, (DEPLOY / "image" / "build.sh").read_text())
+    program(tmp_path / "bin" / "buildah", "#!/bin/sh\n")
+    program(tmp_path / "bin" / "make", f'#!/bin/sh\necho "$@" >{tmp_path}/made\nexit 7\n')
+    given = {name: value for name, value in os.environ.items() if name != "PYTHON"}
+    done = ran(script, env=given | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"})
+    assert done.returncode == 7, done.stderr
+    assert (tmp_path / "made").read_text() == f"-C {tmp_path / 'checkout'} setup\n"
+
+
 def test_a_command_in_the_container_has_a_passwd_entry_as_its_process_has(tmp_path: Path) -> None:
     image = (DEPLOY / "image" / "Containerfile").read_text()
     (installed,) = re.findall(r"^COPY .*entrypoint\.sh (\S+)$", image, re.MULTILINE)
