@@ -55,7 +55,7 @@ from parallax.views.watching import job_runs, unwatched_in_words
 
 _CONFIGS = ("cleanup.policy", "delete.retention.ms", "remote.storage.enable")
 _SOON_DAYS = 14
-"""A certificate that ends so soon is worth a note."""
+"""A certificate that ends within so many days is worth a note."""
 
 
 def check(settings: Settings) -> Iterator[Line]:

@@ -66,9 +66,9 @@ PAGES = f"{REPOSITORY}/docs"
 """Address of the documents that alerts link to; an installation may set another."""
 
 _LEAST_RATE = 1 << 16
-"""Bytes a second below which a limit would hold back single batches of records."""
+"""The lowest limit in bytes a second; a lower one would hold back single batches of records."""
 _MAX_MS = (1 << 31) - 1
-"""Milliseconds that sockets and threads can wait."""
+"""The longest time, in milliseconds, that sockets and threads can wait."""
 _MAX_HOURS = 1e6
 
 
@@ -1032,6 +1032,9 @@ def _place(error: Exception) -> str:
 
 def load(path: str | Path) -> Settings:
     """Read and validate a settings file.
+
+    Args:
+        path: the file.
 
     Raises:
         ConfigError: the file is missing, is not YAML, or holds a setting that is unknown or ill-typed.

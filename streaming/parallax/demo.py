@@ -62,7 +62,7 @@ _QUERY = """\
     SELECT offset, CAST(payload.key AS string) AS key, value_size FROM delta.`{table}`
     WHERE broker = 2 AND kind = 0 AND outcome <> 2 AND topic = '{topic}' ORDER BY offset"""
 _QUIET_S = 5.0
-"""How long the job goes on watching after the last expected finding, for one that should not come."""
+"""How many seconds the job watches on after the last expected finding, for one that should not come."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ class Board:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def say(self, text: str) -> None:
-        """Add a line to the events on the screen."""
+        """Add the line ``text`` to the events on the screen, with the present time."""
         with self.lock:
             self.steps.append((time.monotonic() - self.started, text))
 
@@ -380,6 +380,9 @@ def standing(folder: Path) -> list[Finding]:
     """All findings that were ever confirmed and not dismissed, from the findings table.
 
     It is empty while there is no table yet.
+
+    Args:
+        folder: the storage path of the demo's job.
     """
     try:
         events = read_events(str(folder))
@@ -393,6 +396,10 @@ def judge(expected: Sequence[ExpectedFinding], found: Sequence[Finding]) -> Outc
 
     A finding matches if kind, topic, partition and broker are the same. It counts even if it is resolved by now,
     because compaction on the accused replica may have removed the last trace.
+
+    Args:
+        expected: the expected findings.
+        found: the findings of the findings table; dismissed ones are ignored.
     """
     left = [finding for finding in found if finding.status is not FindingStatus.DISMISSED]
     matches, missing = [], []

@@ -37,27 +37,30 @@ class Clears(StrEnum):
     """Which of the other replicas the proof of a finding shows to be right (`parallax.findings.cleared`)."""
 
     NOBODY = "nobody"
-    """It says of the accused that it is wrong, and nothing of the others."""
+    """The proof says that the accused is wrong, and nothing of the others."""
     NO_VALUE = "no_value"
     """A tombstone clears those that show no value, unless another shows a newer value than the accused's."""
     OTHER_OUTCOME = "other_outcome"
-    """An end marker clears those that show the true outcome, or are known to have it."""
+    """An end marker clears those that show the outcome that it gives, or are known to have it."""
     OWN_END = "own_end"
-    """The accused's own end marker clears the same, where it lies directly behind the record.
+    """The accused's own end marker, directly behind the record, clears those that show the outcome that it gives.
 
-    Further up, it may be of a later transaction. Then replicas that show the record as it says may also have missed the
-    lower one.
+    Nobody is cleared if the marker lies further up: it may be of a later transaction. Then replicas that agree with it
+    may have missed the marker of the record's own transaction.
     """
     DIRECT_END = "direct_end"
-    """Only the marker directly behind the transaction's first record clears, and clears those that ended it as it says.
+    """An end marker directly behind the transaction's first record clears those that ended the transaction as it says.
 
-    That a transaction has ended does not say how. A marker further up may be of a later transaction.
+    Nobody is cleared without it: that a transaction has ended does not say how. A marker further up may be of a later
+    transaction.
     """
     NEWER_EPOCH = "newer_epoch"
     """A newer leader epoch clears those that hold what the leader's log holds."""
     HELD_RECORD = "held_record"
-    """Where nothing is compacted, a record clears those that hold it. A newer value clears nobody: it may have been
-    deleted, and a replica may since have been copied from one that has missed that.
+    """Where nothing is compacted, a record clears those that hold it.
+
+    A newer value clears nobody: it may have been deleted, and a replica may since have been copied from one that has
+    missed that.
     """
 
 
@@ -262,19 +265,19 @@ KINDS: Mapping[FindingKind, Kind] = {
 }
 
 NO_DIRECTION = "Nothing proves which side is right: wipe no replica on this evidence."
-"""What is said of each difference without direction, behind ``shows``."""
+"""The sentence that follows the text ``shows`` of a finding if nothing proves which side is right."""
 
 UNLIKE_OUTCOMES = (
     ("The replicas of {partition} do not show the record at offset {offset} alike: {sides}."),
     "in read_committed may read it though it was rolled back, or miss it though it was committed",
 )
-"""What ``visibility_mismatch`` says where it breaks I2: ``shows`` and ``consumers`` of an outcome without direction."""
+"""The texts ``shows`` and ``consumers`` of a ``visibility_mismatch`` that breaks I2: outcomes without direction."""
 
 MANY_UNLIKE_OUTCOMES = (
     ("The replicas of {partition} do not show records of {counted} alike (offsets {lowest} to {highest})."),
     "in read_committed may read them though they were rolled back, or miss them though they were committed",
 )
-"""The same of many transactions: ``many`` and ``consumers``."""
+"""The texts ``many`` and ``consumers`` of the same difference in many transactions."""
 
 
 def kinds_of(family: Family) -> frozenset[FindingKind]:
@@ -285,9 +288,9 @@ def kinds_of(family: Family) -> frozenset[FindingKind]:
 TRANSACTION_KINDS = kinds_of(Family.TRANSACTION)
 KEY_KINDS = kinds_of(Family.KEY)
 OUTCOME_KINDS = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED})
-"""Those that say how a replica ended a transaction wrongly."""
+"""The kinds that say how a replica ended a transaction wrongly."""
 OPEN_KINDS = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN})
-"""Those of a transaction that is still open on the accused."""
+"""The kinds whose transaction is still open on the accused."""
 
 
 def refines(new: FindingKind, old: FindingKind) -> bool:

@@ -33,7 +33,7 @@ def error_line(text: str, output: str) -> str:
 
 
 def bytes_as_text(raw: bytes) -> str:
-    """Bytes for people: as text if they are UTF-8, else hexadecimal."""
+    """The bytes ``raw`` for people: as text if they are UTF-8, else hexadecimal, as in ``0xff00``."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -136,7 +136,7 @@ class FileKind:
 
 
 _BEGINNING = 4096
-"""Bytes of a file that show of which kind it is."""
+"""How many bytes of a file show of which kind it is."""
 
 
 @contextmanager

@@ -29,7 +29,7 @@ PLACES: Mapping[str, str] = {
     "docs/reference/*.md": "docs/reference",
     "docs/pictures/*": "docs/pictures",
 }
-"""Each pattern of Parallax's own files, in the wheel and the repository, and the folder that they are written to.
+"""By pattern of Parallax's own files, in the wheel and the repository: the folder that they are written to.
 
 Documents for contributors alone are left out: their commands need a checkout. Links lead to them on the web.
 """
@@ -45,7 +45,7 @@ _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 """A Markdown link to a file, up to its anchor."""
 _PICTURES = (".png", ".svg")
 EVERY_TOPIC = "[^_].*"
-"""All topics but Kafka's own."""
+"""The pattern of all topics but Kafka's own."""
 
 
 @dataclass(frozen=True, slots=True)

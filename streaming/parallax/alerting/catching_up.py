@@ -14,13 +14,13 @@ from parallax.compare.suspect import Coverage
 from parallax.model import UNKNOWN, TopicPartition
 
 _Ends = tuple[int, int]
-"""By view, the offset below which a log shows records; `UNKNOWN` where it shows none."""
+"""By isolation level, the offset below which a log shows records; `UNKNOWN` (-1) where it shows none."""
 
 
 class CatchingUp:
-    """Knows which partitions have caught up: everything below the partition's *mark* has a verdict.
+    """Knows which partitions have caught up: everything below the partition's *goal* has a verdict.
 
-    The mark is the furthest end of the partition's logs. It is noted when the partition is first seen, and again after
+    The goal is the furthest end of the partition's logs. It is noted when the partition is first seen, and again after
     each outage or pause.
     """
 
@@ -60,7 +60,7 @@ class CatchingUp:
     ) -> dict[TopicPartition, bool]:
         """By partition, whether it has caught up.
 
-        True once everything below the partition's mark has a verdict. The mark is where its logs ended when it was
+        True once everything below the partition's goal has a verdict. The goal is where its logs ended when it was
         first seen, or when its last outage or pause was over.
 
         Args:

@@ -20,14 +20,14 @@ from parallax.model import Severity
 from parallax.shell import Shell
 
 _LASTS_S = 300.0
-"""For how long what may pass by itself has to last."""
+"""How many seconds a condition must be true before it is reported, if it may end by itself."""
 _STORAGE_S = 60.0
 _PAUSED_S = 3600.0
 _ABSENT_SHARE = 0.5
 _NEAR_SHARE = 0.75
 _NEAR_S = 3600.0
 OVER_S = 60.0
-"""How long a condition must be gone before it is over. So one that comes and goes is one message."""
+"""How many seconds a condition must be gone before it is over. So one that comes and goes is one message."""
 
 _WARNING, _CRITICAL = Severity.WARNING, Severity.CRITICAL
 _HEARTBEAT, _START = "heartbeat_timestamp_seconds", "start_time_seconds"
@@ -63,7 +63,7 @@ class Samples:
 
 
 Found = Callable[[Samples], Iterable[Mapping[str, str]]]
-"""The labels of what is wrong at a moment."""
+"""A function that returns, from the samples of a moment, the labels of each thing that is wrong."""
 
 
 class Condition(NamedTuple):
@@ -177,7 +177,7 @@ def _is_near(share: float, left: float) -> bool:
 
 OUTAGE = "ParallaxReplicaOutage"
 NO_OUTAGE = ("no_time", "reassigned")
-"""Reasons of late copies that no outage has made (`parallax.guard.clock.Late.is_of_an_outage`)."""
+"""Reasons of late copies that no outage has caused (`parallax.guard.absences.Late.is_of_an_outage`)."""
 
 CONDITIONS: Mapping[str, Condition] = {
     "ParallaxStalled": Condition(
@@ -339,7 +339,7 @@ CONDITIONS: Mapping[str, Condition] = {
         left="The version that runs knows them all, or they were removed.",
     ),
 }
-"""By the name of the alert rule."""
+"""All conditions, by the names of their alert rules."""
 _SAID_BY = {
     "ParallaxQueryStalled": frozenset({"ParallaxStalled", "ParallaxStorageFull"}),
     "ParallaxStalled": frozenset({"ParallaxStorageFull"}),
@@ -355,7 +355,7 @@ UNSAID = {
     "headline": "A broker was away for long",
     "now": "What it lacks may be gone from the others, or will be; the page says of which topics.",
 }
-"""What the formats of conditions say in place of a label that nobody has said (`Condition.about`)."""
+"""What the formats of conditions say for a label that no sample has (`Condition.about`)."""
 
 
 def commands(shell: Shell) -> dict[str, str]:
@@ -369,7 +369,7 @@ class Suffered(NamedTuple):
     Attributes:
         alertname: the condition's key in `CONDITIONS`.
         labels: labels that say what it is true of, such as a broker's id.
-        since: since when it has been true.
+        since: when it began to be true.
         about: further labels for its texts (`Condition.about`), which may change while the condition lasts.
     """
 
@@ -393,7 +393,12 @@ class Suffered(NamedTuple):
 
 
 def name_of(alertname: str, labels: Mapping[str, str]) -> str:
-    """The name of a condition and its labels as one text, like a PromQL selector: ``Name{broker_id="2"}``."""
+    """A condition and its labels as one text, like a PromQL selector: ``Name{broker_id="2"}``.
+
+    Args:
+        alertname: the condition's key in `CONDITIONS`.
+        labels: the labels by name.
+    """
     matchers = ", ".join(f'{name}="{value}"' for name, value in sorted(labels.items()))
     return f"{alertname}{{{matchers}}}"
 
@@ -433,8 +438,8 @@ class Watch:
     def look(self, samples: Samples) -> list[Suffered]:
         """The conditions to report at the moment of some samples.
 
-        A condition is reported once it has been true for its `Condition.wait_s`, until it has not been true for a
-        minute. A condition that another reported one explains is left out.
+        A condition is reported once it has been true for its `Condition.wait_s` seconds, until it has not been true for
+        a minute. It is left out while another condition that explains it is reported.
         """
         now = samples.now
         wrong = [(name, labels) for name, one in CONDITIONS.items() for labels in one.found(samples)]

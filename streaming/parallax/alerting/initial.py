@@ -10,7 +10,7 @@ from parallax.model import IsolationLevel, TopicPartition
 
 
 class InitialReading:
-    """Follows whether each replica has been read up to its *mark*: where its log ended at the start.
+    """Follows whether each replica has been read up to its *goal*: where its log ended at the start.
 
     The start of a replica is its first answer to this job.
     """
@@ -23,6 +23,10 @@ class InitialReading:
 
     def observe(self, replica: Replica, row: Mapping[str, Any]) -> bool:
         """Take in a row of progress. The first one in which a replica answers says where its log ended at the start.
+
+        Args:
+            replica: the replica that the row is about.
+            row: the row, by column.
 
         Returns:
             Whether the row's topic id is new: the topic was created again, and what was read before was the deleted

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from parallax.model import IsolationLevel
 
 View = tuple[tuple[str, int, int], IsolationLevel]
-"""Topic, partition and broker of a replica, and how it is read."""
+"""A replica as topic, partition and broker, and the isolation level at which it is read."""
 
 _FINE = 16
-"""An end is remembered if the last one is older than this part of the lag. So a lag of days needs some hundred ends."""
+"""An end is remembered if the last one is older than one part in 16 of the lag. So a lag of days needs some hundred."""
 
 
 class Lags:
@@ -23,13 +23,13 @@ class Lags:
         self._ends: dict[View, list[tuple[float, int]]] = {}
 
     def shown(self, view: View, end: int, position: int | None, now: float) -> None:
-        """Take in up to which offset a replica shows records now, and when. `since` goes by this.
+        """Take in the offset below which a replica shows records now, and when. `since` uses it.
 
         Args:
-            view: the replica, and how it is read.
+            view: the replica and the isolation level.
             end: the offset below which it shows records.
             position: the next offset to read; None if that is not known.
-            now: when the replica reported it.
+            now: when the replica reported it, in seconds.
         """
         if position is not None and end <= position:
             self._ends.pop(view, None)
@@ -41,9 +41,11 @@ class Lags:
         self._ends[view] = ends
 
     def read(self, view: View, position: int) -> None:
-        """Take in that a replica was read up to ``position``, the next offset to read.
+        """Take in that a replica was read up to an offset. `since` then only counts the offsets from there on.
 
-        Only offsets from there on are late.
+        Args:
+            view: the replica and the isolation level.
+            position: the next offset to read.
         """
         if view in self._ends:
             self._ends[view] = [one for one in self._ends[view] if one[1] > position]
@@ -64,7 +66,7 @@ class Lags:
                 self._ends[view] = [(now, ends[-1][1])]
 
     def since(self) -> dict[View, float]:
-        """By replica and isolation level with unread offsets, since when the replica has shown them."""
+        """By replica and isolation level with unread offsets, when the replica first showed them, in seconds."""
         return {view: ends[0][0] for view, ends in self._ends.items()}
 
     def forget(self, is_gone: Callable[[View], bool]) -> None:

@@ -17,9 +17,9 @@ from parallax.kinds import KINDS
 from parallax.model import FindingKind, FindingStatus, Severity, broker_label
 
 MOST = 500
-"""How many findings are listed: those already listed, then the first by state. The others are only counted."""
+"""How many findings are listed: first those that already are, then by state. The others are only counted."""
 OVER_FOR_S = 3600.0
-"""For how long a finding that is over is listed without a state. So even a late scrape sees it end."""
+"""How many seconds a finding that is over is listed without a state. So even a late scrape sees it end."""
 
 
 class FindingState(StrEnum):
@@ -29,9 +29,9 @@ class FindingState(StrEnum):
     """
 
     SPREAD = "spread"
-    """All replicas share it."""
+    """All replicas are wrong in the same way, so none is known to be right."""
     EXPOSED = "exposed"
-    """Consumers see it."""
+    """Consumers of the leader get what the accused shows (`parallax.findings.finding.Finding.exposed`)."""
     CONFIRMED = "confirmed"
     UNSETTLED = "unsettled"
     """The replicas agree by now, and nothing has proven that they agree on what is right."""
@@ -44,6 +44,7 @@ class Alarm(NamedTuple):
 
     Attributes:
         name: the alert's name, which its section of docs/runbook.md has as well.
+        severity: how grave the alert is.
         adds: the words that this alert adds to what is wrong.
     """
 
@@ -115,9 +116,13 @@ def is_worse(before: FindingState, now: FindingState) -> bool:
 
 
 def turn_of(before: FindingState, now: FindingState) -> str:
-    """Words to put before the headline of a finding whose state has changed: ``It has become worse: ``, say.
+    """Words to put before the headline of a finding whose state has changed, e.g. ``It has become worse: ``.
 
     Such a change ends one alert and begins another.
+
+    Args:
+        before: the state before the change.
+        now: the state since.
     """
     if is_worse(before, now):
         return "It has become worse: "
@@ -187,7 +192,7 @@ class Listing:
 
         Args:
             standing: all findings that are not over.
-            now: the moment, in seconds.
+            now: the moment, seconds on any running clock.
             ended: the last events of findings that are over, which say how they ended.
         """
         order = list(FindingState)

@@ -28,6 +28,10 @@ class Waiting:
         """Take in that a row of progress has named a partition.
 
         A partition that was never compared waits since the first such row.
+
+        Args:
+            place: the partition.
+            now: the present, in seconds.
         """
         if place not in self._reported_at:
             for view in IsolationLevel:
@@ -35,7 +39,14 @@ class Waiting:
         self._reported_at[place] = now
 
     def covered(self, coverage: Coverage, now: float) -> None:
-        """Take in from which offset on a partition waits for verdicts. If that offset is new, the wait begins now."""
+        """Take in from which offset on a partition waits for verdicts (`Coverage.waits_from`).
+
+        If that offset is new, the wait begins now.
+
+        Args:
+            coverage: the partition's coverage.
+            now: the present, in seconds.
+        """
         self._reported_at.setdefault(coverage.place, now)
         for view, offset in zip(IsolationLevel, coverage.waits_from, strict=True):
             key = coverage.place, view

@@ -9,14 +9,16 @@ from parallax.compare.suspect import Coverage
 from parallax.model import TopicPartition
 
 SETTLE_S = 10.0
-"""How long a broker is back before it is asked: it has to catch up first."""
+"""How many seconds a broker must be back before it is asked: it has to catch up first."""
 
 PAUSE_S = 60.0
-"""How long a broker is left alone once it was asked: it may come and go. What it did not answer is asked for again
-after pauses that double from this one on."""
+"""How many seconds pass at least between two spot checks of a broker, which may come and go.
+
+What it did not answer is asked for again after pauses that double from this one on.
+"""
 
 TRIES = 6
-"""How often a broker is asked again for what it does not answer. It may never reach an offset that it lost."""
+"""How often a broker is asked again for what it did not answer. It may never reach an offset that it lost."""
 
 
 class Returned:
@@ -26,7 +28,7 @@ class Returned:
     before.
 
     Args:
-        clock: monotonic seconds.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

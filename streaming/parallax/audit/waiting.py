@@ -12,20 +12,20 @@ from parallax.compare.suspect import Coverage
 from parallax.model import UNKNOWN, TopicPartition
 
 AGAIN_S = 3600.0
-"""For how long no audit repeats one with a verdict, if nothing has happened in the partition."""
+"""How many seconds a partition with a verdict is not audited again if nothing happens in it."""
 
 SOON_S = 300.0
-"""At most so long after an audit, an event that made offsets unknown has the partition audited again.
+"""If offsets become unknown after an audit, the next audit may begin this many seconds after it.
 
-The time doubles with each audit if events come again and again, up to `AGAIN_S`. An example is a partition that cannot
+The time doubles with each audit if that happens again and again, up to `AGAIN_S`. An example is a partition that cannot
 be compared.
 """
 
 _QUIET_S = 2 * AGAIN_S
-"""A partition that had no audit for so long begins with `SOON_S` again."""
+"""A partition that had no audit for this many seconds begins with `SOON_S` again."""
 
 MAX_TOGETHER = 32
-"""Partitions of one such audit: the next ones have their turn after it."""
+"""How many partitions one audit of waiting partitions has at most; the others come with the next."""
 
 _FIRST_PAUSE_S = 60.0
 
@@ -80,7 +80,7 @@ class AuditQueue:
 
     Args:
         delay_s: how long an audit waits after its partition was noticed, in seconds; 0: it never is due.
-        clock: monotonic seconds.
+        clock: returns monotonic seconds.
         rest_s: after an audit with a verdict, the partition is not audited again for this many seconds. A new event
             shortens that.
     """
@@ -162,7 +162,8 @@ class AuditQueue:
             report: the audit's report; None if the audit broke off.
 
         Returns:
-            The partitions that still exist and had no verdict.
+            The partitions of ``places`` for which the report has no verdict: all of them if it is None. Those that no
+            broker holds any more are left out.
         """
         settled = {p.place for p in report.partitions if has_verdict(p)} if report else set()
         gone = {p.place for p in report.partitions if not p.replicas} if report else set()
@@ -211,7 +212,7 @@ class Copied(AuditQueue):
 
     Args:
         delay_s: how long an audit waits after its partition was noticed, in seconds; 0: it never is due.
-        clock: monotonic seconds.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, delay_s: float, clock: Callable[[], float]) -> None:
@@ -233,14 +234,17 @@ class Copied(AuditQueue):
             self._wait(place, at_ms)
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """Take in that partitions were audited. Those that still have late copies wait for another audit.
+        """Take in that partitions were audited, and set when each may be audited again.
+
+        A partition waits for another audit as long as `observe` has not left it out: its late copies still count.
 
         Args:
             places: the partitions.
             report: the audit's report; None if the audit broke off.
 
         Returns:
-            The partitions that still exist and had no verdict.
+            The partitions of ``places`` for which the report has no verdict: all of them if it is None. Those that no
+            broker holds any more are left out.
         """
         undecided = super().audited(places, report)
         self._copied = {place: at_ms for place, at_ms in self._copied.items() if place in self._known}
@@ -272,7 +276,8 @@ class Doubted(AuditQueue):
             report: the audit's report; None if the audit broke off.
 
         Returns:
-            The partitions that still exist and had no verdict.
+            The partitions of ``places`` for which the report has no verdict: all of them if it is None. Those that no
+            broker holds any more are left out.
         """
         undecided = super().audited(places, report)
         self.add(undecided)

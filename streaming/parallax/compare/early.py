@@ -22,7 +22,7 @@ from parallax.model import UNKNOWN
 
 
 def at_hand(state: PartitionState) -> int:
-    """Bit mask of the replicas that are still being read.
+    """Bit mask (bit n is slot n) of the replicas that are still being read.
 
     They are members of the replica set that answer, and their last stable offset moves.
     """

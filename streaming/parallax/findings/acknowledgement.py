@@ -34,7 +34,14 @@ class Acknowledgement:
 
 
 def in_words(by: str, reason: str) -> str:
-    """Return the sentence that ends an acknowledged finding's summary: who acknowledged the finding, and why."""
+    """Return the sentence that ends the summary of an acknowledged finding.
+
+    An example is "Acknowledged by alice: known, see 123."
+
+    Args:
+        by: the person who acknowledged the finding.
+        reason: why, in that person's words.
+    """
     return f"Acknowledged by {by}: {ended(reason)}"
 
 
@@ -84,8 +91,9 @@ class Extent:
         )
 
     def worse_than(self, known: Extent) -> list[str]:
-        """Return how this extent is worse than an earlier one, e.g. ``["it counts 40, not 20"]``; empty if it is not.
+        """Return in what this extent is worse than ``known``, an earlier one; empty if it is not.
 
+        Each entry is a clause for people, e.g. ``it counts 40, not 20``.
         If this extent is unsettled (the replicas agree again), only a higher count is worse.
         """
         more = sorted(self.alike - known.alike) if known.alike else []

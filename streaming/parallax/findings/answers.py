@@ -176,7 +176,10 @@ class ReplicaAnswer:
         )
 
     def at(self, offset: int) -> RecordShown | MarkerShown | None:
-        """Return the record or end marker that the replica holds at an offset asked for, or None."""
+        """Return the record or end marker that the replica holds at an offset asked for.
+
+        None if it holds none there, or was not asked for the offset.
+        """
         marker = next((one for one in self.markers if one.offset == offset), None)
         return marker or self.uncommitted.get(offset)
 
@@ -215,11 +218,11 @@ class ReplicaAnswer:
     def open_transaction(
         self, producer_id: int, start_offset: int, marker_offset: int = UNKNOWN
     ) -> OpenTransaction | None:
-        """Return the transaction around ``start_offset`` as the replica lists it, if it lists it as open; else None.
+        """Return a transaction as the replica lists it, if the replica lists it as open; else None.
 
         Replicas may list different starts of one transaction. Each lists the first batch that it copied, and the first
-        records may have been cleaned before. So a listed transaction of the producer counts as the same if it starts at
-        ``start_offset`` or below. It counts as well if it starts below the end marker.
+        records may have been cleaned before. So an open transaction of the producer is the one asked about if it starts
+        at ``start_offset`` or below, or below ``marker_offset``.
 
         Args:
             producer_id: the transaction's producer.
@@ -248,7 +251,13 @@ class ReplicaAnswer:
         return offset in self.asked_uncommitted and offset not in self.uncommitted
 
     def holds_open(self, producer_id: int, start_offset: int, marker_offset: int = UNKNOWN) -> bool:
-        """Whether the replica lists a transaction as open; arguments as in `open_transaction`."""
+        """Whether the replica lists a transaction as open (`open_transaction` returns it).
+
+        Args:
+            producer_id: the transaction's producer.
+            start_offset: the first offset of the transaction on some replica.
+            marker_offset: the offset of its end marker; -1 where unknown.
+        """
         return self.open_transaction(producer_id, start_offset, marker_offset) is not None
 
 
@@ -273,7 +282,7 @@ class CoordinatorAnswer:
 
     @classmethod
     def not_listed(cls, producer_id: int) -> CoordinatorAnswer:
-        """Make the answer for a producer that no coordinator lists, although all coordinators have answered.
+        """Make the answer about the producer ``producer_id``, if all coordinators have answered and none lists it.
 
         Kafka leaves out, without an error, transactions that the client may not describe
         (KafkaApis.handleListTransactionsRequest).

@@ -96,8 +96,8 @@ def _needs_the_rest(claim: Claim, accused: ReplicaAnswer) -> bool:
 def covered(claim: Claim, recorded: TransactionRecords) -> list[Claim]:
     """Return a claim for each record of a claim's transaction other than the claim's own.
 
-    Their suspect ids are ``<suspect id>:<offset>``. The claim's own record is included if the claim is of a finding
-    that names no key, because the record's key has yet to be read.
+    Their suspect ids are ``<suspect id>:<offset>``. If a finding makes the claim and names no key, there is one for the
+    claim's own record as well, because that record's key has yet to be read.
 
     Args:
         claim: the claim on one record of the transaction.

@@ -37,8 +37,9 @@ class Explanation:
     Attributes:
         happened: what the replicas show, or showed.
         asked: when it was first suspected, and when the replicas gave the answers that the last event holds.
-        now: what consumers see with the present leader.
-        after: what consumers see once another replica is elected leader.
+        now: what consumers see with the present leader; for a finding that is over, how it ended.
+        after: what consumers see once another replica is elected leader. It is empty for a finding that is over, like
+            ``right``, ``may_lead`` and ``steps``.
         right: which replicas the evidence proves right, and which it does not.
         may_lead: which replicas must not lead because of findings, and the command that shows all other reasons.
         look: the command that shows the finding's record on each broker.

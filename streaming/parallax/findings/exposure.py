@@ -30,7 +30,7 @@ from parallax.moments import utc_text
 class Reign:
     """A period in which one broker led a partition without a break, as progress rows show it.
 
-    A row is a look at one moment. So the period began between two looks, and ended between two looks.
+    A progress row is a look at one moment. So the period began between two looks, and ended between two looks.
 
     Attributes:
         since: the first look at which the broker led.
@@ -179,10 +179,10 @@ def came(committed: int, span: Span, wrong: Collection[Reign]) -> Came:
 
 
 def committed_since(committed: int, wrong: Iterable[Reign]) -> tuple[Reign, ...]:
-    """Return the periods since whose beginning a consumer group has committed.
+    """Return those of the periods that had begun when a consumer group committed its offset.
 
-    Its committed offset is above the high watermark of that time. Whether it committed before the period ended is not
-    known.
+    That is certain if the committed offset is above the high watermark at the period's beginning. Whether the period
+    had ended by then is not known.
 
     Args:
         committed: the group's committed offset: that of the next record that it will read.

@@ -280,7 +280,7 @@ def _is_exposed(status: FindingStatus, accused: int, decision: Decision, answers
 
 
 def is_exposed(accused: int, decision: Decision, answers: Answers) -> bool:
-    """Whether consumers of the leader get what the accused shows. Without direction: whether a side's replica leads.
+    """Whether consumers of the leader get what the accused shows; without direction, whether a replica of a side leads.
 
     Args:
         accused: the broker; `NOBODY` without direction.
@@ -440,5 +440,5 @@ def current(events: Iterable[Finding]) -> dict[str, Finding]:
 
 
 def from_milliseconds(value: int) -> datetime:
-    """Return milliseconds since 1970 UTC as a datetime in UTC."""
+    """Return ``value``, milliseconds since 1970 UTC, as a datetime in UTC."""
     return datetime.fromtimestamp(value / 1000, UTC)

@@ -134,6 +134,9 @@ def after(hanging: Hanging, event: Event) -> Hanging | Over:
     Args:
         hanging: the report before the observation.
         event: the observation.
+
+    Returns:
+        The report after the observation, or `Over` with the reason why it ends.
     """
     match event:
         case Gone(how):

@@ -122,9 +122,9 @@ class Probe:
 
     Attributes:
         claims: the claims to ask about.
-        tasks: for each claim the number of its task, under which its answer is found; empty where the claims come from
-            a page.
-        page: the page whose members the claims are; None where each claim has a task of its own.
+        tasks: for each claim the number under which it waits for its own probe (`parallax.findings.tasks`). Empty where
+            the claims come from a page.
+        page: the page whose members the claims are; None where each claim waits for its own probe.
     """
 
     claims: tuple[Claim, ...]
@@ -143,7 +143,7 @@ class Append:
 class Broken:
     """An action of the lifecycle: report an error that was raised while a claim was judged.
 
-    The claim is judged again later. Other claims do not wait for it.
+    The claim is judged again later. No other claim waits for that.
     """
 
     claim: Claim
@@ -182,7 +182,7 @@ class FindingsStatus:
         ended: the last events of the findings that ended last.
         confirmed_total: by `Label`, how often findings were confirmed, in the whole findings table.
         pending: by partition, how many suspects wait for a verdict.
-        undecided: by suspect id, why a suspect that has a task of its own is still pending; empty text before its first
+        undecided: by suspect id, why a suspect that waits for its own probe has no verdict; empty text before its first
             probe.
         judging_errors_total: how often judging a claim raised an error.
         unlisted_total: by topic, for how many claims a probe found that no coordinator lists their producer.

@@ -61,7 +61,7 @@ def seen_counted(findings: Iterable[Finding]) -> str:
 
 
 def suspected_in_words(at: datetime) -> str:
-    """Return the phrase ``first suspected 2026-01-02 14:03:10 UTC`` for the time of the first suspicion."""
+    """Return the phrase ``first suspected 2026-01-02 14:03:10 UTC`` for the time ``at``, which is in UTC."""
     return f"first suspected {at:%Y-%m-%d %H:%M:%S} UTC"
 
 

@@ -90,7 +90,12 @@ class Tally:
 
 
 def incident_id(cluster_id: str, group: Group) -> str:
-    """Return the id of a group's incident, 32 hexadecimal digits; it is the same after each restart."""
+    """Return the id of a group's incident, 32 hexadecimal digits; it is the same after each restart.
+
+    Args:
+        cluster_id: Kafka's id of the cluster.
+        group: what the incident's members have in common.
+    """
     place = group.place
     what = f"incident:{group.kind}" if group.rule is KINDS[group.kind].rule else f"incident:{group.kind}:{group.rule}"
     return id_of(cluster_id, place.topic, place.partition, group.broker, what)
@@ -234,10 +239,7 @@ def incident_named(event: Finding) -> str:
 
 
 def seen_below(event: Finding) -> int:
-    """Return an offset below which all differences lay that an incident knew when its event was made.
-
-    It is -1 if unknown.
-    """
+    """Return an offset above all differences that an incident knew when its event was made; -1 if unknown."""
     replicas = (
         answer for proof in evidence_of(event).get("proofs", []) for answer in proof.get("replicas", {}).values()
     )
@@ -247,7 +249,7 @@ def seen_below(event: Finding) -> int:
 
 
 def decided(events: Iterable[Finding]) -> dict[str, int]:
-    """Return by suspect id when the replicas gave the answers for its last verdict, ms since 1970 UTC.
+    """Return by suspect id when the replicas gave the answers for the suspect's last verdict, ms since 1970 UTC.
 
     A job that starts does not ask about these suspects again. A suspect that became part of an incident is left out,
     because no event says what became of it afterwards.

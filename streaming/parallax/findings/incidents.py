@@ -505,7 +505,7 @@ class Incidents:
     def few(self, alone: Mapping[Group, int]) -> list[Claim]:
         """Return the claims that leave their groups now, to be probed one by one.
 
-        Their groups have turned out to be small, or a probe has shown that they need a task of their own.
+        Their groups have turned out to be small, or a probe has shown that each needs a probe of its own.
 
         Args:
             alone: by group, how many of its suspects are being probed one by one.
@@ -682,9 +682,9 @@ class Incidents:
     # What can be asked of it.
 
     def waits(self, suspect_id: str) -> str | None:
-        """Return why a suspect in a group has no verdict yet.
+        """Return why the suspect with the id ``suspect_id`` has no verdict yet, or is proven and not reported.
 
-        None if it has a verdict, or is in no group.
+        None if it is neither, or is in no group.
         """
         for waiting in self._waiting.values():
             if (at := waiting.members.find(suspect_id)) >= 0:
@@ -704,7 +704,7 @@ class Incidents:
         return None
 
     def holds(self, claim: Claim) -> bool:
-        """Whether a group takes care of a suspect, so that the suspect needs no task of its own.
+        """Whether a group takes care of a suspect, so that the suspect needs no probe of its own.
 
         True while the suspect waits for a page, or is proven and wrong. True as well if it was explained, or was over
         when it was found, unless it was raised again since.
@@ -784,10 +784,10 @@ class Incidents:
         return found + [one for proven in self._proven.values() for one in proven.unread_about(claim)]
 
     def has_cause_of(self, claim: Claim) -> bool:
-        """Whether some member explains a claim on a key's value.
+        """Whether some member of an incident is, or was, the cause of a claim on a key's value.
 
-        Such a member is a wrongly ended transaction, also one that is not wrong any more. Or an open incident accuses a
-        replica about the same key.
+        It is a wrongly ended transaction, even if it is not wrong any more. An open incident that accuses a replica
+        about the same key counts as well.
         """
         states = (*OPEN, State.OVER, State.UNREAD)
         is_explained = any(proven.may_explain(claim, *states) for proven in self._proven.values())
@@ -829,9 +829,12 @@ class Incidents:
     def unnamed_of_the_last_run(self, claim: Claim) -> list[Claim]:
         """After a restart, return a suspect's claim as a member of each open incident that may count but not name it.
 
-        An incident's event counts all members, and names only some of them. There is one claim for each such incident,
-        with the incident's accused, kind and rule. For a key `Proven.unnamed_as` makes it, for a transaction
-        `of_the_last_run`. An incident about keys is left out once every member that it counts is known by name.
+        An incident's event counts all members, and names only some of them. The result has one claim for each such
+        incident, with the incident's accused, kind and rule. An incident about keys is left out once every member that
+        it counts is known.
+
+        Args:
+            claim: the suspect's claim, about a key or about a transaction.
         """
         if claim.rule is Rule.LATEST_VALUE:
             known = [p for p in self._proven.values() if p.stands and claim.raised_at_ms <= p.restored_ms]
@@ -876,9 +879,10 @@ class Incidents:
         ]
 
     def members(self, finding_id: str) -> list[Claim]:
-        """Return the members that an incident counts: one claim each, as `Proven.as_finding` makes it.
+        """Return the members that the incident ``finding_id`` counts: one claim each, as `Proven.as_finding` makes it.
 
-        There may be hundreds of thousands, and the call makes an object of each.
+        Empty if there is no such incident. There may be hundreds of thousands of members, and the call makes an object
+        of each.
         """
         for proven in self._proven.values():
             if proven.event is not None and proven.event.finding_id == finding_id:
@@ -886,10 +890,10 @@ class Incidents:
         return []
 
     def shown(self, finding_id: str) -> list[Claim]:
-        """Return the members of an incident that were over before it was first reported, one claim each.
+        """Return the members of the incident ``finding_id`` that were over before it was first reported.
 
-        Recorded answers prove them, but no replica shows them any more (`State.SHOWN`). The claims are as
-        `Proven.as_finding` makes them.
+        Recorded answers prove them, but no replica shows them any more (`State.SHOWN`). There is one claim for each, as
+        `Proven.as_finding` makes it.
         """
         for proven in self._proven.values():
             if proven.event is not None and proven.event.finding_id == finding_id:

@@ -32,6 +32,10 @@ class Lanes:
     def submit(self, broker: int, work: Callable[[], T]) -> Future[T]:
         """Run a call to a broker in one of that broker's threads; returns the future of its result.
 
+        Args:
+            broker: the broker's id.
+            work: makes the call.
+
         Raises:
             RuntimeError: the lanes are closed.
         """

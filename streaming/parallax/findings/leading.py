@@ -154,7 +154,7 @@ def said(finding: Finding, others: Iterable[Finding], shell: Shell) -> str:
 
 
 def leads_wrongly(leader: int) -> str:
-    """Say in a sentence that a replica leads that must not."""
+    """Say in a sentence that the broker ``leader`` leads, although it must not."""
     return f"Broker {leader} leads, and must not."
 
 

@@ -208,7 +208,7 @@ class Members:
         self._put(np.concatenate([self._rows, rows]), [self._recorded, recorded], further)
 
     def drop(self, at: Array) -> None:
-        """Remove the members in the given rows."""
+        """Remove the members in the rows ``at``."""
         if len(at):
             stays = np.ones(len(self.rows), np.bool_)
             stays[at] = False
@@ -266,7 +266,7 @@ class Members:
         return self._by_key[at]
 
     def having_written(self, key: tuple[int, int]) -> Array:
-        """Return the rows of transactions that may have written a key besides the key that is in their row.
+        """Return the rows of transactions that may have written the key, although their row names another one.
 
         Only the high half of the key's hash is compared. So some of them may not have written the key.
         """
@@ -297,7 +297,13 @@ class Members:
         return bool(np.logical_and.reduce(same).any())
 
     def of_transaction(self, producer_id: int, start: int, *states: State) -> Array:
-        """Return the rows of members in the given states that are about one transaction."""
+        """Return the rows of members in the given states that are about one transaction.
+
+        Args:
+            producer_id: the transaction's producer.
+            start: its first offset.
+            states: the states.
+        """
         rows = self.rows
         at: Array = np.flatnonzero(rows["transaction_start_offset"] == start)
         if not len(at):
@@ -306,7 +312,7 @@ class Members:
         return at[is_so & (rows["producer_id"][at] == producer_id)]
 
     def digest(self, at: Array) -> str:
-        """Return a short hash of the suspect ids in the given rows. Equal members give equal hashes."""
+        """Return a short hash of the suspect ids in the rows ``at``. The same members give the same hash."""
         return blake2b(np.sort(self.rows["suspect"][at]).tobytes(), digest_size=8).hexdigest()
 
     def tell(self, at: int, claim: Claim) -> None:
@@ -321,7 +327,7 @@ class Members:
         self._by_key = None
 
     def claim(self, at: int) -> Claim:
-        """Return the claim of the member in a row."""
+        """Return the claim of the member in row ``at``."""
         row = self.rows[at]
         return Claim(
             suspect_id=row["suspect"].decode(),
@@ -343,7 +349,7 @@ class Members:
         )
 
     def claims(self, at: Array) -> list[Claim]:
-        """Return the claims of the members in the given rows."""
+        """Return the claims of the members in the rows ``at``, in that order."""
         return [self.claim(int(row)) for row in at]
 
 

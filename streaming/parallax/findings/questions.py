@@ -355,6 +355,10 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
     """Yield the questions to one replica, one after another; return all its answers.
 
     The module's docstring explains their order.
+
+    Args:
+        broker: the replica's broker.
+        wants: what to ask.
     """
     marks: Marks = yield Ends()
     opened, after = None, marks

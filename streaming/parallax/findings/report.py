@@ -95,6 +95,10 @@ ALL_OPEN = Wanted()
 def listed(storage: str, wanted: Wanted = ALL_OPEN) -> list[Finding]:
     """Return the last events of the findings that a user asks for, open ones first.
 
+    Args:
+        storage: ``storage.path`` of the settings.
+        wanted: which findings the user asks for.
+
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
     """

@@ -60,6 +60,7 @@ class Opinion:
             more.
         right: the brokers that are proven right about what the claim is about.
         is_over: whether all replicas have answered, and all of them are right about it.
+        accused: the brokers that the verdicts accuse.
     """
 
     verdicts: tuple[Verdict, ...] = ()

@@ -320,8 +320,7 @@ _RESOLVED = {
     Resolution.BY_WORD: "Repaired by a person's word: {reason}. {repaired} Nobody proved which was right.",
     Resolution.DIFFERS: "Not healed: {reason}. The replicas still differed in that key, and what broker {broker} "
     "showed was another divergence.",
-    Resolution.COMPACTED: "Not healed: {reason}. The record with which broker {broker} had shown the difference was "
-    "gone from its log: {misled}",
+    Resolution.COMPACTED: "Not healed: {reason}. The cleaner has taken what had shown the difference: {misled}",
     Resolution.INCOMPARABLE: "Not healed: {reason}. Nothing was left that showed whether what broker {broker} showed "
     "was right.",
     Resolution.DELETED: "Not healed: {reason}. What had shown the difference was deleted with the start of the log: "

@@ -36,7 +36,7 @@ def look_after_suspects(storage: str, oldest: date) -> int:
 
     Args:
         storage: ``storage.path`` of the settings.
-        oldest: suspects that were raised on that date (UTC) or later stay.
+        oldest: the first date (UTC) whose suspects stay; suspects that were raised before it are old.
 
     Raises:
         deltalake.exceptions.DeltaError: a table cannot be read or written; nothing was deleted.

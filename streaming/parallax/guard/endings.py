@@ -14,7 +14,7 @@ from parallax.counts import agreed, counted, named
 from parallax.model import TopicPartition
 
 OVER = "No watched replica of it is absent or waits for an audit. Findings have messages of their own."
-"""What the end of an outage means where nobody knows more."""
+"""What the end of an outage means, if nothing else is known about it."""
 
 
 class Ending(StrEnum):
@@ -42,7 +42,10 @@ REACHABLE = {
     Ending.UNKNOWN: "Broker {broker_id} answers again, or holds no replica any more that is watched. "
     "Whether it was back in time the page says.",
 }
-"""What it means that a broker does not count as unreachable any more, by how that ended; formats."""
+"""By how an outage ended, a sentence on what it means that its broker can be reached again.
+
+Each text is a format with ``broker_id``.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from typing import NamedTuple
 from parallax.model import TopicPartition
 
 STAMPED_SINCE = (3, 1)
-"""The first version of Kafka that stamps, and goes by, horizons (KAFKA-8522)."""
+"""The first version of Kafka, as (major, minor), that writes and respects horizons (KAFKA-8522)."""
 _MOST_WAITING = 8
-"""Readings of one replica that are kept until they count."""
+"""How many readings of one replica are kept until one counts."""
 
 
 class Reading(NamedTuple):
@@ -94,12 +94,16 @@ class Lap:
 
     Attributes:
         topic_id: Kafka's id of the topic that is read.
+        leader_epoch: the partition's leader epoch, by metadata from before the first lap.
         started: the first offset that any lap has read.
         position: the offset to read next.
         reached: the offset below which everything was read, by this lap or an earlier one.
         began_ms: when this lap began, milliseconds since 1970 UTC; None between two laps.
         due_ms: when to read on, or to begin the next lap, milliseconds since 1970 UTC.
         left: how many bytes may be read before a pause.
+        first, horizon_ms, whole_ms: as in `Reading`.
+        unstamped: the lowest offset of a tombstone or end marker that this lap has read in a batch without a horizon;
+            None if it has read none.
     """
 
     topic_id: str
@@ -153,7 +157,14 @@ class Lap:
     def reading(self, place: TopicPartition, broker: int, now_ms: int, *, stamps: bool) -> Reading:
         """Return all that this lap and earlier ones have read of the log.
 
-        The present lap has not read beyond its position yet. Tombstones and markers there count as without a horizon.
+        This lap has not yet read from its position on. So tombstones and end markers above the position count as
+        without a horizon.
+
+        Args:
+            place: the partition.
+            broker: the broker whose replica is read.
+            now_ms: when the last answer came, milliseconds since 1970 UTC.
+            stamps: whether the broker uses horizons.
         """
         unstamped = self.unstamped
         if unstamped is None and self.position < self.reached:
@@ -212,6 +223,8 @@ class Readings:
 
     def take_in(self, reading: Reading, retention_ms: int) -> None:
         """Add a reading of one replica. The caller made sure that nothing could be removed before it was read.
+
+        A reading of another leader epoch than that of the last look is ignored.
 
         Args:
             reading: the reading.
@@ -275,8 +288,8 @@ class Readings:
         Args:
             offset: the first offset that the replica lacks.
             brokers: the brokers that it may copy from, now or later.
-            retention_ms: the smallest ``delete.retention.ms`` by now. If `take_in` was only ever given larger values,
-                something may have been removed before it was read. All readings are then dropped.
+            retention_ms: the smallest ``delete.retention.ms`` by now, in milliseconds. If `take_in` was only ever given
+                larger values, something may have been removed before it was read. All readings are then dropped.
         """
         if self._retention_ms is not None and retention_ms < self._retention_ms:
             self.forget()

@@ -93,7 +93,7 @@ class Kept:
 
         Args:
             place: the partition.
-            seen_ms: the last look under the old leader, milliseconds since 1970 UTC.
+            seen_ms: when the last look under the old leader was, milliseconds since 1970 UTC.
         """
         sure_ms = seen_ms - self._metadata_ms
         for key, kept in self._kept.items():
@@ -104,8 +104,8 @@ class Kept:
     def doubt_since(self, topic: str, lowered_ms: int, retention_ms: int) -> None:
         """Forget pauses that began after ``delete.retention.ms`` was lowered: the true bound may be earlier.
 
-        It forgets none for an absence whose bound was computed from a retention that was no higher than the new one. So
-        the end of a hold, which lowers the retention from a high value to the old one, changes nothing.
+        Pauses stay for an absence whose bound was computed from the new retention, or from a lower one. So the end of a
+        hold, which lowers the retention from a high value to the old one, changes nothing.
 
         Args:
             topic: the topic.
@@ -145,7 +145,7 @@ class Kept:
         Args:
             absence: the absence, with the bound that it has without pauses.
             replicas: the brokers that hold its partition.
-            now_ms: the last look at any topic or replica, milliseconds since 1970 UTC.
+            now_ms: when the last look at any topic or replica was, milliseconds since 1970 UTC.
         """
         if absence.bound_ms is None:
             return absence
@@ -166,7 +166,7 @@ def goes_on(span: Span, now_ms: int) -> bool:
 
     Args:
         span: the pause.
-        now_ms: the last look at any topic or replica, milliseconds since 1970 UTC.
+        now_ms: when the last look at any topic or replica was, milliseconds since 1970 UTC.
     """
     return span.is_open and now_ms - span.until_ms <= GAP_MS
 

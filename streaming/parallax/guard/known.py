@@ -14,14 +14,17 @@ from parallax.guard.horizons import Readings
 from parallax.guard.looks import UNLED, Look
 
 SETTINGS_MS = 60_000
-"""For how long after it was last seen a setting counts as known, and for how long before a look it may have applied.
+"""How long before a look a setting may have been in force, and how long after one it counts as known; milliseconds.
 
 Brokers take over a change one after the other. The time is longer where settings are asked for more rarely.
 """
 FIRST_MS = 10_000
-"""The settings are asked for with the metadata, and so not at the very time of a look."""
+"""How long after a time the first known setting may be seen and still count for that time; milliseconds.
+
+Settings are asked for with the metadata, and so not at the very time of a look.
+"""
 _MOST_LOOKS = 16
-"""Looks that are kept of a replica at most."""
+"""With more log ends than this, `Ends.thin` forgets some."""
 
 
 class Retentions:
@@ -273,9 +276,12 @@ class Partition:
         return leader is not None and leader.has_answered
 
     def log_ends(self, replicas: Collection[int]) -> dict[int, int | None]:
-        """Return by broker the log end offset of its replica.
+        """Return, for each of some brokers, the log end offset of its replica.
 
         It is None if the replica did not answer at the last look.
+
+        Args:
+            replicas: ids of the brokers.
         """
         known = {broker: self.replicas.get(broker) for broker in replicas}
         return {b: one.log_end_offset if one is not None and one.has_answered else None for b, one in known.items()}

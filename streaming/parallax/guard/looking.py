@@ -53,7 +53,8 @@ class Lookout:
     def look(self, topics: Collection[str], absent: Collection[str]) -> dict[str, TopicSeen]:
         """Return by topic what its brokers show now.
 
-        A topic is left out if its metadata cannot be had, or if it has been missing for less than a minute.
+        A topic is left out if its metadata cannot be had, or if it has been missing for less than a minute. One that
+        has been missing for longer is returned with an empty `TopicSeen.topic_id`.
 
         Args:
             topics: the names of the topics.

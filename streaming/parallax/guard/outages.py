@@ -22,9 +22,12 @@ from parallax.model import TopicPartition
 from parallax.moments import time_text
 
 TOLD_MS = 180_000
-"""For how long the end of an outage is reported. Prometheus and its alerts must see it before the alert ends."""
+"""For how many milliseconds the end of an outage is reported.
+
+Prometheus and its alerts must see it before the alert ends.
+"""
 SHORT_MS = 10_000
-"""How long a broker must be away before the log says so. A shorter outage may be over by then."""
+"""How many milliseconds a broker must be away before the log says so. A shorter outage may be over by then."""
 
 
 class Step(StrEnum):
@@ -140,6 +143,9 @@ class Outages:
         """Keep the results of an audit of late replicas; the words about an outage's end use them.
 
         Call it before `see` learns which replicas are no longer late.
+
+        Args:
+            verdicts: by partition that has a verdict, the audit's result.
         """
         for broker, one in self._known.items():
             mine = {place: result for place, result in verdicts.items() if place in one.late}

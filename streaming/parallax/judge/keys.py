@@ -74,7 +74,7 @@ def judge(
         level: isolation level of the consumers.
 
     Returns:
-        The result; None if there are too many worlds.
+        The result; None if there are more worlds than `MOST_WORLDS`, or none is possible.
     """
     return _Key(case, key, facts, doubted, level).judged()
 
@@ -286,7 +286,7 @@ def _ranks(numbers: Iterable[int]) -> dict[int, int]:
 
 
 def right_at(every: Iterable[Judged]) -> frozenset[int]:
-    """The brokers that are right about a key at each of some isolation levels.
+    """The brokers that are right about a key at each of some isolation levels; empty if there is no level.
 
     Args:
         every: the results for the key, one for each level.

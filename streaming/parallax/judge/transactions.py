@@ -87,7 +87,7 @@ class Transactions:
         """
         self._room, self._doubted, self._leader = room, doubted, leader
         self.markers: dict[int, list[int]] = defaultdict(list)
-        """The end markers of each producer, rising."""
+        """By producer id, the offsets of its end markers in the current log, ascending."""
         self.of: dict[int, Group] = {}
         """By offset of a record, its group."""
         records: dict[int, list[int]] = defaultdict(list)
@@ -105,13 +105,13 @@ class Transactions:
                 self.of.update(dict.fromkeys(group.offsets, group))
 
     def first_end(self, producer: int, offset: int) -> int:
-        """The offset of a producer's first known end marker above an offset; `UNKNOWN` if none is known."""
+        """The offset of the producer's first known end marker above ``offset``; `UNKNOWN` if none is known."""
         marks = self.markers.get(producer, [])
         at = bisect_right(marks, offset)
         return marks[at] if at < len(marks) else UNKNOWN
 
     def room_for_an_end(self, producer: int, low: int, high: int) -> bool:
-        """Whether an unknown end marker of a producer may lie between two offsets, both excluded.
+        """Whether an unknown end marker of the producer may lie above ``low`` and below ``high``.
 
         It is unknown if no reader was shown it, or if it only perhaps is of the current log.
         """

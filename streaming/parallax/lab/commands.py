@@ -29,7 +29,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class BrokerStatus:
-    """One broker of a lab, for ``parallax lab status``: where it is, and whether it runs."""
+    """One broker of a lab, for ``parallax lab status``: where it is, and whether it runs.
+
+    ``address`` is ``host:port``; ``pid`` is None if it does not run.
+    """
 
     id: int
     address: str
@@ -98,6 +101,10 @@ def up(
 def down(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
     """Stop a lab's brokers and delete their data; returns the lab's status from before.
 
+    Args:
+        name: name of the lab.
+        directory: where the lab's state file is; ``lab`` in the cache folder by default.
+
     Raises:
         LabError: there is no lab of that name.
     """
@@ -114,7 +121,7 @@ def stop(brokers: Sequence[int], *, name: str = state.DEFAULT_LAB, directory: Pa
     Args:
         brokers: ids of the brokers.
         name: name of the lab.
-        directory: where the lab's state file is.
+        directory: where the lab's state file is; ``lab`` in the cache folder by default.
 
     Raises:
         LabError: there is no lab of that name, or no such broker.
@@ -131,9 +138,9 @@ def restart(brokers: Sequence[int] = (), *, name: str = state.DEFAULT_LAB, direc
     A broker that is down is only started.
 
     Args:
-        brokers: ids of the brokers; all by default.
+        brokers: ids of the brokers; all if empty.
         name: name of the lab.
-        directory: where the lab's state file is.
+        directory: where the lab's state file is; ``lab`` in the cache folder by default.
 
     Raises:
         LabError: there is no lab of that name, or no such broker; or a broker ended, or did not join in time.
@@ -151,6 +158,10 @@ def restart(brokers: Sequence[int] = (), *, name: str = state.DEFAULT_LAB, direc
 
 def status(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
     """A lab's name, addresses and folder, and for each broker whether it runs.
+
+    Args:
+        name: name of the lab.
+        directory: where the lab's state file is; ``lab`` in the cache folder by default.
 
     Raises:
         LabError: there is no lab of that name.
@@ -172,11 +183,15 @@ audit:
   # Scenarios keep tombstones for a second: the job would audit their topics again and again. Leave it out elsewhere.
   unread_delay_s: 0
 """
-"""A job's settings, as YAML."""
+"""The text of `settings`, with gaps for addresses and storage."""
 
 
 def settings(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> str:
     """Settings as YAML for a job that watches all topics of a lab; `down` removes that job's tables as well.
+
+    Args:
+        name: name of the lab.
+        directory: where the lab's state file is; ``lab`` in the cache folder by default.
 
     Raises:
         LabError: there is no lab of that name.
@@ -203,9 +218,13 @@ def scenario(
         producer: which client writes the transactions: ``legacy`` or ``java`` (`parallax.lab.traffic`).
         topic_prefix: put in front of the topics' names; the scenario's name and the time by default.
         name: name of the lab.
-        directory: where the lab's state file is.
+        directory: where the lab's state file is; ``lab`` in the cache folder by default.
         say: called with what happens, a line at a time.
-        await_observed: waits until a job has recorded an offset; it is called before the brokers may clean that offset.
+        await_observed: called with (topic, offset, broker) before the brokers may clean that offset; it must return
+            once a job has recorded the offset. None not to wait for a job.
+
+    Returns:
+        The topics of the scenario, and the divergences that a job should find.
 
     Raises:
         LabError: there is no such scenario or lab, brokers of the lab are down, or the scenario failed.

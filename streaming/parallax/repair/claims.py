@@ -15,7 +15,7 @@ from parallax.shell import ANYWHERE
 
 @dataclass(frozen=True, slots=True)
 class WrongIndex:
-    """An index of aborted transactions that is wrong in a log that is right.
+    """An index of aborted transactions that is wrong, while the log that it belongs to is right.
 
     Attributes:
         broker: the broker whose index it is.
@@ -59,10 +59,10 @@ class Claim:
     by_word: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
     def wrong_if(self, right: int | None) -> frozenset[int]:
-        """Ids of the brokers whose replicas are wrong if a person says that one is right.
+        """Ids of the brokers whose replicas are wrong if a person calls the replica of one broker right.
 
         Args:
-            right: the broker whose replica a person calls right; None: return those that the finding proves wrong.
+            right: that broker. None, or a broker that ``by_word`` lacks: return those that the finding proves wrong.
         """
         return self.wrong if right is None else self.by_word.get(right, self.wrong)
 

@@ -17,7 +17,8 @@ from parallax.replica.changes import EndMarker
 def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
     """The next action after the intention to write an end marker was recorded: proven, stopped, or wait.
 
-    None if no replica shows the marker and the leader has not said that it wrote it: the leader has yet to be asked.
+    None if the leader has yet to be asked: it has not answered that it wrote the marker, no replica shows the marker,
+    and not every replica shows the effect of one.
 
     Args:
         repair: the repair's state.
@@ -143,10 +144,13 @@ def _unproven(step: EndStep, look: Look) -> str:
 
 
 def intention(step: EndStep, look: Look) -> dict[str, Any]:
-    """What to record before an end marker is written: the producer and coordinator epoch to give it, and the log end.
+    """What to record before an end marker is written: the epochs to give it, and the lowest offset that it can have.
 
-    They are the newest epochs that the brokers remember, because the leader refuses a marker with lower ones. The log
-    end (``below``) is the lowest offset at which the marker can lie.
+    Returns:
+        ``producer_epoch``: the newest that any replica remembers of the producer; 0 if none does. The leader refuses a
+        marker with a lower one.
+        ``coordinator_epoch``: the one that the leader remembers; -1 if it remembers none.
+        ``below``: the leader's log end offset; no marker of this step has a lower offset.
     """
     states = [replica.remembered(step.producer_id) for replica in look.replicas.values()]
     known = [state for state in states if state is not None]

@@ -28,7 +28,10 @@ def look(settings: Settings, topic: str, partitions: Sequence[int] = ()) -> list
     Args:
         settings: the job's settings.
         topic: the topic's name.
-        partitions: the numbers of the wanted partitions; all by default.
+        partitions: the numbers of the wanted partitions; all if it is empty.
+
+    Returns:
+        One `Led` for each wanted partition.
 
     Raises:
         ConfigError: the settings name another cluster than that of the storage.
@@ -52,7 +55,7 @@ def look(settings: Settings, topic: str, partitions: Sequence[int] = ()) -> list
 
 
 def led(settings: Settings, wanted: Mapping[TopicPartition, PartitionMetadata]) -> list[Led]:
-    """Return who leads each of some partitions, and which replicas may. Reads the job's tables and asks no broker.
+    """Return a `Led` for each of some partitions. Reads the job's tables and asks no broker.
 
     Args:
         settings: the job's settings, with the id of its cluster.

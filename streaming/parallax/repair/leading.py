@@ -20,13 +20,13 @@ _LASTING = (
     UnknownReason.SKIPPED,
     UnknownReason.UNAUTHORIZED,
 )
-"""Why offsets have no verdict until somebody compares them. The rest passes, or nobody can ever tell."""
+"""Why offsets have no verdict until somebody does something. Other reasons end by reading, or never."""
 
 
 def uncompared(coverage: Coverage | None) -> list[str]:
     """Reasons, as phrases, why it is unknown whether a partition's replicas agree, e.g. offsets without verdict.
 
-    Empty if no offsets are left that only an audit can compare.
+    Empty if there is none. Unknown offsets that reading alone ends, or that nobody can ever compare, are no reason.
 
     Args:
         coverage: the partition's coverage, without unknown offsets that an audit has compared since; None if the

@@ -16,9 +16,9 @@ from parallax.repair.seen import Look, disturbed, shows_the_same
 from parallax.repair.steps import MoveStep
 
 TELL_MS = 20_000
-"""How often a process that waits for a copy says on record that it is at work (`parallax.repair.owner.SILENT_MS`)."""
+"""How often a process that waits for a copy records that it is at work, milliseconds (`owner.SILENT_MS`)."""
 _ELECTED_MS = 2_000
-"""An election that changed nothing is asked for again after so long."""
+"""After this time an election that changed nothing is asked for again; milliseconds."""
 
 
 def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
@@ -64,14 +64,14 @@ def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Loo
 
 
 def is_known(assigned: tuple[int, ...], states: Collection[tuple[int, ...]]) -> bool:
-    """Whether a partition's replicas are one of some known assignments, or two of them together.
+    """Whether a partition's replicas are one of some known assignments, or the union of two of them.
 
     While one assignment replaces another, brokers show the replicas of both: ``[1, 2, 3]`` becomes ``[1, 3]`` by way of
     all three.
 
     Args:
         assigned: ids of the brokers that hold the partition, as brokers show it.
-        states: the known assignments.
+        states: the known assignments, each as broker ids with the preferred leader first.
     """
     pairs = (set(one) | set(other) for one in states for other in states if one != other)
     return assigned in states or set(assigned) in pairs
@@ -121,7 +121,14 @@ def _out_of_sync(step: MoveStep, look: Look) -> str:
 
 
 def lacking(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Layout) -> str:
-    """Why a reassignment is not complete and proven yet, e.g. ``broker 4 is not in sync yet``; empty once it is."""
+    """Why a reassignment is not complete and proven yet, e.g. ``broker 4 is not in sync yet``; empty once it is.
+
+    Args:
+        step: the step that reassigns the partition.
+        intended: what `intention` returned before the reassignment.
+        look: a look at the partition.
+        layout: what brokers reported of the partition's replicas and their sizes.
+    """
     move = step.move
     for broker in move.gone:
         if broker not in layout.free:

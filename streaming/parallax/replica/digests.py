@@ -40,7 +40,7 @@ BLOCK = 1 << BLOCK_BITS
 """Offsets of a block; a power of two, and a block begins at a multiple of it."""
 
 KINDS = ("records", "commits", "aborts", "listed", "emptied")
-"""Columns of `PART` that count rows, and of which `RowKind`: its records, end markers, and what lists tell."""
+"""Columns of `PART` that count rows, one for each `RowKind` but POSITION, in the order of the kinds."""
 
 PART = np.dtype(
     [
@@ -54,10 +54,11 @@ PART = np.dtype(
         ("contradicted", "<i4"),
     ]
 )
-"""Some rows of one block, next to each other. ``range``: the caller's number of the run that they are of. ``low`` and
-``high``: the sum of their fingerprints, each half modulo 2^64. ``first_epoch``, ``last_epoch``: the lowest and the
-highest leader epoch of their batches, -1 where none of them has any. ``contradicted``: rows of transactions that are
-shown otherwise than the row or the end marker of the same transaction next to them."""
+"""The sums of some neighbouring rows of one block. ``range``: the number that the caller gave to the run of rows to
+which they belong (`Digester.add_up`). ``block``: their offsets divided by `BLOCK`. ``low`` and ``high``: the sum of
+their fingerprints, each half modulo 2^64. ``first_epoch``, ``last_epoch``: the lowest and the highest leader epoch of
+their batches, -1 if no batch has one. ``contradicted``: how many records have another outcome than the first record
+of their transaction in the part, and how many end markers contradict that first record."""
 
 MOVE = np.dtype(
     [
@@ -107,7 +108,7 @@ COLUMNS: Mapping[str, Any] = {
     "key_size": np.int32,
     "value_size": np.int32,
 }
-"""The columns that are looked at, and their types: those of a view (docs/reference/tables.md), but of position rows."""
+"""The columns of a view (docs/reference/tables.md) that sums are made of, and their types."""
 
 
 @intrinsic
@@ -367,7 +368,7 @@ class Digester:
                 row, and at last the number of rows.
             ranges: int32[m]: for each run a number of the caller's choice, which the run's ``parts`` have in the column
                 ``range``.
-            columns: the rows as arrays by name (`COLUMNS`), in offset order, without position rows.
+            columns: the rows as arrays by name (`COLUMNS`), in offset order, without rows of kind POSITION.
         """
         n = len(columns["offset"])
         if len(self._parts) < n:
@@ -405,7 +406,7 @@ def carried(before: Mapping[int, Open], moves: Array) -> tuple[dict[int, Open], 
 
     Returns:
         By producer id, the transactions that are open where the part ends.
-        For how many transactions of ``before`` the part shows another outcome, by its records or its end marker.
+        How many transactions of ``before`` have another outcome in the part, by its records or by its end marker.
     """
     after, against = dict(before), 0
     for move in moves:

@@ -33,7 +33,7 @@ def with_listed(columns: Columns, outcome: Any, aborted: Any, start: int, end: i
 
     Args:
         columns: the rows of the range, in offset order.
-        outcome: the outcome of each row.
+        outcome: int8[n], the `Outcome` of each row.
         aborted: the response's list, int64[m, 2] of (producer id, first offset).
         start: the first offset of the range.
         end: the offset after the range.
@@ -56,7 +56,7 @@ def with_emptied(columns: Columns, outcome: Any, start: int, end: int) -> tuple[
 
     Args:
         columns: the rows of the range, in offset order, with the batches of the response.
-        outcome: the outcome of each row.
+        outcome: int8[n], the `Outcome` of each row.
         start: the first offset of the range.
         end: the offset after the range.
 

@@ -30,8 +30,8 @@ class Shared:
     """One log that one Fetch reads for both isolation levels, with how far each level has read.
 
     Attributes:
-        behind: how far the level has read that has read less; the shared reading begins at its position.
-        ahead: how far the other level has read. If both are at one offset, either may be ``behind``.
+        behind: the level that has read less; the shared reading begins at its position.
+        ahead: the level that has read more. If both are at one offset, either may be ``behind``.
         joined: whether the reading has reached the position of ``ahead``, so that its rows are for both levels.
         apart: whether the level that is ahead needs a Fetch of its own.
     """
@@ -84,9 +84,10 @@ class Shared:
 
         They are if the log's leader epoch there is the epoch that this level has read last. Then the log still holds
         what the level has read, since epochs only grow along a log. Otherwise the level needs a Fetch of its own.
+        ``joined`` and ``apart`` say which.
 
         Args:
-            mark: how far the log has been read now, and the leader epoch there.
+            mark: how far the log has been read now, with the leader epoch there.
         """
         if self.joined or self.apart or mark.position <= self.ahead.position:
             return
@@ -94,7 +95,10 @@ class Shared:
         self.apart = not self.joined
 
     def first(self, level: IsolationLevel) -> int:
-        """The first offset whose rows are for an isolation level; beyond every log if the level gets none."""
+        """The first offset whose rows are for an isolation level.
+
+        It is 2^63 - 1 if none of the rows just read are for that level.
+        """
         progress = self.of_level(level)
         return progress.position if any(progress is one for one in self.served) else _NONE
 
@@ -115,7 +119,7 @@ def shared(read: Iterable[Progress]) -> list[Shared]:
     """The logs of a Spark task that one Fetch can read for both isolation levels.
 
     Args:
-        read: how far each reader of the task has read.
+        read: how far each reader of the Spark task has read.
     """
     levels: dict[Any, list[Progress]] = {}
     for progress in read:

@@ -1,4 +1,4 @@
-"""How far a Spark task has read the offsets of one reader, and why the reading stopped."""
+"""How far a Spark task has read the offsets of one reader, and why it has stopped reading."""
 
 from __future__ import annotations
 
@@ -55,7 +55,11 @@ class Progress:
         return self.piece.span.start < self.piece.span.end
 
     def reached(self, mark: Mark) -> None:
-        """Set how far the piece has been read, and the watermarks that came with that answer."""
+        """Set how far the piece has been read now, and the watermarks that came with that answer.
+
+        Args:
+            mark: the position that the answer has reached, with these watermarks.
+        """
         self.came_from = self.position
         # What lies below a position that moved without a batch is of no epoch that is known.
         self.epoch = mark.epoch if mark.position > self.position else self.epoch
@@ -74,7 +78,11 @@ class Progress:
         self.move(start)
 
     def move(self, position: int) -> None:
-        """Set the next offset to read, passing over the offsets before it. The leader epoch below is then unknown."""
+        """Set the next offset to read, passing over the offsets before it. The leader epoch below is then unknown.
+
+        Args:
+            position: that offset.
+        """
         self.position, self.epoch, self.at_ms = position, -1, now_ms()
 
 

@@ -63,10 +63,10 @@ class DataFile:
     """A Parquet file of a table, or those of its rows that one commit has added.
 
     Attributes:
-        path: below the table's folder.
-        rows: how many rows the file, or the part of it, holds.
+        path: path of the file below the table's folder.
+        rows: how many rows these are.
         broker: id of the broker whose rows they are; None in a table without that partition column.
-        first: for a part of a file, the number of its first row, from 0; None for the whole file.
+        first: number of the first of these rows in the file, from 0; None if they are all rows of the file.
     """
 
     path: str

@@ -48,7 +48,7 @@ def read_document(storage: str, name: str) -> Any:
 def write_document(storage: str, name: str, document: Any) -> None:
     """Write a JSON file in the folder ``control``; it replaces one of the same name.
 
-    Other processes read the old or the new file, never a part of one.
+    Other processes read the whole old file or the whole new one.
 
     Args:
         storage: ``storage.path``.

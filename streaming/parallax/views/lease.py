@@ -134,7 +134,7 @@ class Lease:
 
     @property
     def lost(self) -> str | None:
-        """Which job has taken the lease over from this process, in words; None if none is known to."""
+        """The job that has taken the lease over from this process, in words; None if none is known."""
         return self._lost
 
     def acquire(self, say: Callable[[str], None] = lambda _: None) -> int:

@@ -37,6 +37,9 @@ def _literal(at: datetime) -> str:
 def asker(storage: str) -> Any:
     """An engine for SQL queries of the table of progress, there named ``progress``; None if there is no such table.
 
+    Args:
+        storage: ``storage.path``.
+
     Returns:
         An object whose ``execute(query)`` gives Arrow batches.
 

@@ -97,7 +97,7 @@ class Room:
     def caused(self, error: str) -> bool:
         """Whether an error came because a disk is full; if so, the disk counts as full from now on.
 
-        A disk is the cause if the text says so, or if next to nothing is free.
+        A disk is the cause if the text says so. It is also if less than 1 MiB, or no inode, is free on it.
 
         Args:
             error: the text of the error.

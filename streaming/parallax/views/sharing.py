@@ -63,14 +63,14 @@ def share(storage: str, name: str, is_chosen: IsChosen, before: date, passed: se
         storage: ``storage.path``.
         name: name of the view.
         is_chosen: says of a topic whether its rows may be taken out.
-        before: rows that were recorded on this date or later stay.
+        before: that date; rows that were recorded on it or later stay.
         passed: the dates that need not be looked at any more; those that are looked at now are added.
 
     Returns:
         What was taken out, of all dates.
 
     Raises:
-        deltalake.exceptions.DeltaError: a commit failed; the dates before are done.
+        deltalake.exceptions.DeltaError: a commit failed; earlier dates are done.
         OSError: a file cannot be read or written.
     """
     saved = Saved()

@@ -45,7 +45,7 @@ def legend(drawing: str, entries: Mapping[str, tuple[str, str]]) -> tuple[Key, .
 
 BOX = 'rect x="1" y="2" width="22" height="10"'
 LEVEL = 'path d="M0 7H24"'
-"""A line that runs from the left to the right."""
+"""The SVG element of a line from the left to the right."""
 
 
 __all__ = ["BOX", "LEVEL", "Key", "legend"]

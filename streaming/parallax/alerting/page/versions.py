@@ -22,12 +22,12 @@ if TYPE_CHECKING:  # the wire is not loaded for a report
     from parallax.replica.at_offset import AtOffset, Record
 
 MOST_OFFSETS = 6
-"""Offsets of one finding that are shown; of more, it is said."""
+"""How many offsets of one finding are shown at most; a text says how many more there are."""
 _MOST_SHOWN = 2000
-"""Characters of a key or value."""
+"""How many characters of a key or value are shown at most."""
 
 Payload = Literal["hash", "key", "full"]
-"""``read.payload``: what of a record may be shown."""
+"""The setting ``read.payload``: what of a record may be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ def _row(name: str, texts: Sequence[str]) -> Row:
 
 
 _OF_ITS_OWN = frozenset({"answer", "log"})
-"""Rows that say something of a broker, and of no record."""
+"""Rows about a broker, and not about a record."""
 
 
 def _of_record(record: Mapping[str, Any]) -> dict[str, str]:
@@ -304,7 +304,7 @@ def _gone(replicas: Mapping[str, Mapping[str, Any]], offset: int) -> str:
 
 
 _NO_ANSWER = ("SILENT", "UNREADABLE")
-"""Of `parallax.replica.at_offset.Held`, what says nothing of the record."""
+"""Names of members of `parallax.replica.at_offset.Held` that say nothing of the record."""
 
 
 def _of_asked(one: AtOffset, payload: Payload, secret: bytes) -> dict[str, str]:

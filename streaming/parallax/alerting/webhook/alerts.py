@@ -27,18 +27,18 @@ from parallax.model import Severity, TopicPartition, broker_label
 from parallax.runbook import section
 
 _OF_THE_JOB = -2
-"""In place of a partition's number: a group of conditions of the job. Its name is used as the topic."""
+"""The partition number of a message group about a condition of the job. Its topic is the condition's name."""
 _ACKNOWLEDGED = "acknowledged"
 TURN = "turn"
 """The annotation that says how a finding differs from what the receiver knows."""
 _OUTCOME = "resolved_description"
-"""The annotation that says how it ended, once that is known; the rules have one of this name."""
+"""The annotation that says how the condition ended, once known; the rules have one of this name."""
 _ADVICE = frozenset({"record_command", "runbook_url", "kind_runbook_url"})
 """The annotations that say what to look at and to do. They are left out once nothing is to be done."""
 
 
 def stands_in_words(by: str) -> str:
-    """The words that come before the headline of an acknowledged finding, and name who acknowledged it."""
+    """The words that come before the headline of an acknowledged finding; ``by`` is the person who acknowledged it."""
     return f"Acknowledged by {by}, still open: "
 
 

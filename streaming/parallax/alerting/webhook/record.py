@@ -67,13 +67,13 @@ TABLE = Table(
 _SCHEMA = TABLE.schema
 _FAILURES = (DeltaError, OSError, pa.ArrowException)
 _KEEP_UP_EVERY = 16
-"""Commits after which files that nobody reads any more are removed."""
+"""After so many commits, files that nobody reads any more are removed."""
 
 Row = dict[str, Any]
 
 
 def create_notifications(storage: str) -> None:
-    """Create the table ``notifications`` if it does not exist."""
+    """Create the table ``notifications`` below ``storage`` (``storage.path``) if it does not exist."""
     create_replaced(rust_uri(storage, NOTIFICATIONS), _SCHEMA)
 
 
@@ -100,6 +100,8 @@ class Record:
 
     def put(self, receiver: str, alerts: Sequence[Alert], told: Mapping[TopicPartition, Told]) -> bool:
         """Record the present state of a receiver. A failure is logged, and does not keep messages from being sent.
+
+        ``receiver`` is its name, ``alerts`` are all its alerts, and ``told`` is by message group what it was sent.
 
         Returns:
             Whether it was recorded.

@@ -1,6 +1,6 @@
 """Checks every few seconds which conditions of the job are true, and gives them to the receivers.
 
-It sends the heartbeat.
+It also has the heartbeat sent.
 """
 
 from __future__ import annotations

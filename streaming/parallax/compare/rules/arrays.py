@@ -29,7 +29,7 @@ def bits(slots: Array) -> Array:
 
 
 def has_bit(masks: Array, slot: int | np.integer[Any] | Array) -> Array:
-    """For each bit mask, whether it names a replica.
+    """For each bit mask, whether it names the replica ``slot``.
 
     Args:
         masks: bit masks of replicas.
@@ -49,7 +49,7 @@ def bit_counts(masks: Array) -> Array:
 
 
 def table(dtype: np.dtype[Any], length: int, **columns: Any) -> Array:
-    """A structured array made from columns; columns that are not given are zero."""
+    """A structured array with ``length`` rows, made from columns by name; columns that are not given are zero."""
     made = np.zeros(length, dtype)
     for name, value in columns.items():
         made[name] = value
@@ -70,14 +70,14 @@ def joined(*tables: Array) -> Array:
 
 
 def group_starts(sorted_keys: Array) -> Array:
-    """The index of the first entry of each run of equal keys."""
+    """The index of the first entry of each run of equal numbers in ``sorted_keys``."""
     if not len(sorted_keys):
         return np.empty(0, np.intp)
     return np.concatenate([[0], np.flatnonzero(sorted_keys[1:] != sorted_keys[:-1]) + 1])
 
 
 def passed_without(positions: Array, members: int, offsets: Array, shown: Array) -> Array:
-    """For each row, a bit mask of the replicas that were read past its offset and did not show it.
+    """For each row, a bit mask of the replicas in ``members`` that were read past its offset and did not show it.
 
     Args:
         positions: next offset to read of each replica, by slot (row of ``state.brokers``).

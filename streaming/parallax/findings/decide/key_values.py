@@ -33,7 +33,7 @@ class Differing(NamedTuple):
     sides: Sides
 
     def lacked_by(self, broker: int) -> int:
-        """Return the value's offset if this broker is the one that shows no value; else -1."""
+        """Return the value's offset if ``broker`` is the one that shows no value; else -1."""
         return self.offset if broker in self.sides[_NO_VALUE] else UNKNOWN
 
 

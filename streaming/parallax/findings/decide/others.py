@@ -20,7 +20,7 @@ _OF_A_VALUE = frozenset({FindingKind.DELETED_RECORD_RESURRECTED, FindingKind.REC
 
 
 def unread(claim: Claim, answers: Answers) -> frozenset[int]:
-    """Return the brokers, the accused excluded, whose answers do not say whether they are wrong like the accused."""
+    """Return the brokers, without the accused, whose answers do not say whether they are wrong as well."""
     said = {b: a for b, a in answers.replicas.items() if b != claim.broker}
     return frozenset(b for b, a in said.items() if a.error is not None or not _says(claim, a))
 
@@ -39,7 +39,8 @@ def differing_values(claim: Claim, answers: Answers) -> dict[Side, list[int]]:
     Empty if all show the same. Values may differ for two reasons. There is another divergence. Or a replica lacks a
     value because of the fault that the finding proved, although the replica no longer holds the finding's record.
 
-    A replica whose last stable offset is too low for a comparison is left out.
+    Replicas are compared at each last stable offset that one of them has reported, the lowest first. Those that came
+    less far, or have a newer record of the key, are left out. The first difference is returned.
     """
     if claim.key is None or claim.spread:
         return {}
@@ -75,9 +76,9 @@ def _offset(shown: RecordShown | None) -> int:
 
 
 def showing_the_same(claim: Claim, answers: Answers) -> tuple[int, ...]:
-    """Return the brokers other than the accused whose replicas are wrong in the way that the finding says.
+    """Return the brokers other than the accused whose replicas are wrong in the way that the finding says, ascending.
 
-    The caller makes a suspect of each.
+    The caller makes a suspect of each. There are none if the finding accuses nobody, or has spread.
 
     Args:
         claim: what the finding claims.

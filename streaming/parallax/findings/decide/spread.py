@@ -129,6 +129,10 @@ def rightly_shown(case: Case, reason: str) -> Decision:
     Without that marker the outcome stays unproven. A later marker may have ended the transaction in the same way, and
     then the next transaction ends wrongly. And a replica without its index of aborted transactions shows all records as
     committed.
+
+    Args:
+        case: the claim with its answers.
+        reason: what the accused shows now, in one line for people.
     """
     is_proven = end_shown(case.claim, case.accused) is not None
     return case.dismissed(reason, Resolution.HEALED if is_proven else Resolution.UNPROVEN)
@@ -148,16 +152,16 @@ def _was_proven(case: Case) -> bool:
 
 
 def of_a_finding(case: Case, decision: Decision) -> Decision:
-    """Return the decision on a finding that another decision would end: it ends, or stays open.
+    """Return whether a finding ends although other replicas may be wrong like its accused: the decision on it.
 
-    It stays open if all replicas are wrong (spread), or may be (unsettled). A finding that has spread ends only when no
-    replica is wrong any more. What was written after the divergence may achieve that: every replica holds a newer
-    record of the key, or its log begins higher. A finding about a record that should not be shown also ends when no
-    replica shows that record.
+    The finding stays open if all replicas are wrong (spread), or may be (unsettled). A finding that has spread ends
+    only when no replica is wrong any more. What was written after the divergence may achieve that: every replica holds
+    a newer record of the key, or its log begins higher. A finding about a record that should not be shown also ends
+    when no replica shows that record.
 
     Args:
         case: the claim with its answers.
-        decision: the decision that would end the finding.
+        decision: the dismissal that follows from what the accused shows. It is returned if the finding may end.
     """
     claim = replace(case.claim, kind=decision.kind)
     if claim.kind is FindingKind.LOG_HEAD_MISSING and decision.resolution is Resolution.DELETED:

@@ -69,28 +69,27 @@ def committed_record_aborted(stage: Stage) -> Script:
     return Divergence(FindingKind.COMMITTED_RECORD_ABORTED, deletion, "order-5")
 
 
-def committed_put_aborted(stage: Stage) -> Script:
-    """Like ``committed_record_aborted``, but the transaction writes a value, which a later record overwrites.
+def aborted_deletion_committed(stage: Stage) -> Script:
+    """Like ``aborted_record_committed``, but the transaction that was rolled back deletes a value.
 
-    All replicas agree on each key's latest value. They differ only in the outcome of the overwritten record, which the
-    victim holds and hides. Its cleaner would remove it, and then nobody would be misled. So nothing is cleaned once the
-    victim is back.
+    The victim takes the tombstone for committed, so its consumers lack a value that is valid. Its cleaner would remove
+    the value, and later the tombstone. So nothing is cleaned once the victim is back.
     """
+    stage.put("price-3", "10")
     stage.begin()
-    first = stage.send("price-3", "10")
+    deletion = stage.send("price-3", None)
     yield Outage()
-    commit = stage.commit()
-    stage.put("price-3", "12")
-    yield Cleaning(superseded=[first], evidence=[commit])
+    abort = stage.abort()
+    yield Cleaning(superseded=[deletion], evidence=[abort])
     stage.begin()
-    stage.send("price-4", "rolled back")
-    stage.abort()
+    stage.send("price-4", "12")
+    stage.commit()
     stage.keep()
     yield Return(
-        wrong=lambda view: first in view.aborted_from and view.holds(first),
-        right=lambda view: first not in view.aborted_from and view.visible.get("price-3") == "12",
+        wrong=lambda view: view.holds(deletion) and "price-3" not in view.visible,
+        right=lambda view: view.visible.get("price-3") == "10",
     )
-    return Divergence(FindingKind.COMMITTED_RECORD_ABORTED, first, "price-3")
+    return Divergence(FindingKind.ABORTED_RECORD_COMMITTED, deletion, "price-3")
 
 
 def read_committed_frozen(stage: Stage) -> Script:
