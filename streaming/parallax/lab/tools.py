@@ -25,6 +25,9 @@ _COMMANDS = {
 }
 """The class that each script starts, without its package: that changed from version to version."""
 
+_QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+"""What Kafka's own scripts log: without it each tool prints a hundred lines of its settings."""
+
 
 def tools_of(folder: Path) -> Path:
     """The folder of Kafka's tools in a lab's folder."""
@@ -47,7 +50,7 @@ def write_tools(folder: Path, version: str) -> None:
         with ZipFile(jar) as archive:
             for name in archive.namelist():
                 classes[Path(name).stem] = name.removesuffix(".class").replace("/", ".")
-    java = [str(find_java(KAFKA_NEEDS).path), "-XX:TieredStopAtLevel=1", "-cp", class_path(jars)]
+    java = [str(find_java(KAFKA_NEEDS).path), "-XX:TieredStopAtLevel=1", _QUIET, "-cp", class_path(jars)]
     folder.mkdir(parents=True, exist_ok=True)
     for script, command in _COMMANDS.items():
         path = folder / script
