@@ -48,6 +48,7 @@ from parallax.model import FindingStatus, IsolationLevel
 from parallax.output import as_json
 from parallax.output import console as console_of
 from parallax.replica.client import ReplicaClient
+from parallax.shell import Shell
 from parallax.source.offsets import Reader
 from parallax.views.binding import bound_to
 from parallax.views.event_log import EventLogError
@@ -156,7 +157,7 @@ def run_demo(
         done = {"repaired": mended.repaired, "not_repaired": mended.wrong} if repair else {}
         print(as_json(_document(outcome, board, folder) | held | done))  # noqa: T201 - what the command is for
     if picture is not None:
-        picture.write(console.export_svg(title="make demo"))
+        picture.write(console.export_svg(title="parallax demo"))
     wrong = mended.wrong if watch is None else watch.wrong
     return 0 if outcome.as_expected and not wrong else 1
 
@@ -558,7 +559,8 @@ def _report(console: Console, outcome: Outcome, board: Board, folder: Path, watc
     verdict = f"exactly the expected divergences, and {spared}" if outcome.as_expected else "NOT as expected"
     console.print(f"{len(outcome.matches)} found: {verdict}.")
     console.print(f"The tables are in {folder}. The findings with their evidence:", soft_wrap=True)
-    console.print(f"    .venv/bin/parallax findings --data {folder} --format json", soft_wrap=True)
+    listed = Shell.of(None, data=str(folder)).parallax("findings", "--format", "json")
+    console.print(f"    {listed}", soft_wrap=True)
     console.print("What a read_committed consumer of broker 2 would see of a topic (Spark SQL):", soft_wrap=True)
     topic = "demo.tombstone" if watch is None else f"{GUARD_PREFIX}{OPEN}tombstone"
     console.print(_QUERY.format(table=folder / "read_committed", topic=topic), soft_wrap=True)

@@ -21,6 +21,7 @@ import yaml
 from parallax.lab.ports import free_ports
 from parallax.lab.waiting import until
 from parallax.lab.watchdog import Watchdog
+from tests.rules.receivers import turned_on
 
 ROOT = Path(__file__).parents[2]
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager") or ""
@@ -139,10 +140,10 @@ class Alertmanager(_Service):
 
 
 def _with_examples(shipped: str, to: str) -> str:
-    """The configuration with the receivers that its head shows, which post to an address instead."""
-    shown = re.sub(r"(?m)^# ?", "", "".join(re.findall(r"(?m)^# (?:- name|  ).*\n", shipped)))
-    (example,) = yaml.safe_load(shown)
-    (slack,), (pagerduty,) = example["slack_configs"], example["pagerduty_configs"]
+    """The configuration with Slack and PagerDuty turned on by its words, which post to an address instead."""
+    services = ("slack_configs", "pagerduty_configs")
+    kinds = [yaml.safe_load(turned_on(shipped, one, ["page", "ticket"])) for one in services]
+    (slack,), (pagerduty,) = (kind["receivers"][0][one] for kind, one in zip(kinds, services, strict=True))
     del slack["api_url_file"], pagerduty["routing_key_file"]
     slack["api_url"] = f"{to}/slack"
     pagerduty |= {"routing_key": "0" * 32, "url": f"{to}/pagerduty"}
@@ -169,18 +170,14 @@ class Prometheus(_Service):
         self._targets = folder / "targets.json"
         self._targets.write_text("[]")
         self.began = time.time()
-        scrape = {
-            "job_name": "parallax",
-            "file_sd_configs": [{"files": [str(self._targets)], "refresh_interval": "1s"}],
-        }
-        document: dict[str, Any] = {
-            "global": {"scrape_interval": f"{every_s}s", "evaluation_interval": f"{every_s}s"},
-            "rule_files": [str(ROOT / "deploy/prometheus/parallax-rules.yaml")],
-            "scrape_configs": [scrape],
-        }
-        if alertmanager is not None:
-            targets = [{"targets": [f"127.0.0.1:{alertmanager}"]}]
-            document["alerting"] = {"alertmanagers": [{"static_configs": targets}]}
+        document = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
+        document["global"] = {"scrape_interval": f"{every_s}s", "evaluation_interval": f"{every_s}s"}
+        document["rule_files"] = [str(ROOT / "deploy/prometheus/parallax-rules.yaml")]
+        (scrape,) = document["scrape_configs"]
+        del scrape["static_configs"]
+        scrape["file_sd_configs"] = [{"files": [str(self._targets)], "refresh_interval": "1s"}]
+        (sent_to,) = document["alerting"]["alertmanagers"]
+        sent_to["static_configs"] = [] if alertmanager is None else [{"targets": [f"127.0.0.1:{alertmanager}"]}]
         config = folder / "prometheus.yaml"
         config.write_text(yaml.safe_dump(document))
         options = [f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}"]

@@ -92,6 +92,7 @@ def test_a_hanging_transaction_is_told_from_one_that_goes_on_and_ends_by_the_pri
         assert "no coordinator knows its producer" in text
         command = words(found, kafka).rpartition("end it: ")[2]
         assert text.endswith(command)
+        assert command.startswith("kafka-transactions.sh ")
         run_as_written(command, tmp_path)
         until(lambda: not wrong(), "nothing to hang")
     producer.commit()

@@ -185,7 +185,7 @@ def _where_all_share_it(known: Grounds) -> tuple[Step, ...]:
 
 def _plan(known: Grounds, *options: str) -> str:
     finding, shell = known.finding, known.shell
-    file = f"parallax-{finding.topic}-{finding.partition}-repair.json"
+    file = f"{finding.topic}-{finding.partition}.plan"
     plan = shell.parallax("repair", "plan", finding.finding_id, *options, "-o", file, by_settings=True)
     return f"{plan}\n{shell.parallax('repair', 'run', file, by_settings=True)}"
 

@@ -21,6 +21,7 @@ from parallax.lab.errors import LabError
 from parallax.lab.scenarios import ScenarioResult
 from parallax.lab.scenarios import scenario as find_scenario
 from parallax.lab.scenarios.conductor import AwaitObserved
+from parallax.lab.tools import tools_of, write_tools
 from parallax.lab.traffic import ProducerKind
 
 Say = Callable[[str], None]
@@ -49,6 +50,11 @@ class LabStatus:
     bootstrap_servers: str
     folder: Path
     brokers: tuple[BrokerStatus, ...]
+
+    @property
+    def tools(self) -> Path:
+        """The folder of Kafka's tools, such as ``kafka-topics.sh``."""
+        return tools_of(self.folder)
 
 
 def up(
@@ -84,6 +90,7 @@ def up(
     cluster.on_processes = lambda changed: state.save(changed, file)
     try:
         cluster.start()
+        write_tools(tools_of(folder), version)
     except BaseException:
         cluster.keep_logs = True
         cluster.stop()
@@ -231,9 +238,14 @@ def scenario(
     return chosen.run(cluster, producer=producer, topic_prefix=prefix, say=say, await_observed=await_observed)
 
 
+def named(name: str) -> str:
+    """The option that names a lab in a printed command, with a blank before it. The default lab needs none."""
+    return "" if name == state.DEFAULT_LAB else f" --name {name}"
+
+
 def _command(words: str, name: str) -> str:
     """A command for a lab, as it is pasted."""
-    return f"parallax lab {words}" + ("" if name == state.DEFAULT_LAB else f" --name {name}")
+    return f"parallax lab {words}{named(name)}"
 
 
 def _known(cluster: Cluster, brokers: Sequence[int], name: str) -> Sequence[int]:
@@ -286,4 +298,4 @@ def _condition(process: psutil.Process | None) -> str:
     return "paused" if found == psutil.STATUS_STOPPED else "running"
 
 
-__all__ = ["BrokerStatus", "LabStatus", "down", "restart", "scenario", "settings", "status", "stop", "up"]
+__all__ = ["BrokerStatus", "LabStatus", "down", "named", "restart", "scenario", "settings", "status", "stop", "up"]

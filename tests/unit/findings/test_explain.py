@@ -138,8 +138,8 @@ ONLY_THEN = "Only where broker 1 is found right, and no end marker could be writ
 def assert_planned_and_run(step: Step, finding_id: str) -> None:
     """The plan goes to a file, which the next command runs; and it is said that repairs are off by default."""
     plan, run = step.run.splitlines()
-    assert plan == f"parallax repair plan {finding_id} -o parallax-orders-0-repair.json -c CONFIG"
-    assert run == "parallax repair run parallax-orders-0-repair.json -c CONFIG"
+    assert plan == f"parallax repair plan {finding_id} -o orders-0.plan -c CONFIG"
+    assert run == "parallax repair run orders-0.plan -c CONFIG"
     assert "It runs only with repair.mode: on; the default is off." in step.text
 
 
@@ -305,7 +305,7 @@ def test_a_transaction_that_is_open_everywhere_is_not_written_again_but_ended() 
     assert said.steps[0].text.startswith(
         "Write its end marker for the transaction that every replica holds open. The plan says whether"
     )
-    assert said.steps[0].run.startswith("parallax repair plan a -o parallax-orders-0-repair.json -c CONFIG\n")
+    assert said.steps[0].run.startswith("parallax repair plan a -o orders-0.plan -c CONFIG\n")
 
 
 @pytest.mark.parametrize("status", [FindingStatus.RESOLVED, FindingStatus.DISMISSED])
