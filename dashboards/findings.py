@@ -26,6 +26,8 @@ from parallax.model import Severity
 
 WORSE = "ParallaxFindingWorse"
 """The alert about a finding that has become worse than what somebody acknowledged, or than a ticket says."""
+KNOWN = "ParallaxFindingAcknowledged"
+"""The alert about a finding that somebody has acknowledged."""
 
 _EXPLAIN = "parallax findings explain {{ $labels.finding_id }} -c CONFIG"
 _ENDS, _IS_KNOWN = "eq $value 0.0", "ge $value 0.0"
@@ -106,10 +108,9 @@ class FindingAlerts(Alerts):
 
     def _acknowledged(self) -> dict[str, Any]:
         """It ends with the alert that it suppresses, and not before: that one would be sent again, as its last word."""
-        name = "ParallaxFindingAcknowledged"
         ask = f"It is over, or is worse than was known. {_ASK}"
         was = _said("{{ .Labels.headline }}", f"A finding of {WHERE} was acknowledged", when=_ENDS)
-        stood = f'max by ({FINDING}) (ALERTS{{alertname="{name}", alertstate="firing"}})'
+        stood = f'max by ({FINDING}) (ALERTS{{alertname="{KNOWN}", alertstate="firing"}})'
         before = f"{{{{ if not ({_ENDS}) }}}}Acknowledged, still open: {{{{ end }}}}"
         known = f"{{{{ if {_ENDS} }}}}was acknowledged{{{{ else }}}}is acknowledged and still open{{{{ end }}}}"
         other = f"A finding of {WHERE} {known}"
@@ -117,7 +118,7 @@ class FindingAlerts(Alerts):
         series = f"parallax_finding_acknowledgement_info{{finding_id=%q}}[{self._p.remembered}]"
         asked = f'query (printf "topk(1, last_over_time({series}))" $labels.finding_id)'
         return self._says(
-            name,
+            KNOWN,
             f"{ACKNOWLEDGED} or ({self._e.ended()} and on ({FINDING}) {stood})",
             "info",
             f"{said}{BEHIND}",

@@ -382,8 +382,9 @@ class Rules(Alerts):
                 lambda known: f"max by ({TARGET}) ({known('storage_full')}) > 0",
                 "critical",
                 f"The storage of Parallax is full{FOR}",
-                "Recording has stopped for want of space: what is written to Kafka meanwhile is not compared. Free "
-                "space under storage.path; the job goes on by itself.",
+                "Recording has stopped for want of space: what is written to Kafka meanwhile is not compared. The "
+                "job's log names the disk. Free space there, but delete nothing below storage.path: the job then goes "
+                "on by itself.",
             ),
             self._lasting(
                 "ParallaxNothingWatched",

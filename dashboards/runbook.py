@@ -9,9 +9,12 @@ from typing import Any
 
 import yaml
 
+from dashboards.findings import KNOWN, WORSE
 from parallax.alerting.conditions import CONDITIONS
 from parallax.alerting.listing import ALARMS
 
+BY_THE_JOB = CONDITIONS.keys() | {WORSE, KNOWN, *(alarm.name for alarm in ALARMS.values())}
+"""The alerts of which the job's own messages speak as well."""
 _WIDTH = 110
 _MEANING = re.compile(r"^## (Parallax\w+)\n- \*\*Meaning\*\* \([^)]*\):((?: .*\n)(?:  .*\n)*)", re.MULTILINE)
 
@@ -41,6 +44,5 @@ def with_alerts(page: str, rules: str) -> str:
 
 
 def _facts(rule: Mapping[str, Any]) -> str:
-    by_the_job = CONDITIONS.keys() | {alarm.name for alarm in ALARMS.values()}
-    facts = (rule["labels"]["severity"], rule.get("for", ""), "webhook" if rule["alert"] in by_the_job else "")
+    facts = (rule["labels"]["severity"], rule.get("for", ""), "webhook" if rule["alert"] in BY_THE_JOB else "")
     return ", ".join(filter(None, facts))

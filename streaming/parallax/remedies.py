@@ -112,7 +112,7 @@ BY_WORD = Remedy(
     "a copy by your word",
     "`parallax repair plan --right BROKER`",
     COPY.acts,
-    "Compare with the system that wrote it before: a wrong choice deletes what was right.",
+    "First compare with the system that wrote the records: a wrong choice deletes what was right.",
 )
 WRITE_AGAIN = Remedy(
     "the right record written again",
@@ -174,8 +174,8 @@ MISSED_TOMBSTONE = Case("A missed tombstone", (DELETE_AGAIN, COPY, BY_WORD, WRIT
 MISSED_MARKER = Case(
     "A missed end marker",
     (END_MARKER, COPY, BY_WORD, WRITE_AGAIN),
-    "The end marker is for a transaction that is still open. `kafka-transactions.sh abort` would hide the data of a "
-    "committed one. Once another marker has ended it wrongly, only a copy helps.",
+    "The end marker helps only while the transaction is open there: once another marker has ended it wrongly, it takes "
+    "a copy. `kafka-transactions.sh abort` would hide the data of a committed transaction.",
 )
 WRONG_INDEX = Case(
     "An index of aborted transactions that is wrong",
@@ -203,13 +203,14 @@ WITHOUT_DIRECTION = Case(
 HANGING = Case(
     "A transaction that hangs",
     (END_MARKER, ABORT),
-    "No replica is wrong, so this is no finding. The job's log and `parallax check` report it, with both commands. The "
-    "producer's owner has to say whether to commit it. Look in `parallax findings` for an "
-    "unclean election or a lost disk: an end marker may have been lost.\n\n"
-    "If a coordinator still lists it, only that coordinator may end it: **do not abort it by hand.** Look at its "
-    "broker's log, and for partitions without a leader. A coordinator leaves out what Parallax may not describe: "
-    "`parallax check` says whether the right is missing. Set the brokers' "
-    "`transaction.partition.verification.enable=true`, or it may happen again.",
+    "No replica is wrong, so this is no finding. **First see whether a coordinator still lists it**: the job's log "
+    "says so, and `parallax check` of a topic's first 20 partitions. Both print commands only if it hangs.\n\n"
+    "**It hangs:** its producer's owner has to say whether to commit or abort it. The line names the transactional id "
+    "if a coordinator knows it; else ask who writes to the topic. Unless an unclean election or a lost disk took the "
+    "end marker, set the brokers' `transaction.partition.verification.enable=true`.\n\n"
+    "**A coordinator lists it:** only that coordinator may end it. **Do not abort it by hand.** Look at its broker's "
+    "log, and for partitions without a leader. A coordinator leaves out what Parallax may not describe: "
+    "`parallax check` says whether the right is missing.",
 )
 REMOVED_FOLDER = Case(
     "A folder removed by hand",
@@ -217,13 +218,13 @@ REMOVED_FOLDER = Case(
     "Never stop a broker and remove a partition's folder to have it copied again. **That can lose the partition "
     "everywhere**, even with `unclean.leader.election.enable: false`: the controller does not know that the log is "
     "empty.\n\n"
-    "As the last of the ISR the broker is elected with it, and the others truncate theirs. With Eligible Leader "
-    "Replicas (ELR, KIP-966) it can be elected later, too. New clusters have them from Kafka 4.1 on, others if "
-    "`eligible.leader.replicas.version` is 1. A copy has no such risk: then the controller knows that it is new. With "
-    "two replicas left, keep `min.insync.replicas` below their number.\n\n"
-    "After a lost disk, first see that another replica is in the ISR of each partition. With ELR also remove "
-    "`.kafka_cleanshutdown` from the emptied directory: without it the controller takes the broker out of every ISR "
-    "and out of the eligible ones.",
+    "If the broker is the last of the ISR, it is elected with the empty log, and the others truncate theirs. With "
+    "Eligible Leader Replicas (ELR, KIP-966; new clusters have it from Kafka 4.1 on) it can be elected later, too. "
+    "A reassignment has no such risk: the controller knows that the new replica is empty. While two replicas are "
+    "left, keep `min.insync.replicas` at 1.\n\n"
+    "After a lost disk, first see that another replica is in the ISR of each partition. With ELR also remove the file "
+    "`.kafka_cleanshutdown` from the emptied directory. If it is missing, the controller takes the broker out of every "
+    "ISR, and no longer counts it as eligible.",
 )
 SHARED = Case(
     "What all replicas share",

@@ -220,7 +220,8 @@ CONDITIONS: Mapping[str, Condition] = {
         _CRITICAL,
         "The storage of Parallax is full",
         "The storage of Parallax was full for a while",
-        "Nothing is recorded. Free space under storage.path: the job then goes on by itself.",
+        "Nothing is recorded. The job's log names the disk. Free space there, but delete nothing below storage.path: "
+        "the job then goes on by itself.",
         cause=Cause.STORAGE_FULL,
         left="There is space again, and recording goes on. What was cleaned meanwhile was never seen.",
     ),

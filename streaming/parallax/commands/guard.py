@@ -68,7 +68,7 @@ def guard_hold(
 ) -> None:
     """Hold a topic, so that Kafka's cleaner removes nothing from it.
 
-    The hold ends when it is released, or after guard.max_hold_hours.
+    No job has to run. It ends when you release it, or after guard.max_hold_hours if a job with guard.mode: act runs.
     """
     _guard_asked(config, [topic], hold=True, output=output)
 

@@ -182,8 +182,7 @@ class FindingsStatus:
         ended: the last events of the findings that ended last.
         confirmed_total: by `Label`, how often findings were confirmed, in the whole findings table.
         pending: by partition, how many suspects wait for a verdict.
-        undecided: by suspect id, why a suspect that waits for its own probe has no verdict; empty text before its first
-            probe.
+        waits: by partition, why a probe has left suspects of it pending: the reason of one of them.
         judging_errors_total: how often judging a claim raised an error.
         unlisted_total: by topic, for how many claims a probe found that no coordinator lists their producer.
         probe_bytes: by broker id, how many bytes of records probes have read since the process started.
@@ -203,7 +202,7 @@ class FindingsStatus:
     dismissed_total: int = 0
     resolved_total: int = 0
     pending: Mapping[TopicPartition, int] = field(default_factory=dict)
-    undecided: Mapping[str, str] = field(default_factory=dict)
+    waits: Mapping[TopicPartition, str] = field(default_factory=dict)
     probes_total: int = 0
     judging_errors_total: int = 0
     unlisted_total: Mapping[str, int] = field(default_factory=dict)

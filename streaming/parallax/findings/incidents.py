@@ -911,3 +911,8 @@ class Incidents:
             if number := self._undecided(group) + unread:
                 found[group.place] = found.get(group.place, 0) + number
         return found
+
+    def reasons(self) -> dict[TopicPartition, str]:
+        """Return by partition why the last probe of a group has left suspects of it without a verdict."""
+        waiting = ((group, one.reason) for group, one in self._waiting.items())
+        return {group.place: reason for group, reason in waiting if reason and self._undecided(group)}

@@ -244,12 +244,12 @@ class Lifecycle:
 
     def status(self) -> FindingsStatus:
         """Return numbers and lists of suspects and findings for metrics. Only what is in the tables counts."""
-        pending = self._incidents.pending()
-        undecided: dict[str, str] = {}
+        pending, waits = self._incidents.pending(), self._incidents.reasons()
         for task in self._tasks.suspects():
             place = task.claim.place
             pending[place] = pending.get(place, 0) + 1
-            undecided[task.name] = task.reason
+            if task.reason:
+                waits[place] = task.reason
         standing = self.standing()
         names = {finding.finding_id for finding in standing}
         self._asked_again = {name: one for name, one in self._asked_again.items() if name in names}
@@ -261,7 +261,7 @@ class Lifecycle:
             dismissed_total=self._ledger.dismissed,
             resolved_total=self._ledger.resolved,
             pending=pending,
-            undecided=undecided,
+            waits=waits,
             probes_total=self._probes,
             unlisted_total=dict(self._unlisted),
             judging_errors_total=self._judging_errors,

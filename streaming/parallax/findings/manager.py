@@ -49,6 +49,7 @@ from parallax.findings.probe import Prober
 from parallax.findings.scan import folder_of
 from parallax.findings.second_opinion import SecondOpinions
 from parallax.findings.table import AppendedMeanwhile, FindingsTable, FindingsTableError, read_suspects
+from parallax.findings.waits import Waits
 from parallax.model import FindingStatus, Severity, broker_label
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
@@ -169,6 +170,7 @@ class FindingsManager:
         """As it was reported last."""
         self._lanes = Lanes(_PROBES, "probe")
         self._second_opinions = SecondOpinions()
+        self._waits = Waits()
         self._thread = threading.Thread(target=self._run, name="findings", daemon=True)
 
     def start(self) -> None:
@@ -426,6 +428,7 @@ class FindingsManager:
         with self._lock:
             status = self._lifecycle.status()
         self._read_bytes = dict(self._prober.read_bytes)
+        self._waits.observe(status.waits)
         skipped = self._skipped_suspects + (self._table.skipped if self._table is not None else 0)
         self._on_change(
             replace(

@@ -15,6 +15,7 @@ import yaml
 
 from dashboards.__main__ import ROOT, generated, main
 from dashboards.expressions import seconds
+from dashboards.findings import KNOWN, WORSE
 from dashboards.parameters import Parameters
 from dashboards.rules import rules
 from dashboards.runbook import with_alerts
@@ -53,7 +54,7 @@ def test_the_runbook_has_the_severity_and_the_time_of_each_rule() -> None:
 def test_the_runbook_says_what_the_job_sends_by_itself() -> None:
     page = (ROOT / "docs/runbook.md").read_text()
     sent = set(re.findall(r"^## (Parallax\w+)\n- \*\*Meaning\*\* \([^)]*webhook\)", page, re.MULTILINE))
-    assert sent == {*CONDITIONS, *(alarm.name for alarm in ALARMS.values())}
+    assert sent == {*CONDITIONS, *(alarm.name for alarm in ALARMS.values()), WORSE, KNOWN}
 
 
 def test_alerts_about_findings_link_to_the_dashboard_where_grafana_is_named() -> None:

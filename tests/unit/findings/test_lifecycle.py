@@ -114,7 +114,7 @@ class TestASuspect:
         assert waits == pytest.approx([1, 2, 4, 8, 16, 32, 60, 60, 60])
         assert "broker 2: no answer within 3000 ms" in life.waits()
         assert life.machine.status().pending == {("orders", 0): 1}
-        assert life.machine.status().undecided == {"s": life.waits()}
+        assert life.machine.status().waits == {("orders", 0): life.waits()}
         assert life.until_asked(missing) == ["s"]
         assert life.statuses == ["confirmed"]
 

@@ -121,10 +121,22 @@ def test_an_unreachable_replica_leaves_the_suspect_pending_until_it_answers(star
     manager.offer([unmarked_suspect()])
     status = watch.until(lambda s: s.probes_total >= 3)
     assert status.pending == {("orders", 0): 1}
-    assert "broker 2" in status.undecided[unmarked_suspect().suspect_id]
+    assert "broker 2" in status.waits["orders", 0]
     assert events(settings) == []
     replicas.answer = missing
     watch.until(lambda s: len(s.open) == 1)
+
+
+def test_the_log_says_why_a_suspect_has_waited_for_long(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parallax.findings.waits.AFTER_S", 0.0)
+    manager, watch = start(Replicas(away))
+    with capture_logs() as logs:
+        manager.offer([unmarked_suspect()])
+        watch.until(lambda s: s.probes_total >= 3)
+        manager.stop()
+    (said,) = [entry for entry in logs if entry["event"] == "suspects wait for a verdict"]
+    assert (said["topic"], said["partition"]) == ("orders", 0)
+    assert "broker 2" in said["why"]
 
 
 def test_a_suspect_is_probed_once_however_often_it_is_offered(start: Start, settings: Settings) -> None:
@@ -364,7 +376,7 @@ def test_a_claim_that_cannot_be_judged_is_logged_counted_and_holds_up_no_other(
         manager.offer([unmarked_suspect(offset=50, transaction_start_offset=50), unmarked_suspect()])
         status = watch.until(lambda s: len(s.open) == 1 and s.judging_errors_total > 1)
         manager.stop()
-    assert list(status.undecided.values()) == [
+    assert list(status.waits.values()) == [
         "it could not be judged: ZeroDivisionError: integer division or modulo by zero"
     ]
     assert any(entry["event"].startswith("a suspect could not be judged") and entry["partition"] == 0 for entry in logs)
