@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka.protocol.producer import ProduceRequest
-from kafka.record.default_records import DefaultRecordBatchBuilder
 from typer.testing import CliRunner, Result
 
 from parallax.cli import app
@@ -25,37 +23,18 @@ from parallax.lab.view import read_replica
 from parallax.lab.waiting import until
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
-from parallax.replica.connection import Deadline
-from parallax.replica.requests import Request
-from parallax.replica.versions import Versions
 from tests.e2e.kafka_tools import run_as_written
+from tests.e2e.transactional import send_late, unverified_by
 
 NOBODY = 424_242
 """A producer id that no coordinator has given out."""
-VERIFICATION = "transaction.partition.verification.enable"
 
 
 @pytest.fixture
 def unverified(kafka: Cluster) -> Iterator[Cluster]:
     """Brokers that take a transaction without asking its coordinator, as those before Kafka 3.6 do."""
-    admin.set_broker_config(kafka, {VERIFICATION: "false"})
-    yield kafka
-    admin.set_broker_config(kafka, {VERIFICATION: "true"})
-
-
-def send_late(cluster: Cluster, topic: str, producer_id: int, key: str = "key") -> None:
-    """Send one transactional batch without AddPartitionsToTxn, as a request that comes after its producer is gone."""
-    builder = DefaultRecordBatchBuilder(2, 0, True, producer_id, 0, 0, 16384)
-    builder.append(0, int(time.time() * 1000), key.encode(), b"late", [])
-    kind = ProduceRequest.TopicProduceData
-    partition = kind.PartitionProduceData(index=0, records=bytes(builder.build()))
-    data = [kind(name=topic, partition_data=[partition])]
-    message = ProduceRequest(transactional_id=f"gone-{producer_id}", acks=-1, timeout_ms=10_000, topic_data=data)
-    with closing(ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=10_000)) as client:
-        leader = client.metadata([topic])[topic].partitions[0].leader
-        answer = client._connections.exchange(leader, Request(message, Versions(3, 9)), Deadline(10_000))
-    (part,) = answer.responses[0].partition_responses
-    assert part.error_code == 0
+    with unverified_by(kafka):
+        yield kafka
 
 
 def test_a_hanging_transaction_is_told_from_one_that_goes_on_and_ends_by_the_printed_command(
