@@ -24,6 +24,7 @@ from parallax.lab.waiting import until
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from tests.e2e.kafka_tools import run_as_written
+from tests.e2e.killed import killed_after_each_event
 from tests.e2e.transactional import send_late, unverified_by
 
 NOBODY = 424_242
@@ -123,3 +124,31 @@ def test_hanging_transactions_are_ended_by_a_plan_that_their_owner_answers_for(
     for broker in (2, 1, 3):
         admin.elect_leaders(unverified, topic, broker=broker)
         assert consumed(unverified.bootstrap_servers, topic) == {"kept": "late"}, f"led by broker {broker}"
+
+
+@pytest.mark.release
+@pytest.mark.timeout(900)
+def test_end_markers_whose_repair_is_killed_after_each_event_are_written_once_each(
+    unverified: Cluster, topic: str, tmp_path: Path
+) -> None:
+    unverified.create_topics([topic])
+    for number, key in enumerate(("kept", "dropped"), start=4):
+        send_late(unverified, topic, NOBODY + number, key)
+    config, file = tmp_path / "parallax.yaml", tmp_path / "plan"
+    document: dict[str, Any] = {
+        "kafka": {"bootstrap.servers": unverified.bootstrap_servers},
+        "topics": {"include": [topic]},
+        "storage": {"path": str(tmp_path / "data")},
+        "repair": {"mode": "on"},
+    }
+    config.write_text(json.dumps(document))
+    said = ("--outcome", "commit", "--offset", "0", "--outcome", "abort", "--offset", "1")
+    place = ("--topic", topic, "--partition", "0", "-c", str(config), "-o", str(file))
+    planned = CliRunner().invoke(app, ["repair", "plan", *place, *said])
+    assert planned.exit_code == 0, planned.output
+    kinds = killed_after_each_event(file, config, tmp_path / "data")
+    assert kinds.count("proven") == 2, kinds
+    with closing(ReplicaClient(document["kafka"], timeout_ms=10_000)) as client:
+        for broker in (1, 2, 3):
+            shown = read_replica(client, broker, topic)
+            assert (shown.visible, sorted(shown.markers)) == ({"kept": "late"}, [2, 3])
