@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import SCENARIOS, Scenario
 from parallax.lab.scenarios.scripts import read_committed_frozen
 from parallax.lab.scenarios.stage import Cleaning, Divergence, Outage, Return, Script, Stage
+from parallax.lab.traffic import LegacyTransactionalProducer
 from parallax.lab.view import read_replica
 from parallax.lab.waiting import until
 from parallax.model import FindingKind, FindingStatus
@@ -49,6 +50,33 @@ def frozen_by_abort(stage: Stage) -> Script:
         right=lambda view: view.last_stable_offset == view.high_watermark and "transfer-9" not in view.visible,
     )
     return Divergence(FindingKind.READ_COMMITTED_FROZEN, first, "transfer-9")
+
+
+def two_left_open(lab: Cluster) -> Callable[[Stage], Script]:
+    """Broker 2 misses the last end markers of two producers. The first transaction holds the second one's effect back.
+
+    Only the second one's marker is directly behind its first record, and so proves how it ended.
+    """
+
+    def script(stage: Stage) -> Script:
+        other = LegacyTransactionalProducer(lab.bootstrap_servers, f"{stage.topic}-other")
+        other.begin()
+        held = stage._note(other.send(stage.topic, "transfer-9", "rolled back"))
+        stage.begin()
+        first = stage.send("account-9", "100")
+        yield Outage()
+        commit = stage.commit()
+        other.abort()
+        abort = stage._note(stage._next_marker())
+        stage.put("account-9", "120")
+        yield Cleaning(superseded=[held, first], evidence=[commit, abort])
+        yield Return(
+            wrong=lambda view: view.high_watermark > abort and view.last_stable_offset == held,
+            right=lambda view: view.last_stable_offset == view.high_watermark and "transfer-9" not in view.visible,
+        )
+        return Divergence(FindingKind.READ_COMMITTED_FROZEN, held, "transfer-9")
+
+    return script
 
 
 FROZEN = Scenario("frozen both ways", {"commit": read_committed_frozen, "abort": frozen_by_abort})
@@ -96,10 +124,11 @@ class Diverged:
 @pytest.fixture(scope="module", params=REPAIRED)
 def diverged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Diverged]:
     folder = tmp_path_factory.mktemp("repaired")
-    with Cluster(request.param) as lab, JobProcess(folder, lab.bootstrap_servers, "(legacy|java|copied)-.*") as job:
+    with Cluster(request.param) as lab, JobProcess(folder, lab.bootstrap_servers, "(legacy|java|copied|two)-.*") as job:
         job.start()
         frozen = [Part(FROZEN, f"{kind}-", kind, job.await_observed) for kind in ("legacy", "java")]
-        play(lab, [*frozen, Part(SCENARIOS["resurrected"], "copied-", await_observed=job.await_observed)])
+        two = Part(Scenario("two", {"open": two_left_open(lab)}), "two-", await_observed=job.await_observed)
+        play(lab, [*frozen, two, Part(SCENARIOS["resurrected"], "copied-", await_observed=job.await_observed)])
         config = folder / "repair.yaml"
         config.write_text(yaml.safe_dump({**yaml.safe_load(job.config.read_text()), "repair": {"mode": "on"}}))
         with closing(ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=10_000)) as client:
@@ -116,6 +145,24 @@ def test_a_frozen_transaction_is_ended_in_place_as_it_was_elsewhere(
     (step,) = diverged.repaired(diverged.reported(topic).finding_id)
     assert (step["kind"], step["end"], step["holders"]) == ("end_marker", end, [2])
     assert ("transfer-9" in right, right["account-9"]) == (False, "120")
+    diverged.consumers_get(topic, right)
+
+
+def test_of_two_open_transactions_each_is_ended_as_its_proof_or_its_owner_says(diverged: Diverged) -> None:
+    topic = "two-open"
+    right = dict(read_replica(diverged.client, 1, topic).visible)
+
+    def kinds() -> set[FindingKind]:
+        return {one.kind for one in diverged.job.findings() if one.topic == topic and one.is_open}
+
+    wanted = {FindingKind.READ_COMMITTED_FROZEN, FindingKind.MARKER_MISSING}
+    until(lambda: kinds() == wanted, f"{topic} to be confirmed", timeout=240)
+    said = ("--outcome", "abort", "--offset", 0)
+    steps = diverged.repaired("--topic", topic, "--partition", 0, *said)
+    assert [(one["start_offset"], one["end"], one["finding"] != "") for one in steps] == [
+        (0, "abort", False),
+        (1, "commit", True),
+    ]
     diverged.consumers_get(topic, right)
 
 
@@ -145,7 +192,7 @@ def test_a_wrong_leader_gives_way_to_a_right_one_and_is_copied_from_it(diverged:
 
 
 def test_the_job_sees_that_every_finding_is_over(diverged: Diverged) -> None:
-    wanted = {"legacy-commit", "legacy-abort", "java-commit", "java-abort", "copied-tombstone"}
+    wanted = {"legacy-commit", "legacy-abort", "java-commit", "java-abort", "two-open", "copied-tombstone"}
 
     def over() -> bool:
         found = diverged.job.findings()
