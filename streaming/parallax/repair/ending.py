@@ -27,15 +27,11 @@ def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look
         look: a look at the partition.
         made: makes events.
     """
-    ends = written(step, step.end, intended["below"], look)
-    theirs = {"commit": "abort", "abort": "commit"}[step.end]
-    if others := written(step, theirs, intended["below"], look):
-        reason = f"somebody else has ended it by {theirs.upper()}, at offset {min(others)}"
-        return made.event(EventKind.STOPPED, step.number, reason=reason)
-    if not ends and not lacking(step, None, look):
+    found = written(step, intended["below"], look)
+    if not found and not lacking(step, None, look):
         # Where delete.retention.ms is short the cleaner may have taken the marker with its transaction already.
         return made.event(EventKind.PROVEN, step.number, reason="no replica holds the transaction open any more")
-    if not ends:
+    if not found:
         since = repair.answered.get(step.number)
         if since is None:
             return None
@@ -43,7 +39,10 @@ def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look
             reason = "the leader says that it has written the marker, and no replica shows it"
             return made.event(EventKind.STOPPED, step.number, reason=reason)
         return Wait("no replica shows the marker yet")
-    at = min(ends)
+    at, end = min(found)  # the first one ended the transaction; what follows is of the producer's later ones
+    if end != step.end:
+        reason = f"somebody else has ended it by {end.upper()}, at offset {at}"
+        return made.event(EventKind.STOPPED, step.number, reason=reason)
     if ended := _ended_as_well(step, intended["below"], at, look):
         return made.event(EventKind.STOPPED, step.number, reason=ended)
     left = lacking(step, at, look)
@@ -54,17 +53,16 @@ def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look
     return Wait(left)
 
 
-def written(step: EndStep, end: str, below: int, look: Look) -> set[int]:
-    """The offsets, from ``below`` on, where at least one replica shows an end marker of the step's producer.
+def written(step: EndStep, below: int, look: Look) -> set[tuple[int, str]]:
+    """The end markers of the step's producer that at least one replica shows, each as offset and type.
 
     Args:
         step: the step.
-        end: the type of the marker: ``commit`` or ``abort``.
         below: the lowest offset that counts.
         look: a look at the partition.
     """
     logs = (look.log_of(broker, step.producer_id, step.start_offset) for broker in look.assigned)
-    return {at for log in logs for at, kind in log.ends if at >= below and kind == end}
+    return {(at, end) for log in logs for at, end in log.ends if at >= below}
 
 
 def lacking(step: EndStep, marker_offset: int | None, look: Look) -> str:

@@ -107,6 +107,8 @@ class Led:
         fitness: by broker, whether its replica may lead.
         elr: the brokers that may be elected if no replica is in sync (eligible leader replicas, KIP-966); empty if
             brokers lack that feature.
+        no_other: why no plan can make another replica lead than those that must not, in sentences that say what to do.
+            Empty if a plan can, or if none is needed.
     """
 
     place: TopicPartition
@@ -115,6 +117,7 @@ class Led:
     isr: tuple[int, ...]
     fitness: Mapping[int, Fitness]
     elr: tuple[int, ...] = ()
+    no_other: tuple[str, ...] = ()
 
     @property
     def preferred(self) -> int | None:

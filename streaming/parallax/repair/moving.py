@@ -171,8 +171,9 @@ def _took_too_long(step: MoveStep, intended: Mapping[str, Any], look: Look, layo
     if not step.move.copied or seconds <= layout.retention_ms / 2000:
         return ""
     return (
-        f"; that took {span_text(seconds)}, more than half of delete.retention.ms, so compare the partition by "
-        "`parallax audit`"
+        f"; that took {span_text(seconds)}, more than half of delete.retention.ms, so the copy may lack tombstones or "
+        "end markers. The job's next audit of the partition compares it (audit.unread_delay_s, audit.interval_s); "
+        "`parallax audit` only prints what it finds"
     )
 
 
