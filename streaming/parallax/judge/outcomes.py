@@ -105,8 +105,8 @@ class Outcomes:
     def shows_its_end(self, group: Group, offset: int) -> frozenset[int]:
         """The brokers that are surely right about how a group of records ended; empty if that is not known.
 
-        They show the end marker of the group, and no record of the group with another outcome. A replica without the
-        marker may still show the true outcome, by chance.
+        They show the end marker of the group, and no record of the group with another outcome. A replica that lacks the
+        marker is left out, because it may show the true outcome by chance.
 
         Args:
             group: the records.
