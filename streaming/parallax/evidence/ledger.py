@@ -102,7 +102,7 @@ class Ledger:
             self.own[broker].append(reading)
 
     def ended(self, broker: int, place: Place, ended: Ended) -> None:
-        """Record which outcome of a record a broker has shown its read_committed consumers.
+        """Record with which outcome a broker has shown a record to its read_committed consumers.
 
         Args:
             broker: the broker.
@@ -124,13 +124,21 @@ class Ledger:
             self.stable.add(stable)
 
     def started(self, broker: int, log_start: int, log_end: int) -> None:
-        """Record the offsets at which a broker's log starts and ends, ``log_start`` and ``log_end``."""
+        """Record at which offsets a broker's log starts and ends, each time that the broker reports them.
+
+        A new log start replaces the one before. That of a log with records may also lower `Ledger.head`.
+
+        Args:
+            broker: the broker.
+            log_start: its log start offset.
+            log_end: its log end offset.
+        """
         self.log_starts[broker] = log_start
         if log_end > log_start:
             self.begun_below(log_start + 1)
 
     def begun_below(self, offset: int) -> None:
-        """Record that some replica's log began below ``offset`` and held records."""
+        """Record that some replica's log held records and began below ``offset``: at ``offset`` - 1 or lower."""
         self.head = offset - 1 if self.head is None else min(self.head, offset - 1)
 
     def look(self, look: Look, *, leads: bool) -> None:
