@@ -84,7 +84,11 @@ class MarkerShown:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """One transaction that one replica lists as open in its answer to DescribeProducers (KIP-664)."""
+    """One transaction that one replica lists as open in its answer to DescribeProducers (KIP-664).
+
+    The fields are those of Kafka's answer. ``last_timestamp`` is that of the producer's last batch, in milliseconds
+    since 1970 UTC.
+    """
 
     producer_id: int
     start_offset: int
@@ -325,6 +329,8 @@ class Answers:
         leader_epoch: the leader's epoch; -1 where it is not known.
         isr: the brokers whose replicas are in sync according to the cluster's metadata; empty where that is not known.
         assigned: the replicas in the order of their assignment, the preferred leader first; empty where nobody asked.
+        coordinator: what transaction coordinators answered about the claim's producer; None where nobody asked them.
+        asked_at_ms: when the probe began, milliseconds since 1970 UTC.
         gone: why the claim's replica does not exist any more (topic deleted, replica moved away); None where it exists.
             Other replicas may have been asked even so, because they may be wrong in the same way (see ``pivot``).
         key: the key's bytes, where the payload setting lets them be read.

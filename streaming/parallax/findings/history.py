@@ -73,10 +73,10 @@ class KeyHistory:
     offsets: Mapping[tuple[int, Key], Sequence[int]] = field(default_factory=dict)
 
     def of(self, broker: int, key: Key) -> Known:
-        """Return at which offsets the broker's replica has records of the key, and which of its offsets were read.
+        """Return at which offsets the broker's replica has records of the key, and which range of its log was read.
 
-        It also says where other replicas have records of the key. If nothing of the replica was read, the result is
-        empty.
+        `Known.foreign` has the offsets at which only other replicas were recorded to have the key. If nothing of the
+        replica was read, the result is empty.
         """
         log = self.logs.get(broker)
         if log is None:

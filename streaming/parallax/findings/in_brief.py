@@ -113,13 +113,14 @@ class Freeze:
 
 
 def freezes(findings: Iterable[Finding]) -> dict[int, list[Freeze]]:
-    """Return the periods in which replicas were frozen, as findings say: broker id to its replica's periods.
+    """Return by broker id the periods in which its replica of one partition was frozen, as findings say.
 
     A finding gives one period if it says that a replica holds an ended transaction open, and if it is open or resolved.
     The periods of a replica are in the order in which they began.
 
     Args:
-        findings: the last events of findings; those of other kinds, and those that accuse nobody, are ignored.
+        findings: the last events of findings about one partition. Those of other kinds, and those that accuse nobody,
+            are ignored.
     """
     found: dict[int, list[Freeze]] = {}
     for finding in findings:

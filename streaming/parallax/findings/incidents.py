@@ -304,9 +304,9 @@ class Incidents:
     # What is due.
 
     def due(self, now: float) -> Iterator[Page]:
-        """Return the pages that are to be probed now.
+        """Yield the pages that are to be probed now, at most `PAGES` at a time with those that are being probed.
 
-        A page counts as being probed until `judged` or `failed` is called with it.
+        A yielded page counts as being probed until `judged` or `failed` is called with it.
 
         Args:
             now: seconds of the monotonic clock.
@@ -827,11 +827,11 @@ class Incidents:
         ]
 
     def unnamed_of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """After a restart, return a suspect's claim as a member of each open incident that may count but not name it.
+        """After a restart, return a suspect's claim as a member of each open incident that may count the suspect.
 
-        An incident's event counts all members, and names only some of them. The result has one claim for each such
-        incident, with the incident's accused, kind and rule. An incident about keys is left out once every member that
-        it counts is known.
+        Only incidents whose events do not name the suspect are considered: an event counts all members, and names some.
+        The result has one claim for each such incident, with the incident's accused, kind and rule. An incident about
+        keys is left out once every member that it counts is known.
 
         Args:
             claim: the suspect's claim, about a key or about a transaction.
@@ -855,6 +855,10 @@ class Incidents:
 
         The offset is -1 if one replica is accused. If every replica shows a deleted value of the key, it is the offset
         of the deletion.
+
+        Args:
+            place: the partition.
+            key: the two halves of the key's hash.
         """
         found = []
         for group, proven in self._proven.items():
@@ -869,7 +873,12 @@ class Incidents:
         return found
 
     def deleted_at(self, place: TopicPartition, key: tuple[int, int]) -> list[int]:
-        """Return the offsets of a key's tombstones that some replica has missed, according to open incidents."""
+        """Return the offsets of a key's tombstones that some replica has missed, according to open incidents.
+
+        Args:
+            place: the partition.
+            key: the two halves of the key's hash.
+        """
         there = (proven for group, proven in self._proven.items() if group.place == place and proven.stands)
         return [
             offset
