@@ -35,7 +35,7 @@ class Outcomes:
 
     - by the outcome with which it shows the record;
     - by its list of aborted transactions;
-    - by the next end marker of the producer that it holds, if it never got the one that ended the record.
+    - by the producer's next end marker in its log, if it never got the marker that ended the record.
 
     A statement of a replica counts until another log replaces the log of this replica.
 
