@@ -52,8 +52,8 @@ class Ledger:
             watermark had been cleaned.
         stable: the reports of last stable offsets.
         epoch_ends: by epoch, pairs (the offset where it ends in a leader's log, the last place of that log).
-        held_open: by broker and (producer, first offset) of a transaction that it listed as open, the place up to which
-            its log had been replicated then.
+        held_open: by broker, and by (producer, first offset) of each transaction that the broker listed as open: the
+            place up to which its log had been replicated then.
         elsewhere: by producer id and producer epoch, the type of an end marker that was read in another partition.
         log_starts: by broker, the log start offset that it reported last.
         head: the lowest log start of any log that held records.
