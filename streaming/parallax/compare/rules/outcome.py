@@ -326,8 +326,8 @@ def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array
         ends: new end markers as `UNENDED` rows; ``aborted`` where it is an ABORT.
 
     Returns:
-        `UNENDED` rows of the transactions whose end marker is still to be read. A transaction has one row for each
-            outcome that its records are shown with, which is the first such record.
+        `UNENDED` rows of the transactions whose end marker is still to be read. A transaction has a row for each
+            outcome with which its records are shown: the first such record.
         `UNENDED` rows of the transactions whose end marker contradicts the outcome of a record: the first such record.
         For each row of the second array, the offset of that end marker.
     """
@@ -421,7 +421,7 @@ def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> li
 
 
 def turned(intervals: Array) -> Array:
-    """For each transaction, whether its replica ended it by a marker of the opposite type of the one that it missed.
+    """For each transaction, whether its replica missed the end marker, and ended it by one of the opposite type.
 
     E.g. the replica missed the ABORT that ended the transaction elsewhere. So it held the transaction open until the
     producer's next marker. That was a COMMIT, and made aborted records committed on this replica.
