@@ -28,6 +28,7 @@ class RecordShown:
             consumer).
         key_hash: 32 hexadecimal digits; empty where the key is null.
         content_hash: 16 hexadecimal digits over value and headers.
+        key_size: bytes; -1 where the key is null.
         value_size: bytes; -1 for a tombstone.
         timestamp: milliseconds since 1970 UTC.
     """

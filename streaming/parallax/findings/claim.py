@@ -41,7 +41,7 @@ class Differed:
     superseded, and the finding is over.
 
     Attributes:
-        newest: the highest offset at which a replica held a record of the key, and no lower than the claim's record.
+        newest: the highest offset at which a replica held a record of the key; at least that of the claim's record.
         below: the highest last stable offset of any replica. Records at or above it were written, or decided, after the
             difference.
         epoch: where replicas held unlike records at one offset: the leader epoch of the record that replaced the

@@ -61,8 +61,8 @@ class Answered:
     """An event for `Lifecycle.handle`: probes have finished, with answers or with a failure.
 
     Attributes:
-        results: each probe with its answers, one `Answers` for each of its claims and in their order; None if the probe
-            failed.
+        results: each probe with what was answered: one `Answers` for each of the probe's claims, in their order; None
+            if the probe failed.
     """
 
     results: Sequence[tuple[Probe, Sequence[Answers] | None]]

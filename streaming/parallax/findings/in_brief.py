@@ -46,7 +46,7 @@ def seen_by_state(accused: int, *, has_spread: bool) -> Seen:
 
 
 def seen_counts(findings: Iterable[Finding]) -> dict[str, int]:
-    """Return by label how many findings consumers see, and how many they may see.
+    """Return how many findings are ``seen by consumers``, and how many ``perhaps seen by consumers``, by these labels.
 
     Args:
         findings: their last events.
@@ -99,7 +99,7 @@ class Freeze:
 
     Attributes:
         since: when the freeze was first suspected.
-        until: when the replicas were asked that showed its end; None if it is not over.
+        until: when the replicas gave the answers that showed its end; None if it is not over.
     """
 
     since: datetime
@@ -115,7 +115,7 @@ class Freeze:
 def freezes(findings: Iterable[Finding]) -> dict[int, list[Freeze]]:
     """Return by broker id the periods in which its replica of one partition was frozen, as findings say.
 
-    A finding gives one period if it says that a replica holds an ended transaction open, and if it is open or resolved.
+    A finding gives one period if it says that a replica holds an ended transaction open. Dismissed suspects give none.
     The periods of a replica are in the order in which they began.
 
     Args:

@@ -533,7 +533,8 @@ class Incidents:
     def reports(self, now: float, at: datetime) -> list[Finding]:
         """Return the events of incidents that are due now; the caller writes them to the findings table.
 
-        Before the next call, it says with `add` that they were written, or with `not_committed` that they were not.
+        Before the next call, the caller reports with `add` that they were written, or with `not_committed` that they
+        were not.
 
         Args:
             now: seconds of the monotonic clock.
@@ -731,9 +732,9 @@ class Incidents:
         return next((proven.event for proven, _ in found if proven.stands), None)
 
     def not_seen_again(self) -> dict[str, str]:
-        """Return, by id of an open incident, how many of its members probes of this process have proven again so far.
+        """Return by id of each open incident, in words, how many of its members this process has proven again so far.
 
-        Each value is a text, e.g. "5 of the 20 keys that it counts are wrong, 3 could not be decided". The text is
+        An example is "5 of the 20 keys that it counts are wrong, 3 could not be decided". The text is
         empty while a probe is asking about the members. An incident is left out if all of its members are proven again,
         or if it is over.
         """

@@ -189,8 +189,8 @@ class Agreement(StrEnum):
 def agreement(claim: Claim, decision: Decision, judged: Opinion) -> Agreement:
     """Return how the judge's opinion on a claim compares with the decision on it.
 
-    They contradict each other if one says that a replica is wrong, or that one of several is, and the other says that
-    all of these are right. If they name two different replicas, that is no contradiction, since both may be wrong.
+    They contradict each other if one says that a replica is wrong, or one of several, and the other calls all of these
+    right. If they accuse two different replicas, that is no contradiction, since both may be wrong.
     """
     ours, theirs = judged.says, said_by(decision)
     if theirs is Says.WRONG and ours is Says.WRONG:
