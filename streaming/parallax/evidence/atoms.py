@@ -238,8 +238,8 @@ class Look:
     def has_ended(self, producer: int, offset: int) -> bool | None:
         """Whether the replica has ended the transaction of a record that it has held.
 
-        It has if it lists no open transaction of the producer that begins at the record or below. If nobody
-        asked for its list, the answer is yes for a record below its LSO, and None for any other.
+        It has if it lists no open transaction of the producer that begins at the record or below. If nobody asked for
+        its list, the answer is yes for a record below its LSO, and None for any other.
 
         Args:
             producer: producer of the record.
