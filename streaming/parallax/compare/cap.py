@@ -56,7 +56,7 @@ def close_ranges(state: PartitionState) -> None:
 
 
 def lose_markers(state: PartitionState, offsets: Array) -> None:
-    """Record that the state may lack end markers at all offsets from the lowest to the highest of the given ones.
+    """Record that the state may lack end markers from the lowest to the highest of the given offsets.
 
     So the first marker that the state holds behind a record may be of a later transaction.
     """

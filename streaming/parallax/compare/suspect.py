@@ -202,9 +202,9 @@ class BrokerCoverage:
     Attributes:
         read_uncommitted: next offset to read at that isolation level.
         read_committed: next offset to read at that isolation level.
-        frozen_for_s: for how many seconds it has been frozen; 0 if it is not. It is while its last stable offset stays
-            behind that of another replica, or behind one that some replica had before, although its high watermark has
-            come far enough.
+        frozen_for_s: for how many seconds it has been frozen; 0 if it is not. A replica is frozen while its last stable
+            offset stays behind that of another replica, or behind one that some replica had before, although its high
+            watermark has come far enough.
     """
 
     broker: int
