@@ -14,7 +14,7 @@ SETTLE_S = 10.0
 PAUSE_S = 60.0
 """At least so many seconds pass between two spot checks of a broker, because a broker may come and go.
 
-What it did not answer is asked for again: first after this pause, then after pauses that double.
+What it did not answer is asked for again. The first time is after this pause, and the pauses double.
 """
 
 TRIES = 6

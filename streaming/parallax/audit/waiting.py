@@ -17,7 +17,7 @@ AGAIN_S = 3600.0
 SOON_S = 300.0
 """How many seconds after an audit the partition may be audited again, if offsets have become unknown since.
 
-If that happens again and again, as in a partition that cannot be compared, the time doubles with each audit, up to
+That may happen again and again, as in a partition that cannot be compared. Then the time doubles with each audit, up to
 `AGAIN_S`.
 """
 
@@ -236,7 +236,7 @@ class Copied(AuditQueue):
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
         """Take in that partitions were audited, and set when each may be audited again.
 
-        A partition waits for another audit as long as `observe` has not left it out: its late copies still count.
+        A partition waits for another audit until `observe` leaves it out, because its late copies still count.
 
         Args:
             places: the partitions.
