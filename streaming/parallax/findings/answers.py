@@ -273,6 +273,8 @@ class CoordinatorAnswer:
     The requests are ListTransactions and DescribeTransactions (KIP-664).
 
     Attributes:
+        transactional_id: that of the producer; empty where no coordinator lists the producer.
+        error: why some coordinator did not answer; None where the answer is complete.
         state: Kafka's name for the state of the producer's last transaction (``Ongoing``, ``PrepareCommit``,
             ``CompleteAbort`` ...); ``unknown`` where no coordinator lists a transaction of the producer.
         elsewhere: whether that transaction is of no concern to this partition: it has no record there, or its end
@@ -287,7 +289,7 @@ class CoordinatorAnswer:
 
     @classmethod
     def not_listed(cls, producer_id: int) -> CoordinatorAnswer:
-        """Make the answer about the producer ``producer_id``, if all coordinators have answered and none lists it.
+        """Make the answer about the producer ``producer_id``, of which all coordinators said that they do not list it.
 
         Kafka leaves out, without an error, transactions that the client may not describe
         (KafkaApis.handleListTransactionsRequest).

@@ -56,7 +56,7 @@ class Differed:
 
     @classmethod
     def parse(cls, part: Any) -> Differed | None:
-        """Return what differed from ``part``, a value of the JSON that `Recorded.as_json` returns.
+        """Make a `Differed` from ``part``, a value of the JSON that `Recorded.as_json` returns.
 
         None if ``part`` is anything else.
         """
@@ -91,7 +91,7 @@ class HadEnded:
 
     @classmethod
     def parse(cls, part: Any) -> HadEnded | None:
-        """Return the observation from ``part``, a value of JSON; None if ``part`` is anything else.
+        """Make a `HadEnded` from ``part``, a value of JSON; None if ``part`` is anything else.
 
         `Recorded.as_json` and a suspect's ``observations`` have such a value.
         """
