@@ -132,6 +132,10 @@ class Looker:
 
         It gives up after ``patience_s`` seconds.
 
+        Args:
+            plans: by partition, its plan, which names that end.
+            patience_s: how long to wait at most, in seconds.
+
         Returns:
             The plans, with how far each replica reached at the last look (`PartitionPlan.marks`).
             The last look; None if no replica had to be waited for.

@@ -123,7 +123,7 @@ def plan(
     chosen: Collection[int] | None = None,
     histories: Mapping[tuple[TopicPartition, str], PolicyHistory] | None = None,
 ) -> dict[TopicPartition, PartitionPlan]:
-    """By partition, its plan. The first look fixes the offsets up to which partitions are compared.
+    """Make the plan of each partition, by partition. The first look fixes the offsets up to which it is compared.
 
     Args:
         places: the partitions.

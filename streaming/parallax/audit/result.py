@@ -279,8 +279,8 @@ class AuditReport:
 
     Attributes:
         source: what was compared: ``brokers`` or ``tables``.
-        started_at: seconds since 1970 UTC.
-        ended_at: seconds since 1970 UTC.
+        started_at: when the audit began, seconds since 1970 UTC.
+        ended_at: when it ended, seconds since 1970 UTC.
         partitions: the results, by topic and partition.
         read_bytes: by broker, how many bytes of records its answers had.
     """

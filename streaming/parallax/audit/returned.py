@@ -12,9 +12,9 @@ SETTLE_S = 10.0
 """How many seconds a broker must be back before it is asked: it has to catch up first."""
 
 PAUSE_S = 60.0
-"""How many seconds pass at least between two spot checks of a broker, which may come and go.
+"""At least so many seconds pass between two spot checks of a broker, because a broker may come and go.
 
-What it did not answer is asked for again after pauses that double from this one on.
+What it did not answer is asked for again. The first time is after this pause, and the pauses double.
 """
 
 TRIES = 6
@@ -24,8 +24,7 @@ TRIES = 6
 class Returned:
     """Notices brokers whose replicas answer again, and says when the spot check of each is due.
 
-    After the job's start every broker that answers counts as one that is back, because nobody knows which were away
-    before.
+    After the job's start every broker that answers counts as back, because nobody knows which were away before.
 
     Args:
         clock: returns monotonic seconds.

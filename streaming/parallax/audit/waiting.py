@@ -12,13 +12,13 @@ from parallax.compare.suspect import Coverage
 from parallax.model import UNKNOWN, TopicPartition
 
 AGAIN_S = 3600.0
-"""How many seconds a partition with a verdict is not audited again if nothing happens in it."""
+"""For how many seconds after a verdict a partition is not audited again, unless something happens in it."""
 
 SOON_S = 300.0
-"""If offsets become unknown after an audit, the next audit may begin this many seconds after it.
+"""How many seconds after an audit the partition may be audited again, if offsets have become unknown since.
 
-The time doubles with each audit if that happens again and again, up to `AGAIN_S`. An example is a partition that cannot
-be compared.
+That may happen again and again, as in a partition that cannot be compared. Then the time doubles with each audit, up to
+`AGAIN_S`.
 """
 
 _QUIET_S = 2 * AGAIN_S
@@ -126,9 +126,9 @@ class AuditQueue:
         return [place for _, place in sorted(ripe)[:MAX_TOGETHER]]
 
     def begin(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Note for each partition the newest event that an audit which begins now takes into account.
+        """Note that an audit of some partitions begins now: it takes into account what has happened in them so far.
 
-        Later events make another audit of the partition necessary.
+        Later events make another audit of a partition necessary.
 
         Args:
             places: the partitions of this audit. It may audit partitions that other queues ask for.
@@ -236,7 +236,7 @@ class Copied(AuditQueue):
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
         """Take in that partitions were audited, and set when each may be audited again.
 
-        A partition waits for another audit as long as `observe` has not left it out: its late copies still count.
+        A partition waits for another audit until `observe` leaves it out, because its late copies still count.
 
         Args:
             places: the partitions.

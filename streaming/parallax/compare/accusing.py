@@ -21,9 +21,9 @@ RAISED_MISSING, RAISED_TURNED, SHOWN_WRONG = 1, 2, 4
 OUTCOME_NAME = {COMMIT: "committed", ABORT: "aborted"}
 MARKER_NAME = {COMMIT: "commit", ABORT: "abort"}
 EXAMPLES = 8
-"""Offsets that an accusation names at most."""
+"""The most offsets that one accusation names."""
 MAX_KEYS = 16
-"""Keys besides its own that an accusation names at most."""
+"""The most keys that one accusation names in addition to its own."""
 
 
 def broker_of(state: PartitionState, slot: int) -> int:

@@ -90,7 +90,8 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
     """Update the state where a log was truncated or its start has jumped, or a batch was skipped.
 
     Rows from before and after such a break are not compared with each other. Rows that may be from before or from after
-    it are left out, and their offsets become unknown. A partition that was added later is handled here as well.
+    it are left out, and their offsets become unknown. If a reader begins late, in a partition that was added to its
+    topic, the offsets that were judged without it become unknown as well.
 
     Args:
         state: the partition's state; it is changed.

@@ -56,9 +56,9 @@ def close_ranges(state: PartitionState) -> None:
 
 
 def lose_markers(state: PartitionState, offsets: Array) -> None:
-    """Record that the state has left out end markers between the lowest and highest of these offsets.
+    """Record that the state may lack end markers from the lowest to the highest of the given offsets.
 
-    After this, the first marker behind a record may be of a later transaction.
+    So the first marker that the state holds behind a record may be of a later transaction.
     """
     if len(offsets):
         unmark(state, int(offsets.min()), int(offsets.max()) + 1)

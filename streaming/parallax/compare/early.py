@@ -95,7 +95,7 @@ def waiting(state: PartitionState, common: int) -> Array:
 
 
 def concerned(state: PartitionState, candidates: Array) -> Array:
-    """For each absence (`CANDIDATE` row), a bit mask of the replicas that its verdict needs.
+    """For each absence (`CANDIDATE` row), a bit mask of the replicas whose reading its verdict needs.
 
     These are the replicas whose logs reach down to the offset. If the absence is judged early, only replicas that are
     still read and have passed the offset count.

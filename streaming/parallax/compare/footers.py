@@ -32,7 +32,7 @@ Span = tuple[int, int]
 """A first offset, and one behind the last."""
 
 Wanted = Callable[[str, int], bool]
-"""Says of a topic and partition number whether the partition is compared here."""
+"""Takes a topic's name and a partition's number, and returns whether this Spark task compares that partition."""
 
 
 @dataclass(frozen=True, slots=True)

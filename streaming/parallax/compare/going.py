@@ -57,9 +57,9 @@ def at(table: Array, end: int) -> Opens | None:
 
 
 def last(table: Array, slot: int) -> Opens | None:
-    """The transactions that are open where a reader's withheld rows end, by producer id.
+    """The transactions that are open where a read_committed reader's withheld rows end, by producer id.
 
-    Rows are withheld if they were read, but are not compared yet. None if the transactions of this reader are not kept.
+    None if the transactions of this reader are not kept. Rows are withheld if they were read, and are not compared yet.
 
     Args:
         table: `GOING` rows: which transactions are open on which replica at which offset.

@@ -260,9 +260,9 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
 def judge_ends_ahead(state: PartitionState) -> list[Accusation]:
     """Accuse replicas whose own end marker contradicts an outcome that they show (``outcome_contradicts_marker``).
 
-    They concern markers that only the read_uncommitted reader has passed: while an earlier transaction stays open, the
-    read_committed reader does not get there. Call this after `judge_markers`, which finds the markers that a replica
-    missed.
+    It compares outcomes only with markers that the replica's read_uncommitted reader has passed and its read_committed
+    reader has not: while an earlier transaction stays open, the latter does not get there. Call this after
+    `judge_markers`, which finds the markers that a replica missed.
 
     Args:
         state: the partition's state; a transaction of which such a marker was found is removed from ``state.unended``.

@@ -213,7 +213,7 @@ class States:
     def put(self, place: TopicPartition, before: PartitionState | None, after: PartitionState) -> None:
         """Replace a partition's state.
 
-        If its unmatched tables are large, `rows` writes them into a file of their own, unless they are as before.
+        If its unmatched tables are large and have changed, `rows` writes them into a new file of their own.
 
         Args:
             place: the partition.

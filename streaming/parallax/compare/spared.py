@@ -61,9 +61,9 @@ def compare(
     limits: Limits | None = None,
     **options: Any,
 ) -> StepResult:
-    """Compare a micro-batch of one partition, if possible without the rows that were not read.
+    """Compare a micro-batch of one partition, of which some rows were left unread because their sums are equal.
 
-    If they are needed, they are read, and the result is the same.
+    If these rows are needed after all, they are read. The result is the same either way.
 
     Args:
         state: the state after the micro-batch before; not changed.
@@ -101,7 +101,9 @@ def without_rows(
     limits: Limits | None = None,
     **options: Any,
 ) -> StepResult | None:
-    """Compare a micro-batch of one partition without the rows that were not read; None if they are needed after all.
+    """Compare a micro-batch of one partition, of which some rows were left unread because their sums are equal.
+
+    No row is read here. The result is None if these rows are needed after all.
 
     Args:
         state: the state after the micro-batch before; it is not changed.

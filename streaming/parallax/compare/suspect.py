@@ -202,8 +202,9 @@ class BrokerCoverage:
     Attributes:
         read_uncommitted: next offset to read at that isolation level.
         read_committed: next offset to read at that isolation level.
-        frozen_for_s: for how many seconds its last stable offset has stayed behind that of another replica, or behind
-            one that some replica had before, although its high watermark has come far enough. 0 if it is not frozen.
+        frozen_for_s: for how many seconds it has been frozen; 0 if it is not. A replica is frozen while its last stable
+            offset stays behind that of another replica, or behind one that some replica had before, although its high
+            watermark has come far enough.
     """
 
     broker: int
@@ -234,9 +235,9 @@ class Coverage:
         unread: ranges that need an audit, in order; they count in ``unknown``.
         awaits_report: whether a verdict waits for the replicas' next offsets and open transactions (progress). Those
             are then recorded even if they repeat the last ones.
-        waits_from: by view, the lowest offset that is unknown for a reason that ends once more has been read
-            (`parallax.model.PASSING`). If rows are still to be read, it is at most the offset up to which all replicas
-            were read. -1 if nothing waits. It grows as long as the comparison makes progress.
+        waits_from: by view, the lowest offset that is unknown only until more has been read
+            (`parallax.model.PASSING`); -1 if there is none. While a replica is behind, it is no higher than the offset
+            up to which all replicas were read. It grows as long as the comparison makes progress.
         error: why the partition could not be compared and has begun again, in one line; empty if it was compared.
     """
 

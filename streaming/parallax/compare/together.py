@@ -140,11 +140,11 @@ class Terms:
 
 
 Ready = Mapping[TopicPartition, StepResult]
-"""By partition, the result of comparing it without the rows that were not read."""
+"""By partition, the result of comparing it. Some of its rows were left unread, because their sums are equal."""
 
 
 def without_rows(before: Mapping[int, States], seen: Seen, terms: Terms) -> Ready | None:
-    """Compare the partitions in ``seen.spared``, whose rows were not read because the sums of all replicas are equal.
+    """Compare the partitions in ``seen.spared``: some of their rows were left unread, because their sums are equal.
 
     Args:
         before: by bucket (share of the partitions), the states of its partitions; they are not changed.

@@ -52,10 +52,10 @@ LATELY = 4
 """A last stable offset counts as the present one if it was reported within ``delete.retention.ms`` divided by this."""
 
 APART_MS = 600_000
-"""How many milliseconds later than a reading a bound may be dated although it was taken in before that reading.
+"""A bound may be dated at most so many milliseconds later than a reading that was taken in after it.
 
-A table gets its rows once all of a micro-batch was read. A bound that is dated later still is of a clock that was
-ahead. If a fourth of the retention is longer, that counts instead.
+It may be later at all because a table gets its rows only once all of a micro-batch was read. A bound that is dated
+later than this is ignored: its clock was ahead. If ``delete.retention.ms`` / `LATELY` is longer, that counts instead.
 """
 
 

@@ -38,8 +38,8 @@ class Limits:
 
     Attributes:
         worth: rows are withheld once this many bytes of a state wait for a replica that does not move.
-        few: once all replicas have passed the first withheld row, all withheld rows are compared in one step if the
-            slowest replica has no more than this many of them left to pass.
+        few: all withheld rows are compared in one step once every replica has passed the first of them, and at most
+            this many lie above the offset that every replica has passed.
         at_a_time: about how many rows are read from the views for one step.
         grain: at which offsets the sums of rows are kept.
     """
@@ -86,9 +86,13 @@ def begun(
 def worth(state: PartitionState, settings: CompareSettings, limits: Limits) -> int:
     """How many bytes of a state must wait before rows are withheld.
 
-    They are ``limits.worth``. If the replicas that are there differ among themselves, they are half of the state's cap
-    if that is more. Later rows may show which of them is wrong, so rows are compared one by one as long as the state
-    has room.
+    The result is ``limits.worth``. If the replicas that are there differ among themselves, it is at least half of the
+    state's cap. Later rows may show which of them is wrong, so rows are compared one by one as long as there is room.
+
+    Args:
+        state: the partition's state.
+        settings: for the cap of the state.
+        limits: for ``worth``.
     """
     is_judged = bool(state.partition["differed"][0]) or len(state.disputes) > 0 or is_early(state.candidates).any()
     return max(limits.worth, settings.state_cap_bytes // 2) if is_judged else limits.worth

@@ -195,15 +195,16 @@ class Look:
         facts: records and end markers that it holds from the log start to the high watermark.
         outcomes: for transactional records below the LSO, the outcome that it gives read_committed consumers.
         listed: producer and first offset of each of its aborted transactions.
-        tops: last offset and epoch of each batch below the high watermark, ascending. Batches without records are
-            included. In a look at a part, they say only that the log holds that epoch at that offset or beyond.
+        tops: last offset and epoch of each batch below the high watermark, also of batches without records; ascending.
+            In a look at a part, an entry says only that the log holds this epoch at this offset or beyond.
         ends: its answers to where epochs end, by the epoch asked about; None: its log has not reached that epoch.
-        latest_epoch: the newest leader epoch of its log, which may still grow; `UNKNOWN` for an empty log. In a look at
-            a part of a replica that does not lead, the log's newest epoch may be a later one.
+        latest_epoch: the newest leader epoch of its log, in which it may still grow; `UNKNOWN` for an empty log. In a
+            look at a part, the log of a replica that does not lead may have a newer epoch than this one.
         asked: the offsets that were asked for; None: all from the log start to the high watermark.
-        keys: keys whose newest record for read_committed consumers was asked for; None: all keys, and for
-            read_uncommitted consumers as well.
-        entries: epochs that were asked about and that the log has an entry for, where ``ends`` does not show it.
+        keys: keys whose newest record for read_committed consumers was asked for; None: all records of all keys were
+            asked for, at both isolation levels.
+        entries: epochs for which the log surely has an entry (`has_entry`), in addition to those for which ``ends`` or
+            ``tops`` show it.
         has_grown: whether its log had grown by the time its open transactions had been listed.
     """
 
@@ -237,8 +238,8 @@ class Look:
     def has_ended(self, producer: int, offset: int) -> bool | None:
         """Whether the replica has ended the transaction of a record that it has held.
 
-        It has ended it if it lists no open transaction of the producer that begins at the record or below. If nobody
-        asked for its list, the answer is yes for a record below its LSO, and None for any other.
+        It has if it lists no open transaction of the producer that begins at the record or below. If nobody asked for
+        its list, the answer is yes for a record below its LSO, and None for any other.
 
         Args:
             producer: producer of the record.
@@ -249,7 +250,7 @@ class Look:
         return self.open.get(producer, offset + 1) > offset
 
     def tells_of(self, key: Hashable) -> bool:
-        """Whether this look says which value of a key read_committed consumers of the replica get."""
+        """Whether the replica was asked which value of a key its read_committed consumers get."""
         return self.keys is None or key in self.keys
 
     def epoch_at(self, offset: int) -> int:

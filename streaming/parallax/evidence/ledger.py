@@ -52,8 +52,8 @@ class Ledger:
             watermark had been cleaned.
         stable: the reports of last stable offsets.
         epoch_ends: by epoch, pairs (the offset where it ends in a leader's log, the last place of that log).
-        held_open: by broker and (producer, first offset) of a transaction that it listed as open, the place up to which
-            its log had been replicated then.
+        held_open: by broker, and by (producer, first offset) of each transaction that the broker listed as open: the
+            place up to which its log had been replicated then.
         elsewhere: by producer id and producer epoch, the type of an end marker that was read in another partition.
         log_starts: by broker, the log start offset that it reported last.
         head: the lowest log start of any log that held records.
@@ -102,7 +102,7 @@ class Ledger:
             self.own[broker].append(reading)
 
     def ended(self, broker: int, place: Place, ended: Ended) -> None:
-        """Record which outcome of a record a broker has shown its read_committed consumers.
+        """Record with which outcome a broker has shown a record to its read_committed consumers.
 
         Args:
             broker: the broker.
@@ -124,13 +124,21 @@ class Ledger:
             self.stable.add(stable)
 
     def started(self, broker: int, log_start: int, log_end: int) -> None:
-        """Record the offsets at which a broker's log starts and ends, ``log_start`` and ``log_end``."""
+        """Record at which offsets a broker's log starts and ends, each time that the broker reports them.
+
+        A new log start replaces the one before. That of a log with records may also lower `Ledger.head`.
+
+        Args:
+            broker: the broker.
+            log_start: its log start offset.
+            log_end: its log end offset.
+        """
         self.log_starts[broker] = log_start
         if log_end > log_start:
             self.begun_below(log_start + 1)
 
     def begun_below(self, offset: int) -> None:
-        """Record that some replica's log began below ``offset`` and held records."""
+        """Record that some replica's log held records and began below ``offset``: at ``offset`` - 1 or lower."""
         self.head = offset - 1 if self.head is None else min(self.head, offset - 1)
 
     def look(self, look: Look, *, leads: bool) -> None:

@@ -28,6 +28,7 @@ class RecordShown:
             consumer).
         key_hash: 32 hexadecimal digits; empty where the key is null.
         content_hash: 16 hexadecimal digits over value and headers.
+        key_size: bytes; -1 where the key is null.
         value_size: bytes; -1 for a tombstone.
         timestamp: milliseconds since 1970 UTC.
     """
@@ -84,7 +85,11 @@ class MarkerShown:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """One transaction that one replica lists as open in its answer to DescribeProducers (KIP-664)."""
+    """One transaction that one replica lists as open in its answer to DescribeProducers (KIP-664).
+
+    The fields are those of Kafka's answer. ``last_timestamp`` is that of the producer's last batch, in milliseconds
+    since 1970 UTC.
+    """
 
     producer_id: int
     start_offset: int
@@ -268,6 +273,8 @@ class CoordinatorAnswer:
     The requests are ListTransactions and DescribeTransactions (KIP-664).
 
     Attributes:
+        transactional_id: that of the producer; empty where no coordinator lists the producer.
+        error: why some coordinator did not answer; None where the answer is complete.
         state: Kafka's name for the state of the producer's last transaction (``Ongoing``, ``PrepareCommit``,
             ``CompleteAbort`` ...); ``unknown`` where no coordinator lists a transaction of the producer.
         elsewhere: whether that transaction is of no concern to this partition: it has no record there, or its end
@@ -282,7 +289,7 @@ class CoordinatorAnswer:
 
     @classmethod
     def not_listed(cls, producer_id: int) -> CoordinatorAnswer:
-        """Make the answer about the producer ``producer_id``, if all coordinators have answered and none lists it.
+        """Make the answer about the producer ``producer_id``, of which all coordinators said that they do not list it.
 
         Kafka leaves out, without an error, transactions that the client may not describe
         (KafkaApis.handleListTransactionsRequest).
@@ -325,6 +332,8 @@ class Answers:
         leader_epoch: the leader's epoch; -1 where it is not known.
         isr: the brokers whose replicas are in sync according to the cluster's metadata; empty where that is not known.
         assigned: the replicas in the order of their assignment, the preferred leader first; empty where nobody asked.
+        coordinator: what transaction coordinators answered about the claim's producer; None where nobody asked them.
+        asked_at_ms: when the probe began, milliseconds since 1970 UTC.
         gone: why the claim's replica does not exist any more (topic deleted, replica moved away); None where it exists.
             Other replicas may have been asked even so, because they may be wrong in the same way (see ``pivot``).
         key: the key's bytes, where the payload setting lets them be read.

@@ -41,7 +41,7 @@ class Differed:
     superseded, and the finding is over.
 
     Attributes:
-        newest: the highest offset at which a replica held a record of the key, and no lower than the claim's record.
+        newest: the highest offset at which a replica held a record of the key; at least that of the claim's record.
         below: the highest last stable offset of any replica. Records at or above it were written, or decided, after the
             difference.
         epoch: where replicas held unlike records at one offset: the leader epoch of the record that replaced the
@@ -56,7 +56,7 @@ class Differed:
 
     @classmethod
     def parse(cls, part: Any) -> Differed | None:
-        """Return what differed from ``part``, a value of the JSON that `Recorded.as_json` returns.
+        """Make a `Differed` from ``part``, a value of the JSON that `Recorded.as_json` returns.
 
         None if ``part`` is anything else.
         """
@@ -91,7 +91,7 @@ class HadEnded:
 
     @classmethod
     def parse(cls, part: Any) -> HadEnded | None:
-        """Return the observation from ``part``, a value of JSON; None if ``part`` is anything else.
+        """Make a `HadEnded` from ``part``, a value of JSON; None if ``part`` is anything else.
 
         `Recorded.as_json` and a suspect's ``observations`` have such a value.
         """

@@ -30,9 +30,9 @@ def ask(client: ReplicaClient, producer_ids: Sequence[int], timeout_ms: int) -> 
         timeout_ms: deadline of each request.
 
     Returns:
-        The transactions that the coordinators list. Those that are not over are in it once more, with their partitions,
-        if their coordinator says which these are. ``Told.unanswered`` names the coordinators that did not answer, and
-        why.
+        The transactions of these producers that coordinators list. One that is not over comes a second time, with its
+        partitions, if its coordinator has described it. ``Told.unanswered`` names the coordinators that did not answer,
+        and why.
     """
     try:
         listings = client.list_transactions(producer_ids, timeout_ms=timeout_ms)

@@ -123,8 +123,8 @@ def made(
     """Make a new event of a single finding (no incident), for the findings table.
 
     Args:
-        finding_id: the finding's id. If a suspect is dismissed because a finding reports it already, it is the
-            suspect's id, so that the event does not end that finding.
+        finding_id: the finding's id. An event that dismisses a suspect has the suspect's id, if a finding reports the
+            suspect already: otherwise it would end that finding.
         status: what the event says, e.g. confirmed or resolved.
         claim: the claim that was judged.
         decision: the decision on the claim.

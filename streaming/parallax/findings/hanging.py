@@ -73,8 +73,8 @@ class Told:
     """What all transaction coordinators together answered about some producers.
 
     Attributes:
-        transactions: the producers' transactions, as coordinators list them. If its coordinator has described an
-            ongoing one, it comes a second time, with its partitions, behind all others.
+        transactions: the producers' transactions, as coordinators list them. An ongoing one comes a second time, with
+            its partitions, if its coordinator has described it; these come behind all others.
         unanswered: by broker that did not answer, the reason. Under -1 it says why no coordinator could be asked.
     """
 

@@ -396,7 +396,11 @@ class Proven(Held):
 
     @property
     def leads(self) -> bool:
-        """Whether the leader shows its consumers some member wrongly, as far as the kept proofs say."""
+        """Whether the leader shows its consumers some member wrongly.
+
+        It does if all members have spread, and does not if the replicas agree again about all. Otherwise the kept
+        proofs say it, or the incident's last event where no proof is kept.
+        """
         if (status := self.tally.status) is not FindingStatus.CONFIRMED:
             return status is FindingStatus.SPREAD
         if not self.proofs:
@@ -611,9 +615,9 @@ class Proven(Held):
         Args:
             page: the page that was asked about.
             outcomes: for each member of the page what the probe has shown.
-            waiting: how many suspects without a verdict the incident's last event may count as well.
-            soon: when to ask a sample again, if a second probe in a row decides about one of its members; seconds of
-                the monotonic clock.
+            waiting: how many suspects without a verdict may be among those that the incident's last event counts.
+            soon: when to ask about a sample again if one of its members needs a second probe in a row; seconds of the
+                monotonic clock.
 
         Returns:
             What the caller has to do about members that the incident no longer counts.
@@ -680,11 +684,13 @@ class Proven(Held):
         return [(remembering(original, proof), state)] if _is_other(original, proof) else []
 
     def show(self, proofs: Sequence[Proof], *, afresh: bool = False) -> None:
-        """Keep a few proofs as examples for events, and which brokers show the same as the accused by these proofs.
+        """Keep a few proofs as examples for the incident's events (``proofs``).
+
+        It also notes which brokers show the same as the accused by any of the given proofs (``beside``).
 
         Args:
-            proofs: the newest proofs; the last of them is kept in any case.
-            afresh: whether to drop the examples that were kept until now.
+            proofs: the newest proofs, of which the last is kept in any case; if empty, nothing changes.
+            afresh: whether to drop the examples that were kept until now. If False, they come first.
         """
         if proofs:
             self.beside = self.beside.union(*(beside(p.decision, (), p.answers) for p in proofs))

@@ -73,10 +73,10 @@ class KeyHistory:
     offsets: Mapping[tuple[int, Key], Sequence[int]] = field(default_factory=dict)
 
     def of(self, broker: int, key: Key) -> Known:
-        """Return at which offsets the broker's replica has records of the key, and which of its offsets were read.
+        """Return at which offsets the broker's replica has records of the key, and which range of its log was read.
 
-        It also says where other replicas have records of the key. If nothing of the replica was read, the result is
-        empty.
+        `Known.foreign` has the offsets at which only other replicas were recorded to have the key. If nothing of the
+        replica was read, the result is empty.
         """
         log = self.logs.get(broker)
         if log is None:
@@ -127,7 +127,7 @@ class RecordedHistory:
         return KeyHistory(read_logs(_in_order(positions)), _by_replica_and_key(found, set(keys)))
 
     def transactions(self, question: Transactions) -> list[TransactionRecords]:
-        """Return for each transaction asked about its newest record of each key, as the views recorded it.
+        """For each transaction of a question, return the newest record of each key that it wrote, by the views.
 
         The results are in the order of ``question.of``. Without a table, they have no records. If the table cannot be
         read, each result says why, because its records are then unknown. A result also says if retention has dropped
@@ -161,7 +161,7 @@ class RecordedHistory:
         return [records_of(one, rows, left) for one in of]
 
     def was_recreated(self, question: Recreated) -> bool:
-        """Whether a replica's reader has noticed since a given time a truncation, or that the broker held no replica.
+        """Whether a replica's reader has noticed a truncation, or that the broker held no replica, since a given time.
 
         Then another log may have replaced the one that was read. False if the table cannot be read.
         """

@@ -58,7 +58,7 @@ def seen_by_state(kind: FindingKind, accused: int, *, has_spread: bool) -> Seen:
 
 
 def seen_counts(findings: Iterable[Finding]) -> dict[str, int]:
-    """Return by label how many findings consumers see, and how many they may see.
+    """Return how many findings are ``seen by consumers``, and how many ``perhaps seen by consumers``, by these labels.
 
     Args:
         findings: their last events.
@@ -111,7 +111,7 @@ class Freeze:
 
     Attributes:
         since: when the freeze was first suspected.
-        until: when the replicas were asked that showed its end; None if it is not over.
+        until: when the replicas gave the answers that showed its end; None if it is not over.
     """
 
     since: datetime
@@ -125,13 +125,14 @@ class Freeze:
 
 
 def freezes(findings: Iterable[Finding]) -> dict[int, list[Freeze]]:
-    """Return the periods in which replicas were frozen, as findings say: broker id to its replica's periods.
+    """Return by broker id the periods in which its replica of one partition was frozen, as findings say.
 
-    A finding gives one period if it says that a replica holds an ended transaction open, and if it is open or resolved.
+    A finding gives one period if it says that a replica holds an ended transaction open. Dismissed suspects give none.
     The periods of a replica are in the order in which they began.
 
     Args:
-        findings: the last events of findings; those of other kinds, and those that accuse nobody, are ignored.
+        findings: the last events of findings about one partition. Those of other kinds, and those that accuse nobody,
+            are ignored.
     """
     found: dict[int, list[Freeze]] = {}
     for finding in findings:

@@ -304,9 +304,9 @@ class Incidents:
     # What is due.
 
     def due(self, now: float) -> Iterator[Page]:
-        """Return the pages that are to be probed now.
+        """Yield the pages that are to be probed now, at most `PAGES` at a time with those that are being probed.
 
-        A page counts as being probed until `judged` or `failed` is called with it.
+        A yielded page counts as being probed until `judged` or `failed` is called with it.
 
         Args:
             now: seconds of the monotonic clock.
@@ -533,7 +533,8 @@ class Incidents:
     def reports(self, now: float, at: datetime) -> list[Finding]:
         """Return the events of incidents that are due now; the caller writes them to the findings table.
 
-        Before the next call, it says with `add` that they were written, or with `not_committed` that they were not.
+        Before the next call, the caller reports with `add` that they were written, or with `not_committed` that they
+        were not.
 
         Args:
             now: seconds of the monotonic clock.
@@ -731,9 +732,9 @@ class Incidents:
         return next((proven.event for proven, _ in found if proven.stands), None)
 
     def not_seen_again(self) -> dict[str, str]:
-        """Return, by id of an open incident, how many of its members probes of this process have proven again so far.
+        """Return by id of each open incident, in words, how many of its members this process has proven again so far.
 
-        Each value is a text, e.g. "5 of the 20 keys that it counts are wrong, 3 could not be decided". The text is
+        An example is "5 of the 20 keys that it counts are wrong, 3 could not be decided". The text is
         empty while a probe is asking about the members. An incident is left out if all of its members are proven again,
         or if it is over.
         """
@@ -827,11 +828,11 @@ class Incidents:
         ]
 
     def unnamed_of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """After a restart, return a suspect's claim as a member of each open incident that may count but not name it.
+        """After a restart, return a suspect's claim as a member of each open incident that may count the suspect.
 
-        An incident's event counts all members, and names only some of them. The result has one claim for each such
-        incident, with the incident's accused, kind and rule. An incident about keys is left out once every member that
-        it counts is known.
+        Only incidents whose events do not name the suspect are considered: an event counts all members, and names some.
+        The result has one claim for each such incident, with the incident's accused, kind and rule. An incident about
+        keys is left out once every member that it counts is known.
 
         Args:
             claim: the suspect's claim, about a key or about a transaction.
@@ -855,6 +856,10 @@ class Incidents:
 
         The offset is -1 if one replica is accused. If every replica shows a deleted value of the key, it is the offset
         of the deletion.
+
+        Args:
+            place: the partition.
+            key: the two halves of the key's hash.
         """
         found = []
         for group, proven in self._proven.items():
@@ -869,7 +874,12 @@ class Incidents:
         return found
 
     def deleted_at(self, place: TopicPartition, key: tuple[int, int]) -> list[int]:
-        """Return the offsets of a key's tombstones that some replica has missed, according to open incidents."""
+        """Return the offsets of a key's tombstones that some replica has missed, according to open incidents.
+
+        Args:
+            place: the partition.
+            key: the two halves of the key's hash.
+        """
         there = (proven for group, proven in self._proven.items() if group.place == place and proven.stands)
         return [
             offset

@@ -313,11 +313,13 @@ class Ledger:
                 del self._leaning[finding_id]
 
     def free(self, finding_id: str, which: Callable[[Claim], bool]) -> list[Claim]:
-        """Return suspects that were dismissed because a finding explained them; they are to be judged again.
+        """Return suspects that were dismissed because a finding explained them, so that they are judged again.
+
+        Each is returned by one call only, with `Claim.freed` set.
 
         Args:
             finding_id: the finding.
-            which: whether a suspect is wanted; the others stay dismissed.
+            which: returns whether a suspect is wanted; the others stay dismissed.
         """
         freed = {name: claim for name, claim in self._leaning.get(finding_id, {}).items() if which(claim)}
         for suspect_id in freed:

@@ -244,12 +244,22 @@ class Members:
         return np.isin(self.rows["state"], np.array(states, np.uint8))
 
     def offsets_of(self, key: tuple[int, int], state: State) -> list[int]:
-        """Return the offsets of the members that are about one key and in one state."""
+        """Return the offsets of the members that are about one key and in one state.
+
+        Args:
+            key: the two halves of the key's hash.
+            state: the state.
+        """
         offsets: list[int] = self.rows["offset"][self.of_key(key, state)].tolist()
         return offsets
 
     def of_key(self, key: tuple[int, int], *states: State) -> Array:
-        """Return the rows of members in the given states that are about one key."""
+        """Return the rows of members in the given states that are about one key.
+
+        Args:
+            key: the two halves of the key's hash.
+            states: the states.
+        """
         at = self._about(key)
         return at[np.isin(self.rows["state"][at], np.array(states, np.uint8))]
 
@@ -266,9 +276,12 @@ class Members:
         return self._by_key[at]
 
     def having_written(self, key: tuple[int, int]) -> Array:
-        """Return the rows of transactions that may have written the key, although their row names another one.
+        """Return the rows of transactions that may have written a key, although their rows name another one.
 
         Only the high half of the key's hash is compared. So some of them may not have written the key.
+
+        Args:
+            key: the two halves of the key's hash.
         """
         if self._fresh:
             self._take_in()
@@ -316,11 +329,13 @@ class Members:
         return blake2b(np.sort(self.rows["suspect"][at]).tobytes(), digest_size=8).hexdigest()
 
     def tell(self, at: int, claim: Claim) -> None:
-        """Change which record of its transaction a member names: a probe has proven another one.
+        """Change which record a member about a transaction names, by offset and key.
+
+        A probe has proven that another record of the transaction is shown wrongly.
 
         Args:
             at: the member's row.
-            claim: the claim about that record.
+            claim: the claim about that other record.
         """
         for name in ("offset", "key_hash_hi", "key_hash_lo"):
             self.rows[name][at] = getattr(claim, name)

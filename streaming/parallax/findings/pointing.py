@@ -83,8 +83,8 @@ class Stretch:
         keys: the keys.
         start: the first offset of the range.
         end: one past its last offset.
-        head: whether nothing is known of the keys in this range. If so, and if it is too long for one probe, no part of
-            it is read.
+        head: whether nothing is known of the keys in this range. Reading such a range is not begun if it is too long
+            for one probe.
         scan: whether a range that is too long is then scanned in the background.
     """
 

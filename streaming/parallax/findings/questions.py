@@ -147,7 +147,13 @@ class Reading:
 
 
 def driven(questions: Generator[Any, Any, T], answer: Callable[[Any], Any]) -> T:
-    """Run a generator of questions to its end, with ``answer`` as the source of answers; returns its result."""
+    """Run a generator of questions to its end, and return its result.
+
+    Args:
+        questions: the generator (`questions` or `reading`).
+        answer: takes a question, and returns the answer that the generator is sent. An error that it raises ends the
+            generator, and is raised here.
+    """
     try:
         question = next(questions)
         while True:
@@ -161,9 +167,15 @@ def driven(questions: Generator[Any, Any, T], answer: Callable[[Any], Any]) -> T
 def questions(claims: Sequence[Claim], asked_at_ms: int) -> Generator[Question, Any, list[Answers]]:
     """Yield the questions of a probe about some claims; return the answers about each claim.
 
+    It is a generator. The caller sends it the answer to each question, in the form that the docstring of the question's
+    class says. No error is thrown in: if the cluster or a broker does not answer, the answer says so.
+
     Args:
         claims: at least one claim, all on one partition and with one pivot; each has a suspect id of its own.
         asked_at_ms: the present time in milliseconds since 1970 UTC, for the evidence.
+
+    Returns:
+        One `Answers` for each claim, in the order of ``claims``.
     """
     first = claims[0]
     where: Whereabouts = yield Where(first.topic, first.partition)
@@ -354,7 +366,9 @@ def _is_short_of(claim: Claim, answers: _Readings) -> bool:
 def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
     """Yield the questions to one replica, one after another; return all its answers.
 
-    The module's docstring explains their order.
+    It is a generator. The caller sends it the answer to each question, in the form that the docstring of the question's
+    class says. If the broker does not answer, the caller gives the generator up. The module's docstring explains the
+    order of the questions.
 
     Args:
         broker: the replica's broker.

@@ -52,7 +52,7 @@ class Facts:
 
 NO_FACTS = Facts()
 OnRecord = Callable[[Finding], Facts]
-"""What else is on record about a finding."""
+"""Takes a finding's last event, and returns what is on record about the finding outside the findings table."""
 _ID_CHARACTERS = 8
 """Characters of an id in a list: usually enough for `parallax findings acknowledge`."""
 

@@ -248,7 +248,7 @@ class PointsShown:
     Attributes:
         records: by offset, the record there; an offset without a record has no entry.
         markers: the end markers at these offsets.
-        key_bytes: the keys of the records as bytes, where they are read.
+        key_bytes: by hash of the key, the key of a record as bytes, where keys are read at all.
         epochs: by offset asked for, the leader epoch of the first batch that the log still has there or above.
     """
 

@@ -26,7 +26,7 @@ class Step:
     Attributes:
         text: what to do, and why.
         run: the shell commands for it; empty where there are none.
-        act: the step of a repair that it is, whose line (`Act.line`) its text has; None if it repairs nothing itself.
+        act: which step of a repair this is; ``text`` then has the line `Act.line`. None if it repairs nothing itself.
         only_where_right: the broker whose replica a person must first find right, because no evidence proves it; the
             text says so too. None: the step has no such condition.
     """

@@ -216,7 +216,7 @@ def incident(
 
     Args:
         group: the kind, the partition and the accused of the incident.
-        count: how many keys or transactions probes have proven.
+        count: how many keys or transactions have been proven.
         offsets: the lowest and the highest offset of their records.
         waiting: how many suspects of the group have no verdict yet.
         status: confirmed, spread (all replicas are wrong), or unsettled (they agree, perhaps on something wrong).

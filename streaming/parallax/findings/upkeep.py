@@ -27,7 +27,7 @@ from parallax.views.unused import remove_unused
 log = structlog.get_logger(__name__)
 
 FILES = 128
-"""So many files of the table are merged, even if no rows are dropped."""
+"""From so many files on, the table's files are merged, even if no rows are dropped."""
 _KEPT_HOURS = 2
 
 

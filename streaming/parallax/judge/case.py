@@ -135,9 +135,14 @@ class Case:
         return self._shown[broker]
 
     def own_end(self, broker: int, producer: int, offset: int) -> Place | None:
-        """The place of the producer's next end marker above the offset in the broker's present log.
+        """The place of a producer's first end marker above an offset in the broker's present log.
 
         None if no such marker was read there.
+
+        Args:
+            broker: the broker.
+            producer: the producer's id.
+            offset: only markers above this offset count.
         """
         if self._ends is None:
             self._ends = defaultdict(list)
@@ -167,7 +172,9 @@ class Case:
         return not look.tops or self.lineage.of(look.tops[-1]) is Belongs.YES
 
     def unread(self, broker: int) -> list[Span]:
-        """The ranges of offsets below ``top`` that the broker's readers have not passed in time, ascending.
+        """The ranges of offsets that the broker's readers have not passed in time, ascending.
+
+        They lie below ``Case.top``, the highest high watermark of any replica.
 
         A cleaner may have removed tombstones or end markers there before they were read.
         """

@@ -16,9 +16,9 @@ from parallax.judge.worlds import Component, Doubted, Record, Shown, ShownRecord
 from parallax.model import IsolationLevel
 
 _IF_IT_STANDS = {False: (None, End.COMMIT), True: (None, End.COMMIT, End.ABORT)}
-"""How a record may have ended that perhaps is of the current log; None: it is not of that log.
+"""By whether a record is transactional: how it may have ended, if it is perhaps of the current log.
 
-It is by whether the record is transactional.
+None: it is not of that log.
 """
 
 

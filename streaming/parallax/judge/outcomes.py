@@ -35,7 +35,7 @@ class Outcomes:
 
     - by the outcome with which it shows the record;
     - by its list of aborted transactions;
-    - by the next end marker of the producer that it holds, if it never got the one that ended the record.
+    - by the producer's next end marker in its log, if it never got the marker that ended the record.
 
     A statement of a replica counts until another log replaces the log of this replica.
 
@@ -105,8 +105,8 @@ class Outcomes:
     def shows_its_end(self, group: Group, offset: int) -> frozenset[int]:
         """The brokers that are surely right about how a group of records ended; empty if that is not known.
 
-        They show the end marker of the group, and no record of the group with another outcome. A replica without the
-        marker may still show the true outcome, by chance.
+        They show the end marker of the group, and no record of the group with another outcome. A replica that lacks the
+        marker is left out, because it may show the true outcome by chance.
 
         Args:
             group: the records.

@@ -22,7 +22,7 @@ from parallax.judge.verdicts import World
 MOST_WORLDS = 4096
 """A key with more choices is not judged: it stays unknown."""
 REMEMBERED = 1 << 14
-"""Of how many components, those that were used last, the worlds are kept in memory."""
+"""For how many components the worlds are kept in memory: for those that were used last."""
 UNSEEN = -2
 """The epoch of a deletion that nobody was shown."""
 

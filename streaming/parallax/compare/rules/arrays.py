@@ -20,20 +20,20 @@ _SLOT_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 
 def bits(slots: Array) -> Array:
-    """For each slot, a bit mask that names only this replica.
+    """For each slot, the bit mask in which only the bit of that number is set: 4 for slot 2; ``uint32[n]``.
 
     Args:
-        slots: the replicas, as rows of ``state.brokers``.
+        slots: indices of replicas, as rows of ``state.brokers``.
     """
     return _SLOT_BITS[slots]
 
 
 def has_bit(masks: Array, slot: int | np.integer[Any] | Array) -> Array:
-    """For each bit mask, whether it names the replica ``slot``.
+    """For each bit mask, whether the bit of number ``slot`` is set, so that the mask names this replica.
 
     Args:
         masks: bit masks of replicas.
-        slot: the replica, as a row of ``state.brokers``; a single one, or one for each mask.
+        slot: index of the replica, as a row of ``state.brokers``: a single one, or one for each mask.
     """
     return (masks >> np.uint32(slot)) & 1 == 1
 

@@ -83,7 +83,7 @@ def disputed_offsets(markers: Array) -> Array:
 
 
 def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types: Array, slots: Array) -> Array:
-    """Add the transactional rows that replicas have newly shown to their transactions (intervals).
+    """Extend the transactions (intervals) of replicas by transactional rows that these replicas have newly shown.
 
     Args:
         intervals: the transactions so far, `INTERVAL` rows.

@@ -326,8 +326,8 @@ def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array
         ends: new end markers as `UNENDED` rows; ``aborted`` where it is an ABORT.
 
     Returns:
-        `UNENDED` rows of the transactions whose end marker is still to be read. A transaction has one row for each
-            outcome that its records are shown with, which is the first such record.
+        `UNENDED` rows of the transactions whose end marker is still to be read. A transaction has a row for each
+            outcome with which its records are shown: the first such record.
         `UNENDED` rows of the transactions whose end marker contradicts the outcome of a record: the first such record.
         For each row of the second array, the offset of that end marker.
     """
@@ -394,10 +394,13 @@ def ended_ahead(unended: Array, markers: Array, intervals: Array) -> tuple[Array
 
 
 def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> list[int]:
-    """Find records that lie before an emptied end marker of their producer, with no other marker between.
+    """For each emptied end marker, the last record of its producer before it on the same replica; -1 if there is none.
 
-    The cleaner empties an end marker only once no record of its transaction is left. So a replica that shows a record
-    before the emptied marker has copied an empty batch instead of the marker.
+    There is none either if another marker of the producer lies between. The cleaner empties an end marker only once no
+    record of its transaction is left. So a replica that still shows a record has copied an empty batch instead of the
+    marker.
+
+    All rows may be of several replicas; their column ``slot`` says of which.
 
     Args:
         unended: transactions without an end from earlier steps, `UNENDED` rows.
@@ -406,7 +409,7 @@ def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> li
         emptied: new end markers that are emptied, as `UNENDED` rows.
 
     Returns:
-        For each emptied marker, the offset of the last such record; -1 if there is none.
+        For each row of ``emptied``, in order, the offset of that record.
     """
 
     def last(rows: Array, end: Array) -> int:
@@ -418,7 +421,7 @@ def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> li
 
 
 def turned(intervals: Array) -> Array:
-    """For each transaction, whether its replica ended it by a marker of the opposite type of the one that it missed.
+    """For each transaction, whether its replica missed the end marker, and ended it by one of the opposite type.
 
     E.g. the replica missed the ABORT that ended the transaction elsewhere. So it held the transaction open until the
     producer's next marker. That was a COMMIT, and made aborted records committed on this replica.

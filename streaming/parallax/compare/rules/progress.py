@@ -165,7 +165,7 @@ def accuse(
         frozen: the replica, as `observe` found it.
         brokers: the state's table of brokers (`BROKER` rows).
         intervals: transactions, `INTERVAL` rows.
-        grace_ms: `compare.grace_ms`. A transaction that cannot be named after three times as long is accused unnamed.
+        grace_ms: `compare.grace_ms`. After three times as long, the accusation waits no more for the transaction.
         ended: up to which offset all transactions were seen to have ended.
     """
     mine = intervals[(intervals["slot"] == frozen.slot) & (intervals["end"] == NEVER) & (intervals["over_by"] == NEVER)]

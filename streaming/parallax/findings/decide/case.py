@@ -366,10 +366,11 @@ def values_shown(case: Case) -> dict[Side, list[int]]:
 
 
 def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
-    """Return by side the brokers whose replicas show the same value of the claim's key, if they came equally far.
+    """Return by side the brokers whose replicas show the same value of the claim's key, if all have one LSO.
 
-    A replica whose last stable offset is below the accused's is left out. It cannot contradict the accused. The result
-    is None if only the accused is left, if the rest did not come equally far, or if records of the key are unknown.
+    A replica whose LSO is below the accused's is left out. It cannot contradict the accused. The result is None if only
+    the accused is left, or if the LSOs of the rest differ or have moved during the probe. It is None as well if a
+    record of the key is unknown, or not below the LSO.
     """
     accused = case.accused
     everyone = [accused, *(a for a in case.others if a.last_stable_offset >= accused.last_stable_offset)]

@@ -120,7 +120,7 @@ def gone_everywhere(case: Case, now: str) -> Decision | None:
 
 
 def behind(case: Case) -> Decision | None:
-    """Return a pending decision while a replica that shows a value may still come to the record that deleted it.
+    """Return a pending decision if a replica shows a value that another lacks, and may still come to its deletion.
 
     None if there is no such replica, so that the values can be compared.
     """

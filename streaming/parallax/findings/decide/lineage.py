@@ -37,7 +37,10 @@ def is_proof_replaced(case: Case) -> bool:
 
 
 def is_proof_gone(case: Case) -> bool:
-    """Whether no replica that answered holds some record or marker that proves the claim."""
+    """Whether some proof of the claim is in no replica's log any more, by the replicas that answered.
+
+    A proof is the place of a record or end marker (`Claim.proofs`).
+    """
     return any(case.logs.none_holds(proof) for proof in case.claim.proofs)
 
 

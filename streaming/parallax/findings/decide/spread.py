@@ -152,12 +152,12 @@ def _was_proven(case: Case) -> bool:
 
 
 def of_a_finding(case: Case, decision: Decision) -> Decision:
-    """Return whether a finding ends although other replicas may be wrong like its accused: the decision on it.
+    """Return the decision on a finding whose accused no longer shows what was wrong: may the finding end?
 
-    The finding stays open if all replicas are wrong (spread), or may be (unsettled). A finding that has spread ends
-    only when no replica is wrong any more. What was written after the divergence may achieve that: every replica holds
-    a newer record of the key, or its log begins higher. A finding about a record that should not be shown also ends
-    when no replica shows that record.
+    Other replicas may be wrong in the same way. The finding stays open if all replicas are wrong (spread), or may be
+    (unsettled). A finding that has spread ends only when no replica is wrong any more. What was written after the
+    divergence may achieve that: every replica holds a newer record of the key, or its log begins higher. A finding
+    about a record that should not be shown also ends when no replica shows that record.
 
     Args:
         case: the claim with its answers.

@@ -130,11 +130,11 @@ def _of_a_truncated_log(case: Case) -> Decision:
 
 
 def named(claim: Claim, answers: Answers) -> Claim:
-    """Return the claim, made about the transaction that the accused holds open.
+    """Return the claim, changed where necessary so that it is about the transaction that the accused holds open.
 
-    - A suspect may name a transaction that the accused does not hold open, or none. It is made about the transaction
-      that keeps the accused's last stable offset from moving.
-    - What a suspect took for one transaction may be several. It is made about the one that the accused lists.
+    - A suspect may name a transaction that the accused does not hold open, or none. The claim is then about the
+      transaction that keeps the accused's last stable offset from moving.
+    - What a suspect took for one transaction may be several. The claim is then about the one that the accused lists.
     - A confirmed finding is returned unchanged. If another transaction holds the accused back later, that gets a
       suspect of its own.
 
