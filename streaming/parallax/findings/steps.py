@@ -139,7 +139,9 @@ def _rebuild(known: Grounds) -> tuple[Step, ...]:
     if not known.right:
         index += " Another broker leads while it is stopped: what consumers read of that is not proven."
         return (Step(index, run, Act.REBUILD_INDEX), _by_word(known))
-    copied = (_only(_by_plan(known), "Only where that did not end it"),) if known.sources else ()
+    line = Act.COPY.line(wrong="it")
+    by_plan = f"Only where its index is right again and the finding stays open, {line} by a plan. {_RUN_IT}"
+    copied = (Step(by_plan, _plan(known), Act.COPY),) if known.sources else ()
     steps = (_who_leads(known), Step(index, run, Act.REBUILD_INDEX), *copied)
     return (*steps, *_reorder(known, known.repair)) if known.repair is not None and _has_to_lead(known) else steps
 

@@ -412,7 +412,9 @@ def test_an_index_that_is_wrong_is_rebuilt_and_copied_only_where_that_does_not_e
     assert said.steps[0].text.startswith("Keep broker 2 from leading")
     assert said.steps[1].text.startswith("Have broker 2 rebuild its index of aborted transactions")
     assert said.steps[1].text.endswith("says so.")
-    assert said.steps[2].text.startswith("Only where that did not end it: give broker 2 a new copy by a plan")
+    assert said.steps[2].text.startswith(
+        "Only where its index is right again and the finding stays open, give it a new copy by"
+    )
     further, _ = explain(index_wrong({"aborted": [1], "committed": [2]}, 2)).steps
     assert "Another broker leads while it is stopped" in further.text
     alone, _ = explain(index_wrong({"committed": [1, 2, 3]}, 1, exposed=True)).steps
