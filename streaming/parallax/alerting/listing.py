@@ -13,7 +13,7 @@ from typing import NamedTuple
 from parallax.findings.acknowledgement import status_of
 from parallax.findings.finding import Finding
 from parallax.findings.in_brief import ended_in_words
-from parallax.kinds import KINDS
+from parallax.kinds import KINDS, Clears
 from parallax.model import FindingKind, FindingStatus, Severity, broker_label
 
 MOST = 500
@@ -36,7 +36,7 @@ class FindingState(StrEnum):
     UNSETTLED = "unsettled"
     """The replicas agree by now, and nothing has proven that they agree on what is right."""
     WARNING = "warning"
-    """Confirmed, and of a kind that pages nobody."""
+    """Confirmed, and of a kind that pages nobody: only ``marker_missing``, after which the alert is named."""
 
 
 class Alarm(NamedTuple):
@@ -74,7 +74,7 @@ def headline(state: FindingState, kind: FindingKind, broker: str, place: str) ->
         whose = f", broker {broker}" if broker else ""
         return f"Replicas of {place} agree again; nothing proves them right ({kind}{whose})"
     # Where nobody is accused, or another replica is only known to show the same record, it may be the right one.
-    is_known = broker and kind is not FindingKind.OUTCOME_CONTRADICTS_MARKER
+    is_known = broker and KINDS[kind].clears is not Clears.OWN_END
     adds = ALARMS[state].adds.format(meet="meet" if is_known else "may meet")
     if not broker:
         if state is FindingState.SPREAD:
