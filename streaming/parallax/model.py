@@ -180,7 +180,7 @@ class UnknownReason(StrEnum):
     partition failed.
     """
     UNAUTHORIZED = "unauthorized"
-    """The policy deletes, and a log no longer held it when it was to be read. No audit and no consumer can read it."""
+    """A broker refuses to let the job read it: a right (ACL) is missing. It is read once the right is granted."""
     LOG_START_DIFFERS = "log_start_differs"
     """A replica's log begins above it, or came to, although no cleanup policy is known to delete records."""
     UNDECIDED = "undecided"
