@@ -356,7 +356,8 @@ class CompareSettings(_Section):
         3000,
         ge=0,
         le=_MAX_MS,
-        description="How long a replica's last stable offset may trail the others' before it is a suspect.",
+        description="How long a replica's last stable offset may trail the others', or its log begin above theirs, "
+        "before it is a suspect. An audit waits as long before its second look at the brokers.",
     )
     state_cap_bytes: int = Field(
         64 << 20,

@@ -1,7 +1,7 @@
 """One table with all kinds of findings: what each is about, how grave it is, and its texts for people.
 
-Add a kind here and in `parallax.model.FindingKind`. Alerts, metrics, page and messages need no more. How a kind is
-raised, proven and ended is code of its own: docs/contribute/adding.md has the steps.
+Add a kind here and in `parallax.model.FindingKind`. Alerts, metrics, page and messages take all that they need from
+here. How a kind is raised, proven and ended is code of its own: docs/contribute/adding.md has the steps.
 """
 
 from __future__ import annotations
@@ -65,6 +65,24 @@ class Clears(StrEnum):
     """
 
 
+class Extent(StrEnum):
+    """Which part of the accused's log is wrong: what its consumers meet, and how a leader shares it.
+
+    A leader always shares what its own side shows (`parallax.findings.decide.case.Decision.is_shared_by_leader`).
+    """
+
+    RECORD = "record"
+    """The finding's record."""
+    VALUE = "value"
+    """An old value of a key. A leader that shows the same value shares it, on whichever side it is."""
+    BELOW = "below"
+    """All below the finding's offset. A leader whose log begins as late shares it."""
+    FROM = "from"
+    """All from the finding's offset on. A leader that lacks the same records shares it."""
+    STOPPED = "stopped"
+    """All from the transaction's first record on: consumers in read_committed get nothing there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """All properties and texts of one kind of finding.
@@ -86,6 +104,9 @@ class Kind:
         consumers: what happens to consumers of the accused; it follows the word "consumers".
         case: what ends it: the repairs, and the section of the runbook about them.
         clears: which of the other replicas its proof shows to be right.
+        extent: which part of the accused's log is wrong.
+        outcome: the outcome that the accused wrongly shows, ``committed`` or ``aborted``; empty if it is about none, or
+            about either.
         severity: whether it pages or opens a ticket.
         agreeing: how many probes in a row must prove it. It is more than one if the kind pages, and its proof rests on
             what a replica does not list at the moment, not on records and markers that it shows.
@@ -102,6 +123,8 @@ class Kind:
     consumers: str
     case: Case
     clears: Clears
+    extent: Extent = Extent.RECORD
+    outcome: str = ""
     severity: Severity = Severity.CRITICAL
     agreeing: int = 1
     many: str = ""
@@ -142,6 +165,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="in read_committed get nothing beyond that offset",
         case=remedies.MISSED_MARKER,
         clears=Clears.DIRECT_END,
+        extent=Extent.STOPPED,
         agreeing=2,
     ),
     FindingKind.ABORTED_RECORD_COMMITTED: Kind(
@@ -155,6 +179,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="in read_committed read data that was rolled back",
         case=remedies.MISSED_MARKER,
         clears=Clears.OTHER_OUTCOME,
+        outcome="committed",
         many="Broker {broker} takes rolled-back transactions of {partition} for committed, {count} in all (records at "
         "offsets {lowest} to {highest}).",
     ),
@@ -169,6 +194,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="in read_committed never see data that was committed",
         case=remedies.MISSED_MARKER,
         clears=Clears.OTHER_OUTCOME,
+        outcome="aborted",
         many="Broker {broker} takes committed transactions of {partition} for aborted, {count} in all (records at "
         "offsets {lowest} to {highest}).",
     ),
@@ -198,6 +224,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="read what was deleted",
         case=remedies.MISSED_TOMBSTONE,
         clears=Clears.NO_VALUE,
+        extent=Extent.VALUE,
         many="Broker {broker} still shows values of {partition} whose keys were deleted, {count} in all (deleted at "
         "offsets {lowest} to {highest}).",
     ),
@@ -250,6 +277,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="miss what was truncated",
         case=remedies.DIFFERENT_RECORDS,
         clears=Clears.NOBODY,
+        extent=Extent.FROM,
     ),
     FindingKind.LOG_HEAD_MISSING: Kind(
         rule=Rule.LATEST_VALUE,
@@ -262,6 +290,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="miss what lies below",
         case=remedies.LOST_HEAD,
         clears=Clears.NOBODY,
+        extent=Extent.BELOW,
     ),
 }
 
@@ -406,10 +435,14 @@ def kinds_of(family: Family) -> frozenset[FindingKind]:
 
 TRANSACTION_KINDS = kinds_of(Family.TRANSACTION)
 KEY_KINDS = kinds_of(Family.KEY)
-OUTCOME_KINDS = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED})
-"""The kinds that say how a replica ended a transaction wrongly."""
-OPEN_KINDS = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN})
-"""The kinds whose transaction is still open on the accused."""
+VALUE_KINDS = frozenset(kind for kind in KEY_KINDS if KINDS[kind].clears is not Clears.NOBODY)
+"""Those that prove a replica's value of a key wrong."""
+OPEN_KINDS = frozenset(kind for kind, row in KINDS.items() if row.clears is Clears.DIRECT_END)
+"""Those of a transaction that is still open on the accused."""
+WRONG_OUTCOMES: Mapping[FindingKind, str] = {kind: row.outcome for kind, row in KINDS.items() if row.outcome}
+"""By kind, the outcome that the accused wrongly shows."""
+OUTCOME_KINDS = frozenset(WRONG_OUTCOMES)
+"""Those that say how a replica ended a transaction wrongly."""
 
 
 def refines(new: FindingKind, old: FindingKind) -> bool:

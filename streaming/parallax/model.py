@@ -183,7 +183,7 @@ class UnknownReason(StrEnum):
     Or the comparison of the partition failed.
     """
     UNAUTHORIZED = "unauthorized"
-    """The permission to read the topic is missing."""
+    """A broker refuses to let the job read it: a permission (ACL) is missing. It is read once that is granted."""
     LOG_START_DIFFERS = "log_start_differs"
     """A replica's log begins above the offset, although no cleanup policy is known to delete records."""
     UNDECIDED = "undecided"

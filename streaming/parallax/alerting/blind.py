@@ -14,7 +14,8 @@ from enum import StrEnum
 from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
 from parallax.alerting.snapshot import Replica, Snapshot
 from parallax.counts import agreed, counted, named
-from parallax.model import FindingKind, TopicPartition
+from parallax.kinds import KINDS, Extent
+from parallax.model import TopicPartition
 from parallax.moments import roughly
 from parallax.source.feedback import ALL
 from parallax.views.pause import in_words as paused_in_words
@@ -335,7 +336,7 @@ def _of_transactions(snapshot: Snapshot) -> Iterator[Blind]:
         phrase = f"{what or of_one} in {named(place.name for place in hanging)}: {beyond}"
         reach = Reach(partitions=frozenset(hanging))
         yield Blind(Cause.HANGING, reach, since, phrase, f"{of_one}: {beyond}", shows_offsets=True)
-    frozen = [one for one in snapshot.findings.standing if one.kind is FindingKind.READ_COMMITTED_FROZEN]
+    frozen = [one for one in snapshot.findings.standing if KINDS[one.kind].extent is Extent.STOPPED]
     if frozen:
         reach = Reach(partitions=frozenset(one.place for one in frozen))
         since = min(one.first_suspected_at.timestamp() for one in frozen)

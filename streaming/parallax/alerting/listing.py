@@ -36,7 +36,7 @@ class FindingState(StrEnum):
     UNSETTLED = "unsettled"
     """The replicas agree by now, and nothing has proven that they agree on what is right."""
     WARNING = "warning"
-    """Confirmed, and of a kind that pages nobody."""
+    """Confirmed, and of a kind that pages nobody: only ``marker_missing``, after which the alert is named."""
 
 
 class Alarm(NamedTuple):

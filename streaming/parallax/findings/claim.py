@@ -17,7 +17,7 @@ from typing import Any
 from parallax.compare.observations import topic_id_code
 from parallax.compare.suspect import Accusation
 from parallax.evidence.atoms import Place
-from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS
+from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, Family
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition, hash_text, id_of
 from parallax.sides import Side, as_document, parsed
 
@@ -439,7 +439,7 @@ class Claim:
         replica is proven wrong only by its own answers.
         """
         is_finding = self.confirmed_at_ms > 0 and not self.ended
-        return self.is_about_all or (is_finding and self.kind in _SPREADING)
+        return self.is_about_all or (is_finding and KINDS[self.kind].family not in (Family.CONTENT, Family.TRUNCATION))
 
     def asked_last(self, broker: int) -> Claim:
         """Return the same claim with the replica on another broker as its pivot: the one that a probe asks last.
@@ -538,9 +538,6 @@ class Claim:
         stays the same if the kind changes.
         """
         return id_of(cluster_id, self.topic, self.partition, self.broker, self.cause)
-
-
-_SPREADING = TRANSACTION_KINDS | KEY_KINDS | {FindingKind.LOG_HEAD_MISSING}
 
 
 def is_of_another_topic(one: Claim, other: Claim) -> bool:

@@ -16,13 +16,12 @@ from typing import Any
 from parallax.findings.answers import ABORTED, COMMITTED
 from parallax.findings.claim import is_direct_end
 from parallax.findings.finding import Finding, evidence_of, has_spread, is_unsettled
-from parallax.kinds import KINDS, TRANSACTION_KINDS, Clears
+from parallax.kinds import KINDS, TRANSACTION_KINDS, WRONG_OUTCOMES, Clears
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.sides import Shows, Side, against, outcomes_on, parsed, values
 
 _OUTCOMES = frozenset({COMMITTED, ABORTED})
 _BY_MARKER = {"commit": COMMITTED, "abort": ABORTED}
-_RIGHT = {FindingKind.ABORTED_RECORD_COMMITTED: ABORTED, FindingKind.COMMITTED_RECORD_ABORTED: COMMITTED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +160,8 @@ def _was_read_whole(answer: Mapping[str, Any] | None) -> bool:
 
 
 def _other_outcome(shown: Shown) -> Iterable[int]:
-    return _ended_as(shown, _RIGHT[shown.finding.kind])
+    wrong = WRONG_OUTCOMES[shown.finding.kind]
+    return _ended_as(shown, ABORTED if wrong == COMMITTED else COMMITTED)
 
 
 def _own_end(shown: Shown) -> Iterable[int]:

@@ -21,7 +21,8 @@ from typing import Any
 from parallax.findings.cleared import Shown
 from parallax.findings.finding import Finding, effect_in, evidence_of, has_spread, is_blocking, is_unsettled
 from parallax.findings.incident import tally_of
-from parallax.model import NOBODY, UNKNOWN, FindingKind
+from parallax.kinds import KINDS, Extent
+from parallax.model import NOBODY, UNKNOWN
 from parallax.moments import utc_text
 
 
@@ -138,15 +139,17 @@ def affected(finding: Finding) -> Span:
     if finding.is_incident:
         tally = tally_of(finding)
         return Span(max(tally.lowest, 0), max(tally.highest, tally.lowest, 0))
-    if finding.kind is FindingKind.LOG_HEAD_MISSING:
-        return Span(0, max(finding.offset - 1, 0))
-    if finding.kind is FindingKind.LOG_TRUNCATED:
-        return Span(finding.offset, None)
-    if is_blocking(finding):
-        return Span(min(finding.record_offset, int(evidence_of(finding)["blocked_at"])), None)
-    if finding.kind is FindingKind.READ_COMMITTED_FROZEN:
-        return Span(finding.transaction_start_offset, None)
-    return Span(finding.record_offset, finding.record_offset)
+    match KINDS[finding.kind].extent:
+        case Extent.BELOW:
+            return Span(0, max(finding.offset - 1, 0))
+        case Extent.FROM:
+            return Span(finding.offset, None)
+        case _ if is_blocking(finding):
+            return Span(min(finding.record_offset, int(evidence_of(finding)["blocked_at"])), None)
+        case Extent.STOPPED:
+            return Span(finding.transaction_start_offset, None)
+        case Extent.RECORD | Extent.VALUE:
+            return Span(finding.record_offset, finding.record_offset)
 
 
 class Came(StrEnum):

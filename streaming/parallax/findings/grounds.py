@@ -12,12 +12,10 @@ from enum import Enum, auto
 from parallax.findings.cleared import Shown, cleared, holds_open, outcomes_of, shows_against_its_end
 from parallax.findings.finding import Finding, effect_in, evidence_of, has_spread
 from parallax.findings.repair import Repair
-from parallax.kinds import OUTCOME_KINDS
+from parallax.kinds import OPEN_KINDS, OUTCOME_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.shell import Shell
 from parallax.sides import Shows, Side, outcomes_on
-
-OPEN_KINDS = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN})
 
 
 class Leads(Enum):
@@ -219,4 +217,4 @@ def are(brokers: Collection[int], one: str, many: str) -> str:
     return f"{in_words(brokers).capitalize()} {one if len(brokers) == 1 else many}"
 
 
-__all__ = ["OPEN_KINDS", "Grounds", "Leads", "are", "grounds_of", "in_words", "one_of"]
+__all__ = ["Grounds", "Leads", "are", "grounds_of", "in_words", "one_of"]

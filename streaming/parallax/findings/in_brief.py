@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from parallax.findings.decide import Resolution
 from parallax.findings.finding import Finding, asked_at, evidence_of, has_spread
-from parallax.kinds import OPEN_KINDS
+from parallax.kinds import KINDS, OPEN_KINDS, Clears
 from parallax.model import NOBODY, FindingKind, FindingStatus
 
 
@@ -43,7 +43,7 @@ def is_sure(kind: FindingKind, accused: int) -> bool:
         kind: the finding's kind.
         accused: the broker that it accuses; `NOBODY` without direction.
     """
-    return accused != NOBODY and kind is not FindingKind.OUTCOME_CONTRADICTS_MARKER
+    return accused != NOBODY and KINDS[kind].clears is not Clears.OWN_END
 
 
 def seen_by_state(kind: FindingKind, accused: int, *, has_spread: bool) -> Seen:

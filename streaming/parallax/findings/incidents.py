@@ -37,7 +37,7 @@ from parallax.findings.incident import (
     tally_of,
 )
 from parallax.findings.members import OPEN, Array, Group, Members, State, divergence
-from parallax.kinds import KEY_KINDS, OPEN_KINDS, OUTCOME_KINDS, TRANSACTION_KINDS, refines
+from parallax.kinds import KINDS, OUTCOME_KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, TopicPartition
 
 ALONE = 16
@@ -51,21 +51,10 @@ _FORGET_AFTER = timedelta(hours=24)
 _NEVER = float("inf")
 
 
-_RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
-
-
 def is_held(claim: Claim) -> bool:
-    """Whether a claim is of a kind that is grouped where there are many claims.
-
-    It is a claim on a key's value, on a missing record, or on how a transaction has ended.
-    """
-    if claim.rule is Rule.LATEST_VALUE:
-        return claim.kind in KEY_KINDS
+    """Whether a claim is grouped with others where there are many. A transaction's must name its transaction."""
     is_named = min(claim.producer_id, claim.transaction_start_offset) >= 0
-    return claim.rule is Rule.OUTCOME and claim.kind in _ENDED_KINDS and is_named
-
-
-_ENDED_KINDS = TRANSACTION_KINDS - OPEN_KINDS | {FindingKind.VISIBILITY_MISMATCH}
+    return bool(KINDS[claim.kind].many) and (is_named or claim.rule is not Rule.OUTCOME)
 
 
 def _state_of(event: Finding) -> State:
@@ -866,7 +855,11 @@ class Incidents:
             is_about_keys = group.broker != NOBODY and not group.is_of_transactions
             if group.place != place or not is_about_keys or proven.event is None or not proven.stands:
                 continue
-            on_all = proven.members.offsets_of(key, State.SPREAD) if group.kind is _RESURRECTED else []
+            on_all = (
+                proven.members.offsets_of(key, State.SPREAD)
+                if group.kind is FindingKind.DELETED_RECORD_RESURRECTED
+                else []
+            )
             if proven.members.offsets_of(key, State.WRONG):
                 found.append((proven.event, UNKNOWN))
             elif on_all:
@@ -884,7 +877,7 @@ class Incidents:
         return [
             offset
             for proven in there
-            if proven.group.kind is _RESURRECTED
+            if proven.group.kind is FindingKind.DELETED_RECORD_RESURRECTED
             for offset in proven.members.offsets_of(key, State.WRONG)
         ]
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 from parallax.findings.cleared import proven_end
 from parallax.findings.finding import has_spread, is_unsettled
-from parallax.findings.grounds import OPEN_KINDS, Grounds, Leads, in_words, one_of
+from parallax.findings.grounds import Grounds, Leads, in_words, one_of
 from parallax.findings.leading import leads_wrongly
 from parallax.findings.moves import Purpose
 from parallax.findings.repair import Repair, delete_again, rebuild_index, show_record, show_transaction
+from parallax.kinds import OPEN_KINDS
 from parallax.model import NOBODY, FindingKind
 from parallax.remedies import Act
 

@@ -15,9 +15,10 @@ from pydantic import Discriminator
 
 from parallax.findings.cleared import Shown, proven_end
 from parallax.findings.finding import Finding
-from parallax.findings.grounds import OPEN_KINDS, in_words
+from parallax.findings.grounds import in_words
 from parallax.findings.hanging import abort_command
 from parallax.guard.decide import INTERNAL
+from parallax.kinds import OPEN_KINDS
 from parallax.model import TopicPartition
 from parallax.moments import time_text
 from parallax.remedies import Act

@@ -9,6 +9,7 @@ from enum import StrEnum
 from parallax.evidence.log import Logs
 from parallax.findings.answers import Answers, ReplicaAnswer, value_shown
 from parallax.findings.claim import Claim
+from parallax.kinds import KINDS, Extent
 from parallax.model import NOBODY, UNKNOWN, FindingKind, IsolationLevel
 from parallax.sides import Shows, Side, Sides, against, by_broker, in_order, standing
 
@@ -124,13 +125,17 @@ class Decision:
             accused: the broker that the finding accuses; `NOBODY` without direction.
             answers: the replicas' answers to the probe.
         """
-        if self.kind is FindingKind.DELETED_RECORD_RESURRECTED and answers.leader_shows_value_of(accused):
+        if any(answers.leader in side and accused in (NOBODY, *side) for side in self.sides.values()):
             return True
-        if self.kind is FindingKind.LOG_TRUNCATED and answers.leader_lacks_it(accused, self.lost_epoch):
-            return True
-        if self.kind is FindingKind.LOG_HEAD_MISSING and answers.leader_begins_as_late(accused):
-            return True
-        return any(answers.leader in side and accused in (NOBODY, *side) for side in self.sides.values())
+        match KINDS[self.kind].extent:
+            case Extent.VALUE:
+                return answers.leader_shows_value_of(accused)
+            case Extent.FROM:
+                return answers.leader_lacks_it(accused, self.lost_epoch)
+            case Extent.BELOW:
+                return answers.leader_begins_as_late(accused)
+            case Extent.RECORD | Extent.STOPPED:
+                return False
 
     def may_be_of(self, broker: int) -> bool:
         """Whether a broker's replica is the accused or on a side.

@@ -21,7 +21,7 @@ from parallax.findings.decide.case import (
 from parallax.findings.decide.endings import by_outcome, ended_by, live_outcome, live_outcomes, other_outcome
 from parallax.findings.decide.key_values import behind, gone_everywhere, latest_differs
 from parallax.findings.decide.lineage import end_shown, has_cut_the_end
-from parallax.findings.decide.spread import WRONG
+from parallax.kinds import WRONG_OUTCOMES
 from parallax.model import FindingKind
 from parallax.sides import Shows, Side, Sides
 
@@ -118,8 +118,8 @@ def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
     if claim.confirmed_at_ms == 0 or accused.error is not None:
         return False
     shown = accused.committed.get(claim.first_offset)
-    if claim.kind in WRONG:
-        return not claim.ended and shown is not None and shown.outcome == other_outcome(WRONG[claim.kind])
+    if claim.kind in WRONG_OUTCOMES:
+        return not claim.ended and shown is not None and shown.outcome == other_outcome(WRONG_OUTCOMES[claim.kind])
     if claim.kind is not FindingKind.OUTCOME_CONTRADICTS_MARKER:
         return False
     marker = end_shown(claim, accused)
