@@ -48,6 +48,7 @@ from typing import Any, TypeVar
 
 from parallax.evidence.atoms import EpochEnd, has_entry
 from parallax.findings.answers import (
+    ABORTED,
     Answers,
     CoordinatorAnswer,
     KeyShown,
@@ -283,7 +284,8 @@ def _rounds(claims: Sequence[Claim], replicas: Sequence[int]) -> Generator[Quest
     if rest:
         answers = yield from _about_offsets(rest, replicas)
         found |= {c.suspect_id: answers for c in rest}
-        about_keys += [c for c in rest if _is_shown_by_its_key(c, answers[c.pivot].answer)]
+        shown = {broker: read.answer for broker, read in answers.items()}
+        about_keys += [c for c in rest if _is_shown_by_its_key(c, shown)]
     if about_keys:
         found |= yield from _about_keys(about_keys, replicas)
     return found
@@ -469,13 +471,15 @@ def _epochs(claim: Claim) -> list[int]:
     return epochs if claim.lost_epoch == UNKNOWN else [*epochs, claim.lost_epoch]
 
 
-def _is_shown_by_its_key(claim: Claim, accused: ReplicaAnswer) -> bool:
-    """Whether the key's value has to show what became of the transaction, for one of three reasons.
+def _is_shown_by_its_key(claim: Claim, answers: Mapping[int, ReplicaAnswer]) -> bool:
+    """Whether the key's value has to show what became of the transaction, for one of four reasons.
 
     - The accused no longer holds the record.
+    - The accused alone holds the record, and hides it.
     - All replicas are wrong, and the question is what was written since.
     - The accused's index was wrong, and the question is what its cleaner has removed.
     """
+    accused = answers[claim.pivot]
     if claim.key is not None and needs_the_keys(claim, accused):
         return True
     return (
@@ -484,8 +488,14 @@ def _is_shown_by_its_key(claim: Claim, accused: ReplicaAnswer) -> bool:
         and accused.error is None
         and accused.open_transactions is not None
         and not accused.holds_open(claim.producer_id, claim.transaction_start_offset, claim.marker_offset)
-        and (claim.spread or claim.first_offset not in accused.committed)
+        and (claim.spread or claim.first_offset not in accused.committed or _hides_alone(claim, answers))
     )
+
+
+def _hides_alone(claim: Claim, answers: Mapping[int, ReplicaAnswer]) -> bool:
+    shown = answers[claim.pivot].committed.get(claim.first_offset)
+    others = (answer for broker, answer in answers.items() if broker != claim.pivot)
+    return shown is not None and shown.outcome == ABORTED and all(a.lacks(claim.first_offset) for a in others)
 
 
 def _aborted_from(claim: Claim) -> int:
