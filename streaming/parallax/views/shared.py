@@ -339,8 +339,8 @@ def shared_files(storage: str, name: str) -> tuple[int, list[tuple[str, int]]]:
         name: name of the view.
 
     Returns:
-        The number of that version.
-        For each shared file, its path below the table's folder, and the id of its broker.
+        A tuple: the number of that version; and for each shared file its path below the table's folder, and the id of
+        its broker.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.
