@@ -170,7 +170,7 @@ class Guard:
         return found | {t for t, wanted in self.record.asked.items() if wanted}
 
     def tick(self, now_ms: int, seen: Mapping[str, TopicSeen], absences: Collection[Absence]) -> list[Action]:
-        """Return the next actions: at most one for each topic that was looked at.
+        """Return the next actions, in the order of topics: at most one for each topic that was looked at.
 
         Args:
             now_ms: milliseconds since 1970 UTC.

@@ -193,7 +193,7 @@ class Stand(NamedTuple):
     """What the readings of all replicas together say of the tombstones and end markers that an absent replica lacks.
 
     Attributes:
-        unstamped_from: the offset below which every such tombstone and end marker has a horizon, on every replica.
+        unstamped_from: below this offset every such tombstone and end marker has a horizon, on every replica.
         horizon_ms: the earliest of these horizons, by the brokers' clocks; None if there is none.
         whole_ms: when the last complete reading of a log began, on the replica where that is longest ago; milliseconds
             since 1970 UTC. None if some replica's log was never read completely.
@@ -269,9 +269,10 @@ class Readings:
         return [*self._waiting.get(broker, ()), *([known] if known is not None else ())]
 
     def offsets(self) -> list[int]:
-        """Return the offsets that bounds depend on while the readings kept here count.
+        """Return the offsets at which the clock must know when the leader's log ended.
 
-        For each offset, the clock must remember when the leader's log last ended at or below that offset.
+        These are the offsets of `Reading.first_or_reached` and `Reading.unstamped_or_reached` of each reading that
+        counts. Bounds are computed from the time at which the leader's log last ended at or below such an offset.
         """
         known = self._known.values()
         return [offset for one in known for offset in {one.first_or_reached, one.unstamped_or_reached}]

@@ -243,7 +243,7 @@ def _tell_of(change: Change, absent: Collection[Absence]) -> None:
 
 
 def recorded(storage: str, clock: Clock, now_ms: int) -> list[Absence]:
-    """Return the replicas that are absent by the recorded progress, for commands that run outside the job.
+    """Return the replicas that are absent by the recorded progress, in no order, for commands outside the job.
 
     Args:
         storage: ``storage.path``.
