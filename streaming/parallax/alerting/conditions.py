@@ -75,6 +75,7 @@ class Condition(NamedTuple):
         metrics: names of the metrics that decide whether it is true, without ``parallax_``.
         found: from samples, one mapping of labels for each thing for which the condition is true, e.g. for each broker.
         wait_s: for how many seconds the condition has to be true before it is reported.
+        severity: how urgent the message about it is.
         headline: what is wrong, in a few words; a format, whose fields are labels.
         was: the headline in the past tense.
         description: what it means, and what to do; a format, whose fields are labels and commands (`commands`).
@@ -416,9 +417,9 @@ def _about(one: Suffered, samples: Samples) -> Mapping[str, str]:
 
 
 class Watch:
-    """Finds the conditions to report.
+    """Finds the conditions to report: `look` gets the job's samples, again and again.
 
-    It is given the job's samples regularly, and remembers how long each condition is true.
+    It remembers since when each condition is true.
     """
 
     def __init__(self) -> None:
@@ -436,10 +437,10 @@ class Watch:
         return frozenset(self._wrong_at)
 
     def look(self, samples: Samples) -> list[Suffered]:
-        """The conditions to report at the moment of some samples.
+        """Take in the samples of a moment, and return the conditions to report now.
 
         A condition is reported once it has been true for its `Condition.wait_s` seconds, until it has not been true for
-        a minute. It is left out while another condition that explains it is reported.
+        a minute. It is left out while another condition is reported that explains it, or that makes it worse.
         """
         now = samples.now
         wrong = [(name, labels) for name, one in CONDITIONS.items() for labels in one.found(samples)]
