@@ -61,13 +61,17 @@ class Claim:
     def wrong_if(self, right: int | None) -> frozenset[int]:
         """Ids of the brokers whose replicas are wrong if a person calls the replica of one broker right.
 
+        If nobody is called right, or ``by_word`` lacks the broker, it is the brokers that the finding proves wrong.
+
         Args:
-            right: that broker. None, or a broker that ``by_word`` lacks: return those that the finding proves wrong.
+            right: the broker whose replica a person calls right; None if nobody does.
         """
         return self.wrong if right is None else self.by_word.get(right, self.wrong)
 
     def lacks(self, right: int | None) -> str:
         """Why no right replica can be copied over the wrong ones, and what to do; empty if one can.
+
+        It also says so if the finding does not allow what the person says.
 
         Args:
             right: the broker whose replica a person calls right; None if nobody does.
