@@ -33,7 +33,7 @@ class GroupStage(Stage):
         cluster: the cluster.
         consumed: name of the topic that the group reads.
         read: called with a broker's id; reads that broker's replica of the offsets topic's partition 0.
-        keep: has no broker clean the offsets topic any more.
+        keep: called without arguments; stops all brokers from cleaning the offsets topic.
         producer: writes nothing here, because clients cannot write to that topic directly.
     """
 
