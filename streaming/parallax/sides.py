@@ -93,7 +93,7 @@ class Side:
 
     @property
     def alike(self) -> tuple[Shows, str]:
-        """The kind of answer and the content, without offsets: two sides show the same if this is equal.
+        """The kind of answer and the content as a tuple, without offsets: sides show the same if it is equal.
 
         ``ended`` and ``ended, as it was read`` are alike. They differ only in how it is known that the transaction
         ended.

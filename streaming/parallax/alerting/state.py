@@ -139,7 +139,10 @@ class MonitorState:
             self._hanging = tuple(hanging)
 
     def standstills(self) -> dict[TopicPartition, Standstill]:
-        """By partition, its highest last stable offset, since when that has not moved, and when it was reported."""
+        """By partition, its highest last stable offset, and since when that has not moved (`Standstill`).
+
+        Partitions of which no replica has reported a last stable offset are left out.
+        """
         found: dict[TopicPartition, list[ReplicaState]] = {}
         with self._lock:
             for (topic, partition, _), state in self._replicas.items():

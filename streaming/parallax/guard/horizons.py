@@ -207,8 +207,8 @@ class Stand(NamedTuple):
 class Readings:
     """Keeps the newest reading of each replica's log in one partition, as long as it can be relied on.
 
-    A new reading waits at first. It counts once `see` was given metadata that are surely newer than the reading,
-    because metadata name a new replica late: it may have been added, and cleaned, before the reading.
+    A new reading waits at first. It counts once `see` was given metadata that are surely newer than the reading. Older
+    metadata may not name a replica yet that was added, and cleaned, before the reading.
 
     Args:
         metadata_ms: how old the metadata of a look may be. So a look ``metadata_ms`` after a reading makes it count.

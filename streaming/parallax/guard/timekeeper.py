@@ -129,7 +129,7 @@ class Timekeeper:
             self._tell()
 
     def audited(self, report: AuditReport) -> None:
-        """Give the clock an audit: replicas of partitions with a verdict are no longer late.
+        """Take in the report of an audit: replicas of partitions that have a verdict in it are no longer late.
 
         Only an audit of brokers counts, not one of the tables. A replica that copied something late after the audit
         began stays late.

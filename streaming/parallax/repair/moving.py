@@ -230,9 +230,12 @@ def _unproven(step: MoveStep, look: Look) -> str:
 
 
 def intention(step: MoveStep, look: Look) -> dict[str, Any]:
-    """What to record before a reassignment: the leader, and the offsets and records that the right replica shows.
+    """What to record before a reassignment, by which the new copies are judged later.
 
-    The new copies are compared with it later.
+    Returns:
+        ``at_ms``, ``leader`` and ``leader_epoch``: those of the look.
+        ``high_watermark`` and ``last_stable_offset``: those of the right replica; -1 if it did not answer.
+        ``shown``: by offset as text, what the right replica shows at the offsets of findings (`Row.kept`).
     """
     marks = look.replicas[step.source].marks
     return {

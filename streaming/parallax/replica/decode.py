@@ -163,9 +163,9 @@ class Columns:
         return replace(self, **kept)
 
     def epochs_at(self, offsets: Sequence[int]) -> dict[int, int]:
-        """By offset, for some offsets: the leader epoch of the first batch that ends there or above.
+        """The leader epoch at each of ``offsets``, by offset.
 
-        Offsets above all batches are left out of the result.
+        It is that of the first batch whose last offset is there or above. Offsets above all batches are left out.
         """
         at = np.searchsorted(self.batches[:, kernels.LAST], np.asarray(offsets, np.int64))
         known = zip(offsets, at.tolist(), strict=True)

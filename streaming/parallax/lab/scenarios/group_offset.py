@@ -72,7 +72,7 @@ class GroupStage(Stage):
 
 
 def group_offset_resurrected(stage: Stage) -> Script:
-    """Broker 2, the victim, misses the tombstone of a deleted group's offset.
+    """The script after which broker 2, the victim, lacks the tombstone of a deleted group's offset.
 
     If the victim leads, the group reads on from the deleted offset.
     """
