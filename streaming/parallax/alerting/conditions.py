@@ -73,7 +73,8 @@ class Condition(NamedTuple):
 
     Attributes:
         metrics: names of the metrics that decide whether it is true, without ``parallax_``.
-        found: from samples, one mapping of labels for each thing for which the condition is true, e.g. for each broker.
+        found: called with the samples of a moment; yields the labels of each thing for which the condition is true
+            then, e.g. of each broker.
         wait_s: for how many seconds the condition has to be true before it is reported.
         severity: how urgent the message about it is.
         headline: what is wrong, in a few words; a format, whose fields are labels.
@@ -84,11 +85,12 @@ class Condition(NamedTuple):
         about: a metric whose labels are further fields of the formats. They are taken from the sample of that metric
             that has all labels of the condition. Its label ``outcome`` says how the condition ended, once that is
             known.
-        ended: from later samples and the condition's labels, how the condition ended; a format like the description,
-            empty if the samples do not say.
+        ended: called with later samples and the condition's labels; returns how the condition ended, a format like the
+            description, or an empty text if the samples do not say. None if no samples ever say it.
         worsens: the name of the condition that this one makes worse. Receivers get both as one alert, with the text of
             the graver one.
-        lasts: like ``found``, for things that keep a reported condition open although ``found`` no longer yields them.
+        lasts: called like ``found``; yields the labels of things for which a condition that is reported stays so,
+            although ``found`` no longer yields them. None if there are none.
     """
 
     metrics: tuple[str, ...]

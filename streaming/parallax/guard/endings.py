@@ -62,8 +62,8 @@ class Outage:
             relied on.
         doubtful: those of ``late`` of which nobody can say whether they were back in time, because no bound could be
             relied on when they copied.
-        untold: those of ``absent`` of which nobody could ever say that, because ``delete.retention.ms`` of their topic
-            is too short (`Unclear.NO_TIME`).
+        untold: those of ``absent`` of which no look can say whether they are back in time, because
+            ``delete.retention.ms`` of their topic is too short (`Unclear.NO_TIME`).
         gone: at the end of the outage, those of ``absent`` and ``late`` that no longer exist, or are no longer watched.
         differ: those of ``absent`` and ``late`` in whose partitions a finding was not over when the outage ended.
         verdicts: by partition, the result of the audit after which the replica was no longer late.

@@ -101,9 +101,11 @@ class Lap:
         began_ms: when this lap began, milliseconds since 1970 UTC; None between two laps.
         due_ms: when to read on, or to begin the next lap, milliseconds since 1970 UTC.
         left: how many bytes may be read before a pause.
-        first, horizon_ms, whole_ms: as in `Reading`.
+        first: the lowest offset of a tombstone or end marker that any lap has read; None if none was read.
         unstamped: the lowest offset of a tombstone or end marker that this lap has read in a batch without a horizon;
             None if it has read none.
+        horizon_ms: the earliest horizon that any lap has read, by the broker's clock; None if none was read.
+        whole_ms: when the last complete lap began, milliseconds since 1970 UTC; None if no lap is complete.
     """
 
     topic_id: str
@@ -222,14 +224,15 @@ class Readings:
         self._retention_ms: int | None = None
 
     def take_in(self, reading: Reading, retention_ms: int) -> None:
-        """Add a reading of one replica. The caller made sure that nothing could be removed before it was read.
+        """Add a reading of one replica.
 
-        A reading of another leader epoch than that of the last look is ignored.
+        The caller has found that no tombstone or end marker could be removed there before it was read. A reading of
+        another leader epoch than that of the last look is ignored.
 
         Args:
             reading: the reading.
-            retention_ms: the smallest ``delete.retention.ms`` by which the caller made sure of that. If a smaller one
-                becomes known later, `stand` drops the reading.
+            retention_ms: the smallest ``delete.retention.ms``, in milliseconds, with which the caller has found that.
+                If a smaller one becomes known later, `stand` drops the reading.
         """
         if reading.leader_epoch != self._leader_epoch:
             return

@@ -366,8 +366,8 @@ class Digester:
         """Add up the rows of one reader by blocks of offsets, so that readers can be compared by their sums.
 
         Args:
-            begins: int64[m + 1]: the rows consist of m runs, each read in one go. For each run the index of its first
-                row, and at last the number of rows.
+            begins: int64[m + 1]. The rows consist of m runs, each read in one go. It has the index of each run's first
+                row, and as the last item the number of all rows.
             ranges: int32[m]: for each run a number of the caller's choice, which the run's ``parts`` have in the column
                 ``range``.
             columns: the rows as arrays by name (`COLUMNS`), in offset order, without rows of kind POSITION.

@@ -1018,8 +1018,8 @@ def gather(raw: Any, inflated: Any, table: Any, spans: Any, field: Any, offsets:
         table: a row for each batch, as `decode` has filled it in.
         spans: int64[n, 6], as `decode` has filled it in.
         field: 0 for keys, 2 for values, 4 for headers.
-        offsets: int32[n + 1] for n rows: where each row's bytes begin in ``target``, and at last where the last row's
-            bytes end.
+        offsets: int32[n + 1] for n rows: where each row's bytes begin in ``target``, and as the last item where the
+            last row's bytes end.
         target: the bytes to fill.
     """
     for i in range(table.shape[0]):
