@@ -51,7 +51,7 @@ def part_of(columns: Columns, position: int) -> Part:
 
     Args:
         columns: the rows that the Fetch returned.
-        position: the offset from which it read; rows below are ignored.
+        position: the offset from which the Fetch read; rows below it are ignored.
     """
     is_lasting = ((columns.kind == RowKind.RECORD) & (columns.value_size < 0)) | np.isin(
         columns.kind, (RowKind.COMMIT, RowKind.ABORT)

@@ -22,9 +22,10 @@ _ELECTED_MS = 2_000
 
 
 def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
-    """The next action after the intention to reassign a partition was recorded: proven, stopped, or wait.
+    """The next action after the intention to reassign a partition was recorded, by what brokers show.
 
-    None if the cluster has yet to be asked for the reassignment, or for the election that is a part of the step.
+    It is to record that the step is proven, that the repair is at work or that it has stopped; or to wait. None if the
+    cluster has yet to be asked for the reassignment, or for the election that belongs to the step.
 
     Args:
         repair: the repair's state.
