@@ -18,7 +18,7 @@ _Ends = tuple[int, int]
 
 
 class CatchingUp:
-    """Knows which partitions are *catching up*: compared, but not yet up to their *goal*.
+    """Knows which partitions are *catching up*: their comparison has not come to their *goal* yet.
 
     The goal is the furthest end of the partition's logs. It is noted when the partition is first seen, and again after
     each time in which its comparison did not go on, e.g. an outage. The partition has caught up once the comparison has

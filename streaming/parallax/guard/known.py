@@ -229,7 +229,7 @@ class Partition:
     absences: dict[int, Absence] = field(default_factory=dict)
 
     def assign(self, replicas: tuple[int, ...], at_ms: int, metadata_ms: int) -> None:
-        """Update which brokers hold the partition. The log of a broker that was added was empty before.
+        """Update which brokers hold the partition, and note that a newly added broker's log was empty before.
 
         Args:
             replicas: the brokers that hold the partition.

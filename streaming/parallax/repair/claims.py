@@ -41,7 +41,8 @@ class Claim:
         sources: ids of the brokers whose replicas the finding proves right. Brokers that may be wrong by another
             finding are left out, since a copy of their replica could spread its fault.
         offsets: the offsets that the finding is about.
-        transaction: producer id and first offset of the transaction that the finding is about; -1 if there is none.
+        transaction: producer id and first offset of the transaction that the finding is about; both are -1 if there is
+            none.
         missing: why no right replica can be copied over the wrong ones, a phrase with what to do; empty if one can.
         index: what is wrong if only an index of aborted transactions is, so that a person can have it rebuilt on the
             broker's disk; None otherwise.

@@ -118,7 +118,7 @@ def shared_of(footer: Mapping[bytes, bytes] | None) -> Shared | None:
 class WholeFile:
     """A shared file with all rows of its replica, in the order in which they were recorded; a context manager.
 
-    The file itself lacks rows that other replicas show alike. It takes them from files of these replicas, its
+    The file itself lacks rows that other replicas show alike. They are taken from files of these replicas, the
     *lenders*.
 
     Args:
