@@ -405,7 +405,7 @@ def _guard(
     configs: Mapping[str, Mapping[str, str] | ReplicaError],
     silent: set[int],
 ) -> Iterator[Line]:
-    """What is held that nothing puts back, and the rights of the guard where there is one."""
+    """What is held that nothing puts back, and the permissions of the guard where there is one."""
     mode = settings.guard.mode
     yield from _stranded(settings)
     if mode == "off":

@@ -42,7 +42,7 @@ def repairs(client: ReplicaClient, settings: Settings) -> Iterator[Line]:
 
 
 def _rights(may: MayRepair | None) -> Line:
-    """What a user with these rights can repair."""
+    """What a user with these permissions can repair."""
     if may is None:
         problem = f"whether {MARKER_RIGHTS} is granted is not known: grant DESCRIBE on the cluster as well"
         return Line(_ABOUT, Result.UNKNOWN, f"repair.mode is on. {problem}.")

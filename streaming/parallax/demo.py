@@ -70,6 +70,12 @@ class Board:
     """The content of the demo's screen: a title and the events so far, with their times.
 
     The demo's threads add events, and the display draws them.
+
+    Attributes:
+        title: the title.
+        started: when the demo began, in monotonic seconds.
+        steps: the events in their order: how many seconds after ``started`` each was, and its text.
+        lock: held while an event is added.
     """
 
     title: str
@@ -377,9 +383,9 @@ class Outcome:
 
 
 def standing(folder: Path) -> list[Finding]:
-    """All findings that were ever confirmed and not dismissed, from the findings table.
+    """All findings of the findings table, also those that are over, except dismissed ones; each as its last event.
 
-    It is empty while there is no table yet.
+    The list is empty while there is no table yet.
 
     Args:
         folder: the storage path of the demo's job.

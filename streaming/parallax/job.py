@@ -521,7 +521,7 @@ class Job:
         return self._server.port if self._server is not None else 0
 
     def findings(self) -> list[Finding]:
-        """The findings that are open now, as far as the job knows."""
+        """The findings that are neither over nor acknowledged now, as far as the job knows."""
         return list(self.state.snapshot().findings.open)
 
     def positions(self) -> dict[Reader, PositionSeen]:

@@ -68,7 +68,7 @@ def id_of(*parts: object) -> str:
 
 
 def hash_halves(text: str) -> tuple[int, int]:
-    """Read a hash back that `hash_text` has written, as two signed 64-bit halves; a missing half is 0.
+    """Read a hash back that `hash_text` has written, as a tuple of two signed 64-bit halves; a missing half is 0.
 
     Args:
         text: the hash, 16 or 32 hexadecimal digits.

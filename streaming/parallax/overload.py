@@ -29,9 +29,9 @@ _OVER_AFTER_S = 600.0
 
 
 def load() -> tuple[float, int]:
-    """The load average of the last minute of this machine, and how many cores this process may use.
+    """The load average of this machine, and how many cores this process may use, as a tuple.
 
-    The load average is how many processes ran or waited for a core, on average.
+    The load average is how many processes ran or waited for a core in the last minute, on average.
     """
     return os.getloadavg()[0], len(os.sched_getaffinity(0))
 

@@ -112,7 +112,7 @@ def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauth
 
 
 def watched(topics: Mapping[str, TopicMetadata], settings: Settings) -> list[TopicMetadata]:
-    """Those of some topics that the settings tell the job to watch.
+    """Those of some topics that the settings tell the job to watch, in the order of ``topics``.
 
     A pattern never matches Kafka's own topics; these are watched only if the settings name them.
 

@@ -138,11 +138,11 @@ REMEDIES = (END_MARKER, COPY, BY_WORD, REBUILD_INDEX, DELETE_AGAIN, WRITE_AGAIN,
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What one or several kinds of findings need, which is a section of the runbook.
+    """One section of the runbook: what ends findings of one kind, or of several that need the same.
 
     Attributes:
         title: the section's heading.
-        remedies: what ends it, the best first.
+        remedies: the repairs that end such a finding, the best first.
         note: what to know beyond the repairs; paragraphs of Markdown.
     """
 

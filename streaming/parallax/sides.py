@@ -93,7 +93,7 @@ class Side:
 
     @property
     def alike(self) -> tuple[Shows, str]:
-        """The kind of answer and the content, without offsets: two sides show the same if this is equal.
+        """The kind of answer and the content as a tuple, without offsets: sides show the same if it is equal.
 
         ``ended`` and ``ended, as it was read`` are alike. They differ only in how it is known that the transaction
         ended.
@@ -156,7 +156,10 @@ def standing(sides: Sides) -> frozenset[int]:
 
 
 def against(sides: Sides, broker: int) -> list[frozenset[int]]:
-    """The broker ids of each side that ``broker`` is not on; empty sides are left out."""
+    """The broker ids of each side that ``broker`` is not on; empty sides are left out.
+
+    They are in the order of ``sides``.
+    """
     return [frozenset(brokers) for brokers in sides.values() if brokers and broker not in brokers]
 
 
@@ -179,10 +182,7 @@ def values(sides: Collection[Side]) -> dict[Side, int]:
 
 
 def showing_the_value_of(sides: Sides, brokers: Collection[int]) -> frozenset[int]:
-    """Ids of the given brokers, and of others that show the same value.
-
-    The others show the same value of the key as one of the given brokers.
-    """
+    """Ids of the given brokers, and of others that show the value that one of them shows."""
     alike = [sides[side] for side in values(sides.keys()) if not set(sides[side]).isdisjoint(brokers)]
     return frozenset(brokers).union(*alike)
 

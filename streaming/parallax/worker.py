@@ -66,7 +66,7 @@ def connect(port: int, secret: str) -> tuple[Any, socket.socket]:
         secret: the secret that Spark has given.
 
     Returns:
-        The connection as a file for reading and writing, and its socket.
+        A tuple: the connection as a file for reading and writing, and its socket.
 
     Raises:
         OSError: Spark no longer waits, or refuses.

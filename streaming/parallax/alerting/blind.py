@@ -88,10 +88,14 @@ _OF_THE_JOB = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The replicas that a cause hides from the job.
+    """The replicas that a cause hides from the job; ``replica in reach`` says whether it hides one.
 
-    ``replica in reach`` is true if everything is hidden, or if an attribute has the replica, its broker, its topic or
-    its partition.
+    Attributes:
+        everything: whether it hides all replicas.
+        brokers: ids of brokers all of whose replicas it hides.
+        topics: topics all of whose replicas it hides.
+        partitions: partitions all of whose replicas it hides.
+        replicas: further replicas that it hides.
     """
 
     everything: bool = False
@@ -269,7 +273,7 @@ def _of_topics(snapshot: Snapshot) -> Iterator[Blind]:
 
 
 def of_queries(snapshot: Snapshot) -> Iterator[Blind]:
-    """Yield a `Blind` for each streaming query that is down or has stalled. It hides all replicas."""
+    """Yield a `Blind` for each streaming query that is down or has stalled, by name. It hides all replicas."""
     now = snapshot.taken_at
     for name, query in sorted(snapshot.queries.items()):
         shows = name != "progress"

@@ -73,8 +73,10 @@ class Condition(NamedTuple):
 
     Attributes:
         metrics: names of the metrics that decide whether it is true, without ``parallax_``.
-        found: from samples, one mapping of labels for each thing for which the condition is true, e.g. for each broker.
+        found: called with the samples of a moment; yields the labels of each thing for which the condition is true
+            then, e.g. of each broker.
         wait_s: for how many seconds the condition has to be true before it is reported.
+        severity: how urgent the message about it is.
         headline: what is wrong, in a few words; a format, whose fields are labels.
         was: the headline in the past tense.
         description: what it means, and what to do; a format, whose fields are labels and commands (`commands`).
@@ -83,11 +85,12 @@ class Condition(NamedTuple):
         about: a metric whose labels are further fields of the formats. They are taken from the sample of that metric
             that has all labels of the condition. Its label ``outcome`` says how the condition ended, once that is
             known.
-        ended: from later samples and the condition's labels, how the condition ended; a format like the description,
-            empty if the samples do not say.
+        ended: called with later samples and the condition's labels; returns how the condition ended, a format like the
+            description, or an empty text if the samples do not say. None if no samples ever say it.
         worsens: the name of the condition that this one makes worse. Receivers get both as one alert, with the text of
             the graver one.
-        lasts: like ``found``, for things that keep a reported condition open although ``found`` no longer yields them.
+        lasts: called like ``found``; yields the labels of things for which a condition that is reported stays so,
+            although ``found`` no longer yields them. None if there are none.
     """
 
     metrics: tuple[str, ...]
@@ -417,9 +420,9 @@ def _about(one: Suffered, samples: Samples) -> Mapping[str, str]:
 
 
 class Watch:
-    """Finds the conditions to report.
+    """Finds the conditions to report: `look` gets the job's samples, again and again.
 
-    It is given the job's samples regularly, and remembers how long each condition is true.
+    It remembers since when each condition is true.
     """
 
     def __init__(self) -> None:
@@ -437,10 +440,10 @@ class Watch:
         return frozenset(self._wrong_at)
 
     def look(self, samples: Samples) -> list[Suffered]:
-        """The conditions to report at the moment of some samples.
+        """Take in the samples of a moment, and return the conditions to report now.
 
         A condition is reported once it has been true for its `Condition.wait_s` seconds, until it has not been true for
-        a minute. It is left out while another condition that explains it is reported.
+        a minute. It is left out while another condition is reported that explains it, or that makes it worse.
         """
         now = samples.now
         wrong = [(name, labels) for name, one in CONDITIONS.items() for labels in one.found(samples)]

@@ -50,10 +50,12 @@ class Lasting:
     _until: dict[Hashable, float] = field(default_factory=dict)
 
     def shown(self, now: float, present: Collection[Hashable], at_once: Collection[Hashable] = ()) -> set[Hashable]:
-        """The keys to show now: those with something to report for five minutes, and those shown within the last hour.
+        """Take in which keys have something to report now, and return those to show.
+
+        A key is shown from when it has had something to report for five minutes, until an hour after it last had.
 
         Args:
-            now: seconds on any running clock.
+            now: the present, in seconds on any running clock.
             present: the keys with something to report now.
             at_once: the keys to show immediately, without waiting for five minutes.
         """

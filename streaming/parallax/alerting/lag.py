@@ -16,7 +16,7 @@ _FINE = 16
 class Lags:
     """Remembers, for each replica and isolation level, when the replica first showed offsets that are not read yet.
 
-    Times are seconds on any running clock.
+    A replica with an isolation level is a `View` here. Times are seconds on any running clock.
     """
 
     def __init__(self) -> None:
@@ -53,20 +53,20 @@ class Lags:
                 del self._ends[view]
 
     def hold_up(self, is_held_up: Callable[[View], bool], now: float) -> None:
-        """Restart the lag at 0 for each replica that cannot, or must not, be read now.
+        """Let the lag begin at ``now`` for each replica and isolation level that cannot, or must not, be read now.
 
-        So its unread offsets count as late only from the time at which reading may go on.
+        Call it at each look. So unread offsets count as late only from the time at which reading may go on.
 
         Args:
-            is_held_up: whether reading a given replica at its isolation level does not go on now.
-            now: the present time in seconds.
+            is_held_up: called with a replica and isolation level; returns whether it cannot, or must not, be read now.
+            now: the present, in seconds.
         """
         for view, ends in self._ends.items():
             if is_held_up(view):
                 self._ends[view] = [(now, ends[-1][1])]
 
     def since(self) -> dict[View, float]:
-        """By replica and isolation level with unread offsets, when the replica first showed them, in seconds."""
+        """By replica and isolation level with unread offsets, when the replica first showed the lowest, in seconds."""
         return {view: ends[0][0] for view, ends in self._ends.items()}
 
     def forget(self, is_gone: Callable[[View], bool]) -> None:

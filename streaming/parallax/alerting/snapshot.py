@@ -148,6 +148,7 @@ class Snapshot:
         unauthorized: by topic and permission that was ever missing, how many replicas the job may not read; 0 if it is
             there again.
         queries: by name of a streaming query, its state.
+        findings: the findings that are not over, how many suspects wait, and the like.
         listed: the findings that are reported one by one.
         left_out: how many findings are not over, and not in ``listed`` because it is full.
         findings_loaded: whether the job has read the findings from their table.
@@ -156,6 +157,7 @@ class Snapshot:
         tables: by table, how large it was after its last upkeep.
         shared: by view, what upkeep has taken out of it since other replicas show it alike.
         lease: on an object store, the number of the job's lease and when it was last renewed; None elsewhere.
+        audits: what the job's audits have found and read.
         initially_read: by partition, whether it was read up to where its logs ended when the job started.
         initially_left: by replica that was not read that far, how many offsets are left to read.
         started_at: when the job started.
@@ -172,10 +174,15 @@ class Snapshot:
         left_out_brokers: ids of brokers that hold partitions but are not to be read (``topics.brokers``).
         nothing_since: since when there has been nothing to watch. None if there is something, or if that is not known
             yet.
-        caught_up: by partition, whether it has caught up: everything below its goal has a verdict. The goal is where
-            its logs ended when it was first seen, or when its last outage or pause ended.
+        caught_up: by partition, whether it has caught up: it is compared up to its goal, and no offset below waits for
+            a verdict. The goal is where its logs ended when it was first seen, or when its last outage or pause ended.
+        absences: the absent and late replicas, with their bounds.
         audits_at: by partition that was read or copied too late, when the job will audit it. None if the job audits
             none for that reason.
+        guard: what the guard holds and refuses; None until it has looked for the first time.
+        paused: by broker, the pause of reading that is on; the key -1 (`ALL`) means all brokers.
+        storage_full: whether a disk that the job writes to is full.
+        storage_id: the id of the job's storage; None if it is not known yet.
         behind_since: by replica and isolation level with unread offsets, since when the replica has shown them.
         waiting_s: by partition and isolation level, for how many seconds it has waited for a verdict at one offset.
             Time in which its comparison could not go on does not count.

@@ -139,7 +139,10 @@ class MonitorState:
             self._hanging = tuple(hanging)
 
     def standstills(self) -> dict[TopicPartition, Standstill]:
-        """By partition, its highest last stable offset, since when that has not moved, and when it was reported."""
+        """By partition, its highest last stable offset, and since when that has not moved (`Standstill`).
+
+        Partitions of which no replica has reported a last stable offset are left out.
+        """
         found: dict[TopicPartition, list[ReplicaState]] = {}
         with self._lock:
             for (topic, partition, _), state in self._replicas.items():
@@ -247,12 +250,13 @@ class MonitorState:
                     self._cover(coverage, broker)
 
     def settle(self, settled: Callable[[Coverage], Coverage]) -> None:
-        """Remove from the unknown offsets of all partitions those that an audit has compared.
+        """Replace the coverage of every partition: an audit has compared some of its unknown offsets.
 
         A coverage comes again only when its partition moves. Without this, an idle partition would stay unknown.
 
         Args:
-            settled: returns a partition's coverage without the ranges that an audit has compared.
+            settled: called with a partition's coverage; returns it without the unknown offsets that an audit has
+                compared.
         """
         with self._lock:
             self._coverage = {place: settled(coverage) for place, coverage in self._coverage.items()}

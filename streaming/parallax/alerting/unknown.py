@@ -65,7 +65,7 @@ def telling(reason: UnknownReason, coverage: Coverage) -> Telling:
 def unknown_offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[UnknownReason, int]]:
     """By partition and reason, how many offsets have no verdict. Zeros are left out.
 
-    It is the larger number of the two isolation levels, because most offsets lack a verdict at both.
+    Each number is the larger one of the two isolation levels, because most offsets lack a verdict at both.
     """
     return snapshot.once(_unknown_offsets)
 
@@ -110,7 +110,7 @@ def to_be_read(snapshot: Snapshot) -> int:
 
 
 def in_part(snapshot: Snapshot) -> Mapping[TopicPartition, Part]:
-    """The partitions that are known to agree in part only, each with the first reason in `Part`."""
+    """The partitions that are known to agree in part only, each with its first reason in `Part`."""
     return snapshot.once(_in_part)
 
 

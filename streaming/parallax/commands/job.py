@@ -129,7 +129,7 @@ def check(
     config: Config,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Check settings, machine, brokers, rights and topics. Exit code 0: fine, 1: something is wrong, 3: unknown."""
+    """Check settings, machine, brokers, permissions and topics. Exit code 0: fine, 1: something wrong, 3: unknown."""
     import structlog
 
     # What is wrong is a line below, whatever Spark has to say of it.

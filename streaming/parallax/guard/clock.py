@@ -110,13 +110,15 @@ class Clock:
         return self._settled(found)
 
     def paused(self, looks: Iterable[Paused]) -> list[Late]:
-        """Make bounds later where looks show that brokers do not clean a topic, so that nothing is removed.
+        """Take in which brokers' cleaners are paused for which topics, and update the bounds of absent replicas.
+
+        While the cleaners of all other replicas are paused, nothing is removed, so the bound moves on.
 
         Args:
             looks: looks at topics' settings, one for each topic that was looked at.
 
         Returns:
-            The replicas that are now known to have copied something after their bound.
+            The replicas that these looks show, for the first time, to have copied something after their bound.
         """
         for look in looks:
             self._kept.see(look)
@@ -158,7 +160,10 @@ class Clock:
                 known.readings.take_in(one, min(a.retention_ms for a in about if a.retention_ms is not None))
 
     def absences(self) -> list[Absence]:
-        """Return all replicas that are absent by the last look at their partitions, each with its bound."""
+        """Return an `Absence`, which has the bound, for each replica that the last look at its partition showed absent.
+
+        They are in no order.
+        """
         return [
             self._kept.applied(one, known.assigned, self._now_ms)
             for known in self._partitions.values()
@@ -200,11 +205,11 @@ class Clock:
         return list(self._late.values())
 
     def unsettled(self) -> list[Late]:
-        """Return the replicas for which a later look decides whether they are late.
+        """Return the replicas of which a later look decides whether they are late.
 
         They copied something after the bound that ``delete.retention.ms`` gives. But the other brokers' cleaners may
-        have been paused then, so that nothing was gone. A later look at the topic's settings says whether they were. A
-        finding that is unsettled is something else.
+        have been paused at that time, so that nothing was gone. The next look at the topic's settings says whether the
+        pause went on. (For a finding, *unsettled* means something else.)
         """
         return [one for one, _ in self._unsettled]
 

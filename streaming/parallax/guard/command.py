@@ -34,7 +34,7 @@ class GuardCommandError(Exception):
 
 
 def read_record(storage: str) -> tuple[Record, list[Event]]:
-    """Return the state of all recorded holds, and all events of the table ``guard_events``, oldest first.
+    """Return, as a tuple, the state of all recorded holds and all events of ``guard_events``, the oldest first.
 
     Args:
         storage: ``storage.path``.

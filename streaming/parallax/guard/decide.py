@@ -60,7 +60,8 @@ class Rules:
         stagger_ms: the time between the releases of two topics.
         topics: the topics that the guard may hold; empty: all.
         internal_topics: whether the guard may hold Kafka's own topics (`INTERNAL`).
-        may_shorten: topics that may be compacted later than their finite ``max.compaction.lag.ms`` demands.
+        may_shorten: topics whose finite ``max.compaction.lag.ms`` the guard may raise, so that they are compacted later
+            than it demands.
         mark: an odd number below a million. It is part of the numbers of milliseconds that the guard sets, so that the
             guard recognises these values later as its own.
     """
@@ -170,7 +171,7 @@ class Guard:
         return found | {t for t, wanted in self.record.asked.items() if wanted}
 
     def tick(self, now_ms: int, seen: Mapping[str, TopicSeen], absences: Collection[Absence]) -> list[Action]:
-        """Return the next actions: at most one for each topic that was looked at.
+        """Return the next actions, in the order of topics: at most one for each topic that was looked at.
 
         Args:
             now_ms: milliseconds since 1970 UTC.

@@ -52,18 +52,21 @@ Each text is a format with ``broker_id``.
 class Outage:
     """One outage: the time in which replicas of one broker are absent, and what became of these replicas.
 
+    The sets name replicas of that broker by their partitions.
+
     Attributes:
         since_ms: when the first absent replica was last known to lack nothing, milliseconds since 1970 UTC.
         away_ms: since when the first of the replicas has not answered, milliseconds since 1970 UTC; None if all answer.
-        absent: the broker's replicas that were absent at some time of the outage.
-        late: the broker's replicas that copied something after their bound.
-        doubtful: late replicas whose bound was not known, so that nobody can say whether they were back in time.
-        untold: replicas of topics whose ``delete.retention.ms`` is so short that no look can say whether they were back
-            in time (`Unclear.NO_TIME`).
-        gone: replicas that no longer exist, or are no longer watched.
-        differ: partitions in which the broker had an absent or late replica, and in which a finding was not over when
-            the outage ended.
-        verdicts: by partition, the result of the audit after which the broker's replica was no longer late.
+        absent: the replicas that were absent at some time of the outage.
+        late: the replicas that are late, or may be: they copied something after their bound, or while no bound could be
+            relied on.
+        doubtful: those of ``late`` of which nobody can say whether they were back in time, because no bound could be
+            relied on when they copied.
+        untold: those of ``absent`` of which no look can say whether they are back in time, because
+            ``delete.retention.ms`` of their topic is too short (`Unclear.NO_TIME`).
+        gone: at the end of the outage, those of ``absent`` and ``late`` that no longer exist, or are no longer watched.
+        differ: those of ``absent`` and ``late`` in whose partitions a finding was not over when the outage ended.
+        verdicts: by partition, the result of the audit after which the replica was no longer late.
         is_recalled: whether the outage had begun before the job was started. Results of audits before the start are not
             known then.
         ended_ms: when all replicas were back or gone, and the late ones audited; None while the outage lasts.

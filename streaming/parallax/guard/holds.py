@@ -79,7 +79,8 @@ class Event:
     Attributes:
         hold_id: the hold; empty for an event that is about none, e.g. a refusal.
         topic_id: Kafka's id of the topic; empty if it is not known.
-        level: 1: tombstones and end markers are kept for longer; 2: cleaning is paused as well.
+        level: 1: tombstones and end markers are kept for longer; 2: cleaning is paused as well; 0 if the event does not
+            say.
         changes: the changes of all settings of the hold. For `EventKind.OVERRULED`: only the settings that somebody
             else has changed, with the values that are put back if the guard's own value comes late.
         absent: the absent replicas for whose sake the topic is held.
@@ -159,7 +160,7 @@ class Hold:
 
     @property
     def own(self) -> tuple[Change, ...]:
-        """The changes of settings that the guard still has to put back."""
+        """The changes that the guard has to put back: not those that somebody else has overruled."""
         return tuple(change for change in self.changes if change.name not in self.left)
 
 

@@ -45,10 +45,7 @@ class Kept:
         self._kept: dict[tuple[TopicPartition, int], _Kept] = {}
 
     def see(self, look: Paused) -> None:
-        """Update the known pauses by a look at one topic.
-
-        The look says on which brokers the cleaner is paused for that topic.
-        """
+        """Update the known pauses by a look, which says on which brokers one topic's cleaner is paused."""
         self._pauses.setdefault(look.topic, Pauses()).see(look)
 
     def knows(self, topic: str) -> bool:
@@ -56,10 +53,11 @@ class Kept:
         return topic in self._pauses
 
     def keep(self, known: Partition, absence: Absence, in_force: Retentions) -> None:
-        """Note which cleaners paused before an absent replica's bound, when nothing that it lacks was gone.
+        """Remember, for an absent replica, the cleaners' pauses that began before the replica's bound.
 
-        These pauses stay noted if the bound becomes earlier because a reading of a log no longer counts. They are
-        forgotten if the replica lacks more than before, or if another topic has taken the name.
+        When they began, nothing that the replica lacks was gone. They stay remembered if the bound becomes earlier
+        because a reading of a log no longer counts. They are forgotten if the replica lacks more than before, or if
+        another topic has taken the name.
 
         Args:
             known: what is known of the partition.
@@ -118,9 +116,10 @@ class Kept:
                 self._kept[key] = kept._replace(since=sure)
 
     def reach(self, absence: Absence, replicas: Iterable[int]) -> Span | None:
-        """Return the time span in which the cleaners of all other replicas are paused.
+        """Return the time span in which the cleaners of all other replicas are paused, by the remembered pauses.
 
-        None if some other replica's cleaner is not paused, or paused only after the absent replica's bound.
+        It begins when the last of these cleaners had paused, and ends when the first was last seen paused. None if the
+        cleaner of some other replica is not paused, or paused only after the absent replica's bound.
 
         Args:
             absence: the absence of one replica.

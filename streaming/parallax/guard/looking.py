@@ -58,7 +58,7 @@ class Lookout:
 
         Args:
             topics: the names of the topics.
-            absent: the names of the topics in ``topics`` that have an absent replica.
+            absent: the names of those topics that have an absent replica; they never count as in sync.
 
         Raises:
             ReplicaError: no broker answers.

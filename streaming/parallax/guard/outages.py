@@ -60,8 +60,9 @@ class Outages:
     """The outages of all brokers, at most one for each, updated at each look.
 
     Args:
-        answers: returns whether the replica of a partition on a broker answers; None if it is no longer watched.
-        differing: returns the partitions with findings that are not over.
+        answers: called with a partition and a broker's id; returns whether the broker's replica answers, None if it is
+            no longer watched.
+        differing: called without arguments; returns the partitions with findings that are not over.
     """
 
     def __init__(

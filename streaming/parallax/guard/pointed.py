@@ -51,7 +51,7 @@ def part_of(columns: Columns, position: int) -> Part:
 
     Args:
         columns: the rows that the Fetch returned.
-        position: the offset from which it read; rows below are ignored.
+        position: the offset from which the Fetch read; rows below it are ignored.
     """
     is_lasting = ((columns.kind == RowKind.RECORD) & (columns.value_size < 0)) | np.isin(
         columns.kind, (RowKind.COMMIT, RowKind.ABORT)
@@ -69,12 +69,13 @@ def _least(values: Any) -> int | None:
 
 
 def span_ms(absence: Absence, lead_ms: int) -> int:
-    """Return how long before its bound an absence may need action, in milliseconds.
+    """Return for how many milliseconds before the bound of an absence the guard may act.
+
+    It is ``lead_ms``, or ``delete.retention.ms`` where that is known and shorter.
 
     Args:
         absence: the absence.
-        lead_ms: how near a bound must be for the guard to act, in milliseconds. A shorter ``delete.retention.ms``
-            counts instead.
+        lead_ms: how near a bound must be for the guard to act, in milliseconds.
     """
     return lead_ms if absence.retention_ms is None else min(lead_ms, absence.retention_ms)
 

@@ -118,7 +118,7 @@ class GuardRounds:
         self._lookout.close()
 
     def append(self, event: Event) -> None:
-        """Record an event that a person caused, e.g. a request for a hold, after all events of other processes.
+        """Read what other processes have recorded, then record an event that a person caused, e.g. to ask for a hold.
 
         Raises:
             EventLogError: the event could not be written.

@@ -129,7 +129,7 @@ class Timekeeper:
             self._tell()
 
     def audited(self, report: AuditReport) -> None:
-        """Give the clock an audit: replicas of partitions with a verdict are no longer late.
+        """Take in the report of an audit: replicas of partitions that have a verdict in it are no longer late.
 
         Only an audit of brokers counts, not one of the tables. A replica that copied something late after the audit
         began stays late.
@@ -243,7 +243,7 @@ def _tell_of(change: Change, absent: Collection[Absence]) -> None:
 
 
 def recorded(storage: str, clock: Clock, now_ms: int) -> list[Absence]:
-    """Return the replicas that are absent by the recorded progress, for commands that run outside the job.
+    """Return the replicas that are absent by the recorded progress, in no order, for commands outside the job.
 
     Args:
         storage: ``storage.path``.

@@ -240,7 +240,7 @@ class Cluster:
         return number
 
     def remove_broker(self, broker_id: int) -> None:
-        """Stop a broker for good and delete its folder; move its partitions to other brokers before.
+        """Stop a broker for good and delete its folder. Call it only once other brokers hold all its partitions.
 
         Args:
             broker_id: the broker's id.
@@ -458,8 +458,8 @@ def _knows(places: Sequence[TopicPartition], replicas: Collection[int], client: 
 def client_settings(bootstrap_servers: str, **more: Any) -> dict[str, Any]:
     """Settings of a confluent_kafka client that logs nothing while brokers come and go, value by name.
 
-    The client reconnects immediately. It turns to another broker when one does not answer for some seconds, as a paused
-    broker does.
+    The client reconnects immediately. If a broker does not answer for some seconds, e.g. because it is paused, the
+    client turns to another one.
 
     Args:
         bootstrap_servers: addresses of brokers, as ``host:port[,host:port]``.

@@ -43,7 +43,15 @@ class BrokerStatus:
 
 @dataclass(frozen=True)
 class LabStatus:
-    """A lab and its brokers, for ``parallax lab status``."""
+    """A lab and its brokers, for ``parallax lab status``.
+
+    Attributes:
+        name: the lab's name.
+        version: Kafka's version.
+        bootstrap_servers: the addresses of all brokers, separated by commas.
+        folder: the folder that holds the brokers' files.
+        brokers: the brokers, in the order of their ids.
+    """
 
     name: str
     version: str
@@ -116,7 +124,7 @@ def down(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> Lab
 
 
 def stop(brokers: Sequence[int], *, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
-    """Stop some brokers of a lab in good order (SIGTERM), and keep their data; returns the lab's new state.
+    """Stop some brokers of a lab in good order (SIGTERM), and keep their data; returns the lab's status afterwards.
 
     Args:
         brokers: ids of the brokers.
@@ -133,7 +141,7 @@ def stop(brokers: Sequence[int], *, name: str = state.DEFAULT_LAB, directory: Pa
 
 
 def restart(brokers: Sequence[int] = (), *, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
-    """Stop some brokers in good order and start them again, one after the other; returns the lab's new state.
+    """Stop some brokers in good order and start them again, one after the other; returns the lab's status afterwards.
 
     A broker that is down is only started.
 

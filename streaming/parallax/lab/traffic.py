@@ -275,7 +275,7 @@ def _base64(text: str) -> str:
 def transactional_producers(
     cluster: Cluster, kind: ProducerKind, transactional_ids: Sequence[str]
 ) -> Iterator[dict[str, TransactionalProducer]]:
-    """A ``with`` block that opens producers of one kind; they are closed at its end.
+    """Open producers of one kind for a ``with`` block; they are closed at its end.
 
     Args:
         cluster: the cluster.

@@ -27,7 +27,7 @@ class Watchdog:
         )
 
     def guard(self, pids: Iterable[int]) -> None:
-        """Set which processes must not outlive this one.
+        """Set which processes are killed when this one ends.
 
         Args:
             pids: ids of the processes; they replace those of the call before.
@@ -37,7 +37,7 @@ class Watchdog:
         self._shell.stdin.flush()
 
     def close(self) -> None:
-        """Kill the named processes that still run, and end the shell."""
+        """Kill the processes of the last `guard` call that still run, and end the shell."""
         if self._shell.stdin is not None and not self._shell.stdin.closed:
             self._shell.stdin.close()
         self._shell.wait()

@@ -41,7 +41,8 @@ class Claim:
         sources: ids of the brokers whose replicas the finding proves right. Brokers that may be wrong by another
             finding are left out, since a copy of their replica could spread its fault.
         offsets: the offsets that the finding is about.
-        transaction: producer id and first offset of the transaction that the finding is about; -1 if there is none.
+        transaction: producer id and first offset of the transaction that the finding is about; both are -1 if there is
+            none.
         missing: why no right replica can be copied over the wrong ones, a phrase with what to do; empty if one can.
         index: what is wrong if only an index of aborted transactions is, so that a person can have it rebuilt on the
             broker's disk; None otherwise.
@@ -61,13 +62,17 @@ class Claim:
     def wrong_if(self, right: int | None) -> frozenset[int]:
         """Ids of the brokers whose replicas are wrong if a person calls the replica of one broker right.
 
+        If nobody is called right, or ``by_word`` lacks the broker, it is the brokers that the finding proves wrong.
+
         Args:
-            right: that broker. None, or a broker that ``by_word`` lacks: return those that the finding proves wrong.
+            right: the broker whose replica a person calls right; None if nobody does.
         """
         return self.wrong if right is None else self.by_word.get(right, self.wrong)
 
     def lacks(self, right: int | None) -> str:
         """Why no right replica can be copied over the wrong ones, and what to do; empty if one can.
+
+        It also says so if the finding does not allow what the person says.
 
         Args:
             right: the broker whose replica a person calls right; None if nobody does.

@@ -73,8 +73,10 @@ def sides_by_findings(
             elsewhere why they cannot be repaired.
 
     Returns:
-        The wrong and the right replicas; None if no replica is wrong, or none may be copied.
-        Why findings cannot be repaired by a copy, in sentences that say what to do.
+        A tuple of two:
+
+        - the wrong and the right replicas; None if no replica is wrong, or none may be copied;
+        - why findings cannot be repaired by a copy, in sentences that say what to do.
     """
     lacking = [(one, one.lacks(said.right)) for one in left if one.transaction not in known or said.right is not None]
     missing = [f"Finding {one.finding}: {text}." for one, text in lacking if text]
@@ -127,8 +129,8 @@ def copies(
         said: what a person states.
 
     Returns:
-        The steps.
-        Why some wrong replicas get no such step, in sentences that say what to do.
+        A tuple: the steps in the order in which they are run; and why some wrong replicas get no such step, in
+        sentences that say what to do.
     """
     told = {(one.producer_id, one.start_offset) for one in look.transactions if not one.goes_on}
     left = [one for one in look.claims if one.transaction not in ended]

@@ -15,10 +15,11 @@ from parallax.replica.changes import EndMarker
 
 
 def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
-    """The next action after the intention to write an end marker was recorded: proven, stopped, or wait.
+    """The next action after the intention to write an end marker was recorded, by what the replicas show.
 
-    None if the leader has yet to be asked: it has not answered that it wrote the marker, no replica shows the marker,
-    and not every replica shows the effect of one.
+    It is to record that the step is proven, to record that the repair has stopped, or to wait. None if the leader has
+    yet to be asked: it has not answered that it wrote the marker, no replica shows the marker, and not every replica
+    shows the effect of one.
 
     Args:
         repair: the repair's state.

@@ -41,8 +41,8 @@ class Known:
     Attributes:
         findings: the last event of each finding about these partitions that is not over.
         pending: by partition, how many suspects have no verdict yet.
-        whole: reasons why this object may be out of date or incomplete, as phrases such as "no job watches". If there
-            is any, no replica counts as safe to lead.
+        whole: empty if the tables are whole and up to date. Otherwise reasons why they may not be, as phrases such as
+            "no job watches"; then no replica counts as safe to lead.
         coverage: how far the partitions were compared, without unknown offsets that an audit has compared since.
         absences: the replicas of any partition that are absent, or copied something too late.
         paused: the pauses of reading (``parallax pause``) by broker; the key -1 (`ALL`) means all brokers.

@@ -34,7 +34,7 @@ def look(settings: Settings, topic: str, partitions: Sequence[int] = ()) -> list
         partitions: the numbers of the wanted partitions; all if it is empty.
 
     Returns:
-        One `Led` for each wanted partition.
+        One `Led` for each wanted partition, in the order of their numbers.
 
     Raises:
         ConfigError: the settings name another cluster than that of the storage.
@@ -58,7 +58,7 @@ def look(settings: Settings, topic: str, partitions: Sequence[int] = ()) -> list
 
 
 def led(settings: Settings, wanted: Mapping[TopicPartition, PartitionMetadata]) -> list[Led]:
-    """Return a `Led` for each of some partitions. Reads the job's tables and asks no broker.
+    """Return a `Led` for each of some partitions, in their order. Reads the job's tables and asks no broker.
 
     Args:
         settings: the job's settings, with the id of its cluster.

@@ -89,8 +89,9 @@ def fitness(
     Args:
         brokers: the brokers that hold the partition.
         findings: the findings about the partition that are not over.
-        whole: phrases that say why it is unknown whether the replicas agree (`uncompared`).
-        single: by broker, phrases that say why its replica may be wrong (`by_clock`).
+        whole: phrases that say why it is unknown whether the replicas of the partition agree (`uncompared`); empty if
+            it is known.
+        single: by broker, phrases that say why its replica may be wrong (`by_clock`); other brokers are missing.
     """
     doubts = {broker: [*single.get(broker, ()), *whole] for broker in brokers}
     return may_lead(doubts, findings, doubts)

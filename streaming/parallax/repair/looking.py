@@ -57,7 +57,7 @@ NOTHING_MORE = Wanted()
 
 
 def standing(storage: str, place: TopicPartition) -> list[Finding]:
-    """The last event of each finding about a partition that is not over; empty without a findings table.
+    """The findings about a partition that are not over, each as its last event; empty without a findings table.
 
     Args:
         storage: ``storage.path``.

@@ -22,9 +22,10 @@ _ELECTED_MS = 2_000
 
 
 def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
-    """The next action after the intention to reassign a partition was recorded: proven, stopped, or wait.
+    """The next action after the intention to reassign a partition was recorded, by what brokers show.
 
-    None if the cluster has yet to be asked for the reassignment, or for the election that is a part of the step.
+    It is to record that the step is proven, that the repair is at work or that it has stopped; or to wait. None if the
+    cluster has yet to be asked for the reassignment, or for the election that belongs to the step.
 
     Args:
         repair: the repair's state.
@@ -231,9 +232,12 @@ def _unproven(step: MoveStep, look: Look) -> str:
 
 
 def intention(step: MoveStep, look: Look) -> dict[str, Any]:
-    """What to record before a reassignment: the leader, and the offsets and records that the right replica shows.
+    """What to record before a reassignment, by which the new copies are judged later.
 
-    The new copies are compared with it later.
+    Returns:
+        ``at_ms``, ``leader`` and ``leader_epoch``: those of the look.
+        ``high_watermark`` and ``last_stable_offset``: those of the right replica; -1 if it did not answer.
+        ``shown``: by offset as text, what the right replica shows at the offsets of findings (`Row.kept`).
     """
     marks = look.replicas[step.source].marks
     return {

@@ -71,8 +71,8 @@ class ProducerLog:
         If the reading fails, `Log.error` says why.
 
         Args:
-            most: after reading this many bytes, skip to ``since``. That is enough for a replica that has ended the
-                transaction. None: skip nothing.
+            most: after reading this many bytes, skip to ``since``; None to skip nothing. Skip only on a replica that
+                has ended the transaction: of others, all has to be read.
             since: the offset to skip to; None: the present high watermark.
             progress: called with the offset to read next, and the offset before which the reading ends.
         """

@@ -161,12 +161,12 @@ def _by_clock(topic: TopicSettings, outage: Outage) -> Fitness:
 
 
 def notes(led: Led, topic: TopicSettings, broker: int) -> list[str]:
-    """What the verdict on one partition leaves out, as phrases; empty if nothing.
+    """What `may_stop` does not say of a restart, as phrases; empty if it leaves nothing out.
 
-    There is a phrase for each of these that is true:
+    There is a phrase for each of these that is true, in this order:
 
     - Nobody leads during the restart.
-    - Producers with ``acks=all`` are refused meanwhile, and the verdict does not say so.
+    - Producers with ``acks=all`` are refused meanwhile, and `may_stop` does not say so.
     - If the broker that leads meanwhile fails as well, a replica may lead that is wrong, or that lacks records.
 
     Args:

@@ -36,7 +36,7 @@ class Row:
 
     @property
     def kept(self) -> list[Any]:
-        """The row as a list of JSON values, as an event of the repair records it."""
+        """The row for an event of the repair: a list of its offset, kind, key, content and outcome."""
         kind = END_MARKERS.get(self.kind, self.kind.name.lower())
         return [self.offset, kind, self.key, self.content, self.outcome.name]
 
@@ -55,12 +55,12 @@ class Log:
 
     @property
     def records(self) -> list[Row]:
-        """The producer's records, without end markers."""
+        """The producer's records, without end markers, by rising offset."""
         return [row for row in self.rows if row.kind is RowKind.RECORD]
 
     @property
     def ends(self) -> list[tuple[int, str]]:
-        """The producer's end markers, each as offset and type (``commit`` or ``abort``)."""
+        """The producer's end markers by rising offset, each as offset and type (``commit`` or ``abort``)."""
         return [(row.offset, END_MARKERS[row.kind]) for row in self.rows if row.kind in END_MARKERS]
 
 

@@ -16,7 +16,7 @@ class Told:
     Attributes:
         number: the step's number in the plan, from 1; 0 for a step that only a person can do.
         act: the kind of step.
-        title: what the step does, a sentence that begins with the line of ``act``.
+        title: what the step does, a sentence that begins with the text of `Act.begin`.
         needs: what the step requires, as phrases.
         changes: what the step changes on the cluster, a sentence.
         takes: how long the step takes, and how many bytes it writes.

@@ -163,9 +163,9 @@ class Columns:
         return replace(self, **kept)
 
     def epochs_at(self, offsets: Sequence[int]) -> dict[int, int]:
-        """The leader epoch at each of some offsets, by offset: that of the first batch that ends there or above.
+        """The leader epoch at each of ``offsets``, by offset.
 
-        Offsets above all batches are left out of the result.
+        It is that of the first batch whose last offset is there or above. Offsets above all batches are left out.
         """
         at = np.searchsorted(self.batches[:, kernels.LAST], np.asarray(offsets, np.int64))
         known = zip(offsets, at.tolist(), strict=True)
@@ -357,9 +357,11 @@ def batch_table(records: Any) -> tuple[Array, ReplicaError | None]:
         records: the bytes of the response's records.
 
     Returns:
-        int64[m, kernels.TABLE_WIDTH]: a header for each batch before the first broken one, or the first one of an older
-            format. The constants from `kernels.AT` to `kernels.ROWS` number its columns.
-        What is wrong with the broken batch; None if none is broken.
+        A tuple of two:
+
+        - int64[m, kernels.TABLE_WIDTH]: a row for each batch before the first one that is broken or of an older format.
+          The constants from `kernels.AT` to `kernels.ROWS` number the columns.
+        - What is wrong with that batch; None if there is no such batch.
     """
     data = _frozen(records)
     table, problem, at = kernels.walk(data)
@@ -411,10 +413,10 @@ def _joined(slices: list[Columns]) -> Columns:
 
 
 def no_columns(payload: Payload, start: int) -> Columns:
-    """`Columns` without rows, for a response without batches.
+    """The `Columns` of a response that holds no batch: they have no rows.
 
     Args:
-        payload: for which bytes of records there are (empty) columns.
+        payload: decides which of ``keys``, ``values`` and ``headers`` are empty arrays; the others are None.
         start: the offset where reading began; it becomes ``next_offset``.
     """
     rows: dict[str, Any] = dict(zip(DTYPES, empty_rows(0), strict=True))

@@ -26,10 +26,17 @@ def no_aborted() -> np.ndarray[Any, np.dtype[np.int64]]:
 
 @dataclass
 class PartitionAnswer:
-    """The part of a Fetch answer about one partition, with Kafka's own fields.
+    """What a Fetch answer says of one partition, in the fields of Kafka's FetchResponse.
 
-    Either the topic's name or its id is empty. ``aborted`` lists aborted transactions: int64[m, 2] of producer id and
-    first offset. ``preferred_read_replica`` is the broker to which a consumer is redirected, or -1.
+    Attributes:
+        topic: the topic's name; empty if the answer names topics by id.
+        partition: the partition's number.
+        error_code: Kafka's error code; 0 for none.
+        high_watermark, last_stable_offset, log_start_offset: the replica's own offsets, as the answer has them.
+        aborted: the aborted transactions that the answer lists, int64[m, 2] of producer id and first offset.
+        preferred_read_replica: id of the broker to which the consumer is redirected; -1 if it is not.
+        records: the record batches, as they lie in the answer.
+        topic_id: the topic's id; empty if the answer names topics by name.
     """
 
     topic: str

@@ -63,7 +63,8 @@ class Inflater:
             body: the batch's compressed bytes.
 
         Returns:
-            Where the batch begins and ends in `memory`; None if it does not fit, and nothing was added.
+            A tuple: the index in `memory` at which the batch begins, and the one after its end. None if the batch does
+            not fit; then nothing was added.
 
         Raises:
             BadStream: the batch cannot be decompressed.

@@ -209,13 +209,19 @@ def _read_header(data: Any, at: Any, end: Any, row: Any) -> None:
 
 @njit([types.Tuple((_array(_I64, 2), _I64, _I64))(_BYTES)], cache=True, nogil=True)
 def walk(data: Any) -> Any:
-    """The table of all whole batches' headers, a code of ``PROBLEMS``, and the position of the problem in the bytes.
+    """Find all whole batches in the bytes of a Fetch answer, and read their headers into a table.
 
-    The table is int64[m, `TABLE_WIDTH`], and ends before the first broken batch. The code is `OK` if none is broken. If
-    the last batch is truncated, it is left out, and is no problem.
+    If the last batch is truncated, it is left out, and is no problem.
 
     Args:
         data: the bytes of a Fetch answer, uint8[n].
+
+    Returns:
+        A tuple of three:
+
+        - the table, int64[m, `TABLE_WIDTH`], with a row for each whole batch before the first broken one;
+        - a code of ``PROBLEMS``: what is wrong with the broken batch, or `OK` if none is broken;
+        - the position in ``data`` at which the broken batch begins, or with `OK` the end of the last whole batch.
     """
     count = 0
     at = np.int64(0)
@@ -371,7 +377,7 @@ def _siphash(data: Any, at: Any, size: Any, k0: Any, k1: Any, wide: Any) -> Any:
 
 @njit([types.UniTuple(_U64, 2)(_BYTES, _I64, _I64, _U64, _U64)], cache=True, nogil=True)
 def siphash128(data: Any, at: Any, size: Any, k0: Any, k1: Any) -> Any:
-    """The 128-bit SipHash-2-4 of ``data[at:at + size]``: its low and its high half, unsigned.
+    """The 128-bit SipHash-2-4 of ``data[at:at + size]``, as a tuple of its low and its high half, unsigned.
 
     Args:
         data: uint8[n].
@@ -490,7 +496,7 @@ def sip_end(state: Any, wide: Any) -> Any:
         wide: whether `sip_start_wide` began it.
 
     Returns:
-        The low and the high half of 128 bits if ``wide``; otherwise the 64-bit hash, and 0.
+        A tuple: if ``wide``, the low and the high half of the 128-bit hash; otherwise the 64-bit hash, and 0.
     """
     word = state[4] | ((state[5] & np.uint64(0xFF)) << np.uint64(56))
     return _sip_finish(state[0], state[1], state[2], state[3], word, wide)
@@ -667,7 +673,7 @@ def sip_add_headers(state: Any, data: Any, at: Any, stop: Any, count: Any) -> An
         count: how many headers are to be added.
 
     Returns:
-        The position where it stopped, and how many headers are left to add.
+        A tuple: the position in ``data`` where it stopped, and how many headers are left to add.
     """
     while count > 0:
         name, after_name, _ = _skip_bytes(data, at, stop)
@@ -941,7 +947,8 @@ def decode(raw: Any, inflated: Any, table: Any, start: Any, end: Any, k0: Any, k
             that is not wanted.
 
     Returns:
-        The number of rows, a code of ``PROBLEMS``, and the index of the broken batch or -1.
+        A tuple: how many rows were filled, a code of ``PROBLEMS`` (`OK` if no batch is broken), and the index of the
+        broken batch in ``table``, or -1.
     """
     n = np.int64(0)
     cursor = np.empty(CURSOR, np.int64)
@@ -992,7 +999,7 @@ def decode_part(data: Any, row: Any, cursor: Any, window: Any, wanted: Any, out:
             that is not wanted.
 
     Returns:
-        The number of rows, and a code of ``PROBLEMS``.
+        A tuple: how many rows were filled, and a code of ``PROBLEMS`` (`OK` if the batch is not broken).
     """
     return _records(data, row, cursor, window, np.int64(0), wanted, out, spans)
 
@@ -1011,8 +1018,8 @@ def gather(raw: Any, inflated: Any, table: Any, spans: Any, field: Any, offsets:
         table: a row for each batch, as `decode` has filled it in.
         spans: int64[n, 6], as `decode` has filled it in.
         field: 0 for keys, 2 for values, 4 for headers.
-        offsets: int32[n + 1] for n rows: where each row's bytes begin in ``target``, and at last where the last row's
-            bytes end.
+        offsets: int32[n + 1] for n rows: where each row's bytes begin in ``target``, and as the last item where the
+            last row's bytes end.
         target: the bytes to fill.
     """
     for i in range(table.shape[0]):
@@ -1037,9 +1044,10 @@ def outcomes(table: Any, index: Any, first: Any, who: Any, aborted: Any, out: An
 
     Args:
         table: a row for each batch, as `decode` has filled it in.
-        index: for each batch, its producer's index in ``aborted``; -1 if that producer has no aborted transaction.
-        first: first offsets of the aborted transactions, rising.
-        who: for each aborted transaction, the producer's index in ``aborted``.
+        index: int64[m], for each batch its producer's index in ``aborted``; -1 if that producer has no aborted
+            transaction.
+        first: int64[k], the first offsets of the k aborted transactions that the answer lists, rising.
+        who: int64[k], for each of these transactions its producer's index in ``aborted``.
         aborted: working memory, all False: for each producer, whether its current transaction is an aborted one.
         out: int8[n]: the outcome of each row is written here.
     """

@@ -39,7 +39,8 @@ def with_listed(columns: Columns, outcome: Any, aborted: Any, start: int, end: i
         end: the offset after the range.
 
     Returns:
-        The columns and the outcomes; unchanged if there is nothing to add.
+        A tuple: the columns with the new rows, in offset order, and the outcome of each row (ABORTED for a new one).
+        Both are unchanged if there is nothing to add.
     """
     listed = np.asarray(aborted, np.int64).reshape(-1, 2)
     listed = listed[(listed[:, 1] >= start) & (listed[:, 1] < end)]
@@ -61,7 +62,8 @@ def with_emptied(columns: Columns, outcome: Any, start: int, end: int) -> tuple[
         end: the offset after the range.
 
     Returns:
-        The columns and the outcomes; unchanged if there is nothing to add.
+        A tuple: the columns with the new rows, in offset order, and the outcome of each row (UNDECIDED for a new one).
+        Both are unchanged if there is nothing to add.
     """
     table = columns.batches
     emptied = table[(table[:, kernels.ATTRIBUTES] & kernels.IS_CONTROL != 0) & (table[:, kernels.COUNT] == 0)]

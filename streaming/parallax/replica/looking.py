@@ -37,8 +37,8 @@ class Written:
 
     Attributes:
         message: kafka-python's class for this request, for its headers.
-        body: returns the request's body in a given version.
-        parse: reads the answer's body in a given version.
+        body: called with a version; returns the bytes of the request's body in that version.
+        parse: called with the bytes of the answer's body and their version; returns what they say.
     """
 
     message: Any
@@ -61,7 +61,7 @@ class Written:
 
     @property
     def name(self) -> str:
-        """The request's name."""
+        """The name of the request's class in kafka-python, e.g. ``FetchRequest``; texts of errors contain it."""
         return str(self.message.name)
 
     @property
@@ -81,8 +81,8 @@ class Written:
         """The request's bytes: its length, its header and its body.
 
         Args:
-            framed: what kafka-python passes; the length is always in front.
-            header: what kafka-python passes; the header is always in front of the body.
+            framed: ignored; the length is always in front.
+            header: ignored; the header is always between the length and the body.
         """
         del framed, header
         is_flexible = self.message.flexible_version_q(self.API_VERSION)
@@ -93,8 +93,8 @@ class Written:
 def list_offsets(broker: int, places: Places, timestamp: int, accepted: versions.Versions) -> Request:
     """Make a request that asks one broker's replicas for an offset of their own logs, such as the log end.
 
-    The answer is parsed into two values: int64[n], the offsets, -1 where none is known; and the errors by index of the
-    partition. A partition that the answer leaves out has an error as well.
+    The answer is parsed into a tuple: int64[n], each partition's offset, -1 where none is known; and the errors by
+    index of the partition. A partition that the answer leaves out has an error as well.
 
     Args:
         broker: id of the broker that is asked, for errors.

@@ -104,11 +104,11 @@ class Places(Sequence[TopicPartition]):
         return np.array([others.located.get(place, UNKNOWN) for place in self], np.int64)
 
     def once(self, key: object, make: Callable[[], Any]) -> Any:
-        """A value that depends on these partitions only: computed at the first call, and remembered under a key.
+        """The value of ``make()``, which is called only the first time; later calls with the same key return it again.
 
         Args:
-            key: the key, one for each kind of value.
-            make: computes the value at the first call with this key.
+            key: names the value.
+            make: computes the value, which must depend on nothing but these partitions.
         """
         if key not in self._made:
             self._made[key] = make()

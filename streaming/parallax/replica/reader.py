@@ -258,7 +258,7 @@ def read_ranges(
     buffers: Buffers | None = None,
     pace: Pacing | None = None,
 ) -> Iterator[Shown | Failed]:
-    """Read what one broker's replicas show in some spans of offsets, each of another partition.
+    """Read what one broker's replicas show in some spans of offsets, one span for each partition.
 
     A span is read until its position has reached its end. If the replica has no more records below its high watermark
     (in read_committed: last stable offset), the position moves to that watermark. If the watermark is below the span's
@@ -270,7 +270,7 @@ def read_ranges(
     Args:
         client: connections to the cluster.
         broker: broker whose replicas to read.
-        spans: the spans, no partition twice; empty spans are skipped.
+        spans: the spans, at most one of each partition; empty spans are skipped.
         isolation: isolation level of the consumer to read as.
         hasher: hashes keys and contents.
         payload: which bytes to copy out besides the hashes.

@@ -18,10 +18,16 @@ _NO_RECORDS = memoryview(b"")
 
 @dataclass(frozen=True)
 class PartitionMetadata:
-    """A partition's leader, leader epoch, replicas and replicas in sync, as broker ids from a broker's metadata."""
+    """Who leads a partition and who holds it, from a broker's metadata.
+
+    Attributes:
+        leader: id of the broker that leads; -1 while none does.
+        leader_epoch: the epoch in which it leads.
+        replicas: ids of the brokers that hold the partition, the preferred leader first.
+        isr: ids of the brokers whose replicas are in sync.
+    """
 
     leader: int
-    """-1 while there is none."""
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -75,7 +81,7 @@ class Config:
 
     value: str
     is_own: bool
-    """Whether the topic has a value of its own, or shows a default."""
+    """True if it is a value of the topic's own, False if it is a default."""
 
 
 @dataclass(frozen=True)

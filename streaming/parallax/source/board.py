@@ -83,7 +83,7 @@ class Board:
             marks: the watermarks that the broker reported. A partition that it left out has nothing to do.
 
         Returns:
-            Indexes into ``places``.
+            Indexes into ``places``, in ascending order.
         """
         at = self.places.among(marks.places)
         position, bound = self._positions[isolation], marks.high_watermark
@@ -116,12 +116,15 @@ class Board:
 def boards(
     topics: Mapping[str, TopicMetadata], isolations: Sequence[IsolationLevel], chosen: Sequence[int] | None
 ) -> dict[int, Board]:
-    """A new `Board` for each broker that hosts a replica, by broker id; no reader has a position in it yet.
+    """Make a new `Board` for each broker that is read and hosts a replica; no reader has a position in it yet.
 
     Args:
         topics: topics by name.
         isolations: the isolation levels that are read.
         chosen: ids of the brokers that are read; None for all.
+
+    Returns:
+        The boards by broker id, in ascending order.
     """
     hosted: dict[int, list[TopicPartition]] = {}
     for topic in topics.values():

@@ -63,7 +63,7 @@ class Position:
 
 
 class Readers:
-    """The readers that a set of rows comes from; fills the rows' columns ``topic`` and ``partition``.
+    """The readers that were shown some rows; makes the columns ``topic`` and ``partition`` of these rows.
 
     Args:
         readers: the readers, all of one broker and isolation level. A row names its reader by the index in this list.
@@ -75,7 +75,7 @@ class Readers:
         self._partitions = np.array([reader.partition for reader in readers], np.int32)
 
     def places(self, of: Any, n: int, only: int) -> tuple[Array, Array]:
-        """The columns ``topic`` and ``partition`` for n rows.
+        """The columns ``topic`` and ``partition`` for n rows, as a tuple.
 
         Args:
             of: int64[n], the index of each row's reader; None if all rows are of one reader.

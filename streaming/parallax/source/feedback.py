@@ -170,14 +170,19 @@ def _line(rows: Sequence[Any], before: int) -> tuple[bytes, int]:
 
 
 def load(path: str | Path) -> tuple[dict[Reader, Recorded], dict[int, int]]:
-    """The positions in the feedback file that an earlier run of the job has left, and which commits they include.
+    """Read the positions from the feedback file that an earlier run of the job has left.
 
     A damaged file is renamed to ``<name>.broken``.
 
+    Args:
+        path: path of the file.
+
     Returns:
-        The recorded position of each reader; empty if there is no sound file.
-        By isolation level, the time of the last commit to the view's table that these positions include; empty if the
-            file does not say.
+        A tuple of two:
+
+        - the recorded position of each reader; empty if there is no sound file;
+        - by isolation level, the time of the last commit to the view's table that these positions include; empty if
+          the file does not say.
     """
     try:
         data = Path(path).read_bytes()
@@ -242,10 +247,11 @@ class FeedbackFile:
         """The recorded position of each reader by the last `news`; the same mapping until the file is replaced."""
 
     def news(self) -> tuple[dict[Reader, Recorded], bool]:
-        """The positions recorded since the last call, by reader, and whether the file was replaced since then.
+        """Read what was recorded since the last call of this method.
 
-        If it was replaced, the positions are those of all readers, and the caller must forget the positions that it
-        had.
+        Returns:
+            A tuple: the new positions by reader, and whether the file was replaced since the last call. If it was, the
+            positions are those of all readers, and the caller must forget all that it had before.
 
         Raises:
             ValueError: the file does not exist, or the sink did not write it.

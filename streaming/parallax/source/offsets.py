@@ -64,7 +64,7 @@ class Range:
         return self.start >= self.end and not self.fresh
 
     def settled(self) -> Range:
-        """The empty range at this one's end: the reader's range once it has read this one."""
+        """The reader's range once it has read this one: it is empty, and lies at this one's end."""
         return Range(self.end, self.end, self.topic_id, self.state)
 
 

@@ -44,7 +44,7 @@ class TokenBucket:
             self._sleep(left)
 
     def take(self, size: int) -> None:
-        """Count ``size`` bytes that were read; the next `wait` waits until they are within the rate."""
+        """Count ``size`` bytes as read, without waiting; the next `wait` waits until they are within the rate."""
         self._free_at = max(self._free_at, self._clock()) + size / self._rate
 
 

@@ -287,7 +287,8 @@ def broker_tasks(ranges: Ranges, epochs: Mapping[Reader, int] | None = None) -> 
         epochs: by reader, the leader epoch of its last recorded batch, as far as it is known.
 
     Returns:
-        For each Spark task, its pieces.
+        For each Spark task its pieces, sorted by topic, partition and isolation level. The tasks are in the order of
+        the brokers' ids.
     """
     by_broker: dict[int, list[Piece]] = {}
     for reader in sorted(ranges, key=lambda reader: (reader.broker, reader.topic, reader.partition, reader.isolation)):
@@ -320,7 +321,7 @@ def tasks(
         shared: whether one Fetch serves both isolation levels. Then a Spark task is for both, and no range is split.
 
     Returns:
-        For each Spark task, its pieces.
+        For each Spark task, the pieces that it reads.
     """
     known = epochs or {}
     work = {reader: span for reader, span in ranges.items() if not span.empty}

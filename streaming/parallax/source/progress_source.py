@@ -332,7 +332,7 @@ class Described:
         self._before = Marks.of({})
 
     def due(self, marks: Marks) -> list[TopicPartition]:
-        """The partitions whose producers this tick asks the broker for.
+        """Decide for which partitions this tick asks the broker for the producers. Call it once in each tick.
 
         Args:
             marks: the watermarks that the broker has reported in this tick.

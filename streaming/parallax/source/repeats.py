@@ -85,7 +85,7 @@ class Repeats:
         self._turn_at = UNKNOWN
 
     def without(self, tick: Tick, awaited: Collection[TopicPartition] = ()) -> list[Row]:
-        """The rows to record now: those of this tick that say something new, and some of the tick before.
+        """Take in the next tick, and return the rows to record now: the tick without rows that repeat the last one.
 
         Args:
             tick: the whole tick, with all partitions.

@@ -70,8 +70,9 @@ class Progress:
 
         Args:
             position: the first offset that is passed over.
-            start: the first offset above that the replica's own log holds; the next micro-batch goes on there.
-            in_tiered_storage: whether tiered storage still holds the offsets between.
+            start: the offset after the last one that is passed over, which the replica's own log holds. The next
+                micro-batch goes on there.
+            in_tiered_storage: whether tiered storage still holds the offsets that are passed over.
         """
         where = " but in tiered storage" if in_tiered_storage else ""
         self.passed_over = f"offsets {position} to {start - 1} are no longer in the replica's own log{where}"

@@ -65,8 +65,8 @@ class Surveyed:
 
     Attributes:
         marks: the watermarks of the broker's logs.
-        moved: the first offset that the broker itself holds, by partition. It has only logs that are read from their
-            start, and whose lowest offsets are in tiered storage.
+        moved: by partition, the first offset on the broker's own disk. It has only logs whose lower offsets are in
+            tiered storage, and which some reader has never read.
         densities: by partition, the densities of the logs that were sampled.
         asked: the partitions that were asked about, with their topic ids.
     """

@@ -194,7 +194,7 @@ class Appender:
 
 
 def lacking(files: fs.FileSystem, paths: Iterable[str]) -> list[str]:
-    """The given paths at which the table's folder has no file.
+    """Those of the given paths at which the table's folder has no file, in their order.
 
     Args:
         files: the file system of the table's folder.

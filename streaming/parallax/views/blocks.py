@@ -138,9 +138,11 @@ class ByPlace:
             place: the partition.
 
         Returns:
-            Rows of `RANGE`: the offsets that each micro-batch has read.
-            The topic id of each of these rows; empty where it is not known.
-            The sums; ``range`` in their ``parts`` is an index into these rows.
+            A tuple of three:
+
+            - rows of `RANGE`: the offsets that each micro-batch has read;
+            - the topic id of each of these rows; empty where it is not known;
+            - the sums; ``range`` in their ``parts`` is an index into these rows.
         """
         n = self._numbers.get(place)
         if n is None:

@@ -87,7 +87,7 @@ class Chatter:
         os.close(self._write)
 
     def ended(self, timeout_s: float = 5.0) -> None:
-        """Wait until everything printed is logged. Call it when the processes that print have ended.
+        """Wait until everything that was printed is logged. Call it when the processes that print have ended.
 
         Args:
             timeout_s: how many seconds to wait, at most.

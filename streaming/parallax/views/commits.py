@@ -230,7 +230,7 @@ class TableLog:
             version: the version, if the log still goes back as far; None for the newest.
 
         Returns:
-            The version, and the files. The list takes some 30 bytes of memory for each element.
+            A tuple: the version, and the files. The list takes some 30 bytes of memory for each element.
 
         Raises:
             deltalake.exceptions.DeltaError: the log does not go back as far, or the table cannot be read.

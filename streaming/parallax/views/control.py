@@ -21,7 +21,7 @@ FOLDER = "control"
 
 
 def refusals(*more: type[Exception]) -> tuple[type[Exception], ...]:
-    """A tuple for an ``except`` clause: the exception types of a disk and an object store, and ``more``."""
+    """The exceptions that reading or writing a control file may raise, and ``more``: a tuple for ``except``."""
     from deltalake.exceptions import DeltaError  # takes its time
 
     return OSError, DeltaError, *more

@@ -34,10 +34,10 @@ class Deleted:
         self.note(recorded, now_s)
 
     def note(self, moved: Mapping[Reader, Recorded], now_s: float) -> None:
-        """Update which topics are reported as deleted, and which exist again.
+        """Take in what a micro-batch has recorded: which topics are reported as deleted, and which exist again.
 
         Args:
-            moved: the readers' states that the last micro-batch has recorded.
+            moved: the states that the micro-batch has recorded, by reader.
             now_s: the present moment by the monotonic clock, in seconds.
         """
         for reader, entry in moved.items():

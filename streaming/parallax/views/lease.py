@@ -83,7 +83,7 @@ class Step(StrEnum):
 
 
 def decide(first: Sight, now: Sight, watched_s: float, lasts_s: float = LASTS_S) -> Step:
-    """What a job that wants the lease does next, from two looks at it; a pure function.
+    """What a job that wants the lease does next, by two looks at it. The function is pure.
 
     Args:
         first: the lease as it was when the job began to watch it.

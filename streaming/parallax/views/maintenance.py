@@ -61,8 +61,8 @@ class Maintenance:
 
     Args:
         settings: where the tables are, how often there is upkeep, and how long rows stay.
-        on_done: called for each table with its name and its size in files and bytes; with None for the size if its
-            upkeep failed.
+        on_done: called after each table's upkeep, with the table's name, and how many files and bytes it has then. None
+            takes the place of the second if the upkeep failed.
         others: by name, the upkeep of other tables; each is called with the storage path and the oldest date to keep.
         followed: called with the storage path; returns by table name how far the comparison has read each table.
         on_shared: called with the name of a view and what was taken out of it, with ``storage.record: differing``.

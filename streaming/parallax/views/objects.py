@@ -30,7 +30,7 @@ class StoreError(OSError, PassingError):
 
 
 class Listed(NamedTuple):
-    """One object, as a listing of the store shows it."""
+    """One object, as a listing of the store shows it; ``size`` is in bytes."""
 
     name: str
     """The object's name, relative to the URI of `Objects`."""
@@ -121,7 +121,7 @@ class Objects:
             folder: name of the folder.
 
         Returns:
-            The names of the folders in it, and those of the objects.
+            A tuple: the names of the folders in it, and those of the objects in it.
 
         Raises:
             StoreError: the store cannot be reached or refuses it.

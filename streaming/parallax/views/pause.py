@@ -34,7 +34,7 @@ class PauseError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """One operator's order that a broker, or all of them, is not to be read.
+    """An operator's order not to read a broker, or any broker.
 
     Attributes:
         since: when it was given, in seconds since 1970 UTC.

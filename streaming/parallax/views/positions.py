@@ -41,8 +41,8 @@ def positions_since(storage: str, isolation: IsolationLevel, after_ms: int) -> t
         after_ms: the time of the commit (`parallax.views.order`); -1 for all of the table.
 
     Returns:
-        By reader that has moved, its newest position.
-        The time of the table's last commit; -1 for a table without files.
+        A tuple: by reader that has moved, its newest position; and the time of the table's last commit, -1 for a table
+        without files.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.

@@ -92,7 +92,7 @@ def view_queries(
 
 
 def groups(settings: Settings, brokers: Iterable[int] = ()) -> list[Group]:
-    """The readers of each streaming query, as ``read.grouping`` divides them.
+    """Divide all readers among streaming queries, as ``read.grouping`` says; one `Group` for each query.
 
     Args:
         settings: the job's settings.
@@ -140,7 +140,7 @@ def source_options(settings: Settings) -> dict[str, str]:
 def hosting_brokers(settings: Settings) -> list[int]:
     """Ids of the brokers that host a replica of a watched topic, or may come to host one.
 
-    These are all brokers of the cluster, and dead ones that host a replica.
+    These are all brokers of the cluster, and dead ones that host a replica; the ids are sorted.
 
     Raises:
         ReplicaError: no broker answers.

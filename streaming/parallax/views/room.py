@@ -47,7 +47,7 @@ def says_full(text: str) -> bool:
 
 
 def free(folder: str) -> tuple[int, int]:
-    """How many bytes, and how many files, this process can still write in a folder.
+    """How many bytes, and how many files, this process can still write in a folder; a tuple of the two numbers.
 
     If the file system does not count files, their number is one that always suffices.
 

@@ -118,7 +118,7 @@ def shared_of(footer: Mapping[bytes, bytes] | None) -> Shared | None:
 class WholeFile:
     """A shared file with all rows of its replica, in the order in which they were recorded; a context manager.
 
-    The file itself lacks rows that other replicas show alike. It takes them from files of these replicas, its
+    The file itself lacks rows that other replicas show alike. They are taken from files of these replicas, the
     *lenders*.
 
     Args:
@@ -339,8 +339,8 @@ def shared_files(storage: str, name: str) -> tuple[int, list[tuple[str, int]]]:
         name: name of the view.
 
     Returns:
-        The number of that version.
-        For each shared file, its path below the table's folder, and the id of its broker.
+        A tuple: the number of that version; and for each shared file its path below the table's folder, and the id of
+        its broker.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.

@@ -50,7 +50,12 @@ IsChosen = Callable[[str], bool]
 
 
 class Saved(NamedTuple):
-    """How many rows, and how many bytes of files, were taken out of a table."""
+    """What sharing has taken out of a table.
+
+    Attributes:
+        rows: how many rows.
+        size: by how many bytes the table's files have become smaller.
+    """
 
     rows: int = 0
     size: int = 0

@@ -249,7 +249,8 @@ class ProgressSink:
 
     Args:
         storage: ``storage.path``.
-        on_rows: called with the rows of each commit, in the query's thread.
+        on_rows: called with a micro-batch's rows of ``replica_progress`` once they are committed, in the query's
+            thread.
     """
 
     def __init__(self, storage: str, on_rows: OnProgress | None = None) -> None:

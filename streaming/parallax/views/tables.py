@@ -52,12 +52,12 @@ def shape_of(name: str) -> Shape:
 
 
 def table_path(storage: str, name: str) -> str:
-    """The path of a table, as Spark reads it: ``<storage.path>/<name>``."""
+    """The path of the table ``name`` as Spark reads it, ``<storage>/<name>``; ``storage`` is ``storage.path``."""
     return f"{hadoop_path(storage.rstrip('/'))}/{name}"
 
 
 def checkpoint_path(storage: str, query: str) -> str:
-    """The path of a query's Spark checkpoint: ``<storage.path>/checkpoints/<query>``."""
+    """The path of a query's Spark checkpoint, ``<storage>/checkpoints/<query>``; ``storage`` is ``storage.path``."""
     return f"{storage.rstrip('/')}/checkpoints/{query}"
 
 

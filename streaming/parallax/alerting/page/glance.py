@@ -161,7 +161,7 @@ class Verdicts(NamedTuple):
 
 
 def verdicts(snapshot: Snapshot, only: str | None = None) -> Iterator[Verdicts]:
-    """Yield, for each partition that the job knows, the states of its replicas.
+    """Yield the states of the replicas of each partition that the job knows, in no order of the partitions.
 
     Args:
         snapshot: what the job knows.

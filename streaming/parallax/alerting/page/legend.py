@@ -24,7 +24,7 @@ class Key:
 
 
 def legend(drawing: str, entries: Mapping[str, tuple[str, str]]) -> tuple[Key, ...]:
-    """The entries of a drawing's legend.
+    """Make the legend of a drawing: one `Key` for each of ``entries``, in their order.
 
     Args:
         drawing: the CSS class of the whole drawing.

@@ -412,7 +412,7 @@ def finding_values(
 
     Args:
         finding: the finding's last event.
-        events: all events of this finding; there may be events of others among them.
+        events: all events of this finding; there may be events of other findings among them.
         standing: the last events of all findings. The advice takes other open findings of the partition into account.
         runbook: the address of the runbook, or its path.
         on_record: what tables other than the findings table say about the finding.

@@ -31,7 +31,7 @@ _LOOKED_AT = 16
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one replica answered about its log at one time. All offsets are None if it did not answer."""
+    """What one replica answered about its log at one time (``at``). All offsets are None if it did not answer."""
 
     at: datetime
     log_start_offset: int | None

@@ -46,7 +46,12 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One property of a record, with a cell for each broker."""
+    """One property of a record, e.g. its timestamp.
+
+    Attributes:
+        name: the property's name, the heading of the row.
+        cells: what each broker has, in the order of `Versions.brokers`.
+    """
 
     name: str
     cells: tuple[Cell, ...]
@@ -75,7 +80,7 @@ class Versions:
 
     @property
     def differing(self) -> tuple[str, ...]:
-        """The names of the properties in which the brokers differ."""
+        """The names of the properties in which the brokers differ, in the order of the rows."""
         return tuple(row.name for row in self.rows if row.differs)
 
 
@@ -86,8 +91,10 @@ def of_evidence(finding: Finding) -> tuple[list[Versions], int]:
         finding: the finding's last event.
 
     Returns:
-        The table of the newest record of the finding's key, if it has one, and one for each offset of the evidence.
-        How many further offsets of the evidence have no table, because there would be too many.
+        A tuple of two:
+
+        - a table of the newest record of the finding's key, if it has one, then one for each offset of the evidence;
+        - how many further offsets of the evidence have no table, because there would be too many.
     """
     evidence = evidence_of(finding)
     proofs = evidence.get("proofs") or []
@@ -124,7 +131,7 @@ def _own(finding: Finding) -> set[int]:
 
 
 def offsets_of(finding: Finding) -> list[int]:
-    """The offsets of a finding's records, for asking the brokers about them again; at most `MOST_OFFSETS`."""
+    """The offsets of a finding's records, sorted, to ask brokers about them again: the lowest `MOST_OFFSETS`."""
     evidence = evidence_of(finding)
     proofs = [proof["offset"] for proof in evidence.get("proofs") or [] if finding.is_incident]
     shown = [

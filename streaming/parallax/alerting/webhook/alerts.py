@@ -44,10 +44,11 @@ def stands_in_words(by: str) -> str:
 
 
 def group_of(suffered: Suffered) -> TopicPartition:
-    """The message group of a condition of the job: alerts of one group are one incident in PagerDuty.
+    """The message group of a condition of the job, in the form of a partition.
 
-    A person who has acknowledged an incident there gets no more messages about it. So conditions are in one group only
-    if one makes the other worse.
+    Its topic is `Suffered.name`, and its number is -2. Alerts of one group are one incident in PagerDuty, and a person
+    who has acknowledged an incident there gets no more messages about it. So two conditions are in one group only if
+    one makes the other worse.
     """
     return TopicPartition(suffered.name, _OF_THE_JOB)
 

@@ -162,7 +162,10 @@ class Outbox:
         return {place: Told(group.delivered_at, group.turns) for place, group in self._groups.items()}
 
     def waiting_since(self) -> list[float]:
-        """Since when each message group that has something to report has had that, in seconds since 1970 UTC."""
+        """Since when each message group that has something to report has had it, in no order.
+
+        The times are in seconds since 1970 UTC.
+        """
         return [group.news_since for group in self._groups.values() if group.news_since is not None]
 
     def observe(self, standing: Sequence[Finding], now: float, ended: Iterable[Finding] = ()) -> bool:

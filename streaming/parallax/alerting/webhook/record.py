@@ -93,7 +93,10 @@ class Record:
             self._rows.setdefault(row["receiver"], []).append(row)
 
     def of(self, receiver: str) -> tuple[list[Alert], dict[TopicPartition, Told]]:
-        """What is recorded for a receiver: its alerts, and by message group what it was sent (`Outbox.restore`)."""
+        """What is recorded for the receiver with the name ``receiver``, for `Outbox.restore`.
+
+        It is a tuple: the receiver's alerts, and by message group what it was sent.
+        """
         rows = self._rows.get(receiver, [])
         alerts = [_alert(row) for row in rows]
         return alerts, {_group(row): Told(row["delivered_at"], row["turns"] or 0) for row in rows}

@@ -287,7 +287,7 @@ class Notifier:
             self._changed.notify()
 
     def status(self) -> WebhookStatus:
-        """How many messages the receiver took, how many tries failed, and how many message groups wait."""
+        """How many messages the receiver took, how many tries failed, and how many message groups wait now."""
         with self._changed:
             since = self._outbox.waiting_since()
             oldest = max(self._clock() - min(since), 0.0) if since else 0.0

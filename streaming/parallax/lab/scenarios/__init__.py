@@ -38,7 +38,8 @@ class Scenario:
 
     Attributes:
         name: the scenario's name.
-        scripts: the scripts, by the end of their topic's name.
+        scripts: the scripts, by the suffix of the topic on which each is played. The topic's name is ``topic_prefix``
+            of `run` and this suffix, e.g. ``tombstone``.
         diverges: False for the control: the same scripts with a longer ``delete.retention.ms``, so that nothing is
             lost.
         conductor: the class that plays the scripts.

@@ -61,7 +61,13 @@ class ExpectedFinding:
 
 @dataclass(frozen=True)
 class ScenarioResult:
-    """What a scenario has left on the brokers: topics, and the divergences that a job should find."""
+    """What a scenario has left on the brokers.
+
+    Attributes:
+        name: the scenario's name.
+        topics: the names of its topics.
+        expected: the divergences that a job should find.
+    """
 
     name: str
     topics: tuple[str, ...]

@@ -33,7 +33,7 @@ class GroupStage(Stage):
         cluster: the cluster.
         consumed: name of the topic that the group reads.
         read: called with a broker's id; reads that broker's replica of the offsets topic's partition 0.
-        keep: has no broker clean the offsets topic any more.
+        keep: called without arguments; stops all brokers from cleaning the offsets topic.
         producer: writes nothing here, because clients cannot write to that topic directly.
     """
 
@@ -72,7 +72,7 @@ class GroupStage(Stage):
 
 
 def group_offset_resurrected(stage: Stage) -> Script:
-    """Broker 2, the victim, misses the tombstone of a deleted group's offset.
+    """The script after which broker 2, the victim, lacks the tombstone of a deleted group's offset.
 
     If the victim leads, the group reads on from the deleted offset.
     """

@@ -15,7 +15,7 @@ from parallax.model import FindingKind
 
 
 def deleted_record_resurrected(stage: Stage) -> Script:
-    """Broker 2 misses a tombstone, and still shows the deleted record."""
+    """The script after which broker 2 lacks a tombstone, and still shows the deleted record."""
     old = stage.put("customer-7", "alive")
     yield Outage()
     tombstone = stage.put("customer-7", None)
@@ -28,9 +28,9 @@ def deleted_record_resurrected(stage: Stage) -> Script:
 
 
 def aborted_record_committed(stage: Stage) -> Script:
-    """Broker 2 misses an ABORT marker, and takes the producer's next COMMIT for the end of both transactions.
+    """The script after which broker 2 lacks an ABORT marker, so that the next COMMIT ends two transactions there.
 
-    So it shows the aborted record as committed.
+    Both are of one producer. So broker 2 shows the aborted record as committed.
     """
     stage.begin()
     poison = stage.send("transfer-1", "rolled back")
@@ -48,7 +48,7 @@ def aborted_record_committed(stage: Stage) -> Script:
 
 
 def committed_record_aborted(stage: Stage) -> Script:
-    """Broker 2 misses a COMMIT marker, and takes the producer's next ABORT for the end of both transactions.
+    """The script after which broker 2 lacks a COMMIT marker, so that the producer's next ABORT ends two transactions.
 
     A cleaner removes a COMMIT only once all records of its transaction are gone. So the script commits a tombstone,
     which is cleaned away as well. The victim treats the deletion as aborted, and still shows the deleted value.
@@ -70,7 +70,7 @@ def committed_record_aborted(stage: Stage) -> Script:
 
 
 def aborted_deletion_committed(stage: Stage) -> Script:
-    """Like ``aborted_record_committed``, but the transaction that was rolled back deletes a value.
+    """The script of `aborted_record_committed`, but the transaction that was rolled back deletes a value.
 
     The victim takes the tombstone for committed, so its consumers lack a value that is valid. Its cleaner would remove
     the value, and later the tombstone. So nothing is cleaned once the victim is back.
@@ -93,7 +93,7 @@ def aborted_deletion_committed(stage: Stage) -> Script:
 
 
 def read_committed_frozen(stage: Stage) -> Script:
-    """Broker 2 misses the last marker of a producer: its last stable offset never moves again."""
+    """The script after which broker 2 lacks a producer's last end marker. Its LSO never moves again."""
     stage.begin()
     first = stage.send("account-9", "100")
     yield Outage()

@@ -39,9 +39,9 @@ class Return:
     """A script yields this to have broker 2 started again, and to wait until it has caught up."""
 
     wrong: Callable[[ReplicaView], bool]
-    """Whether a replica shows the divergence."""
+    """Says of a replica whether it shows the divergence."""
     right: Callable[[ReplicaView], bool]
-    """Whether a replica shows what was written."""
+    """Says of a replica whether it shows what was written."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,10 @@ class Divergence:
 
 
 Script = Generator[Outage | Cleaning | Return, None, Divergence]
-"""A script under way. It writes, and yields what is to happen before it goes on. It returns how broker 2 is wrong."""
+"""A script that is being played, a generator. It writes, and yields what has to happen before it goes on.
+
+Nothing is sent into it. At its end it returns how broker 2 is wrong.
+"""
 
 
 class Stage:
@@ -71,7 +74,7 @@ class Stage:
         plain: writes records outside of transactions.
         transactional: writes records in transactions.
         read: called with a broker's id; reads that broker's replica of the topic.
-        keep: has no broker clean the topic any more.
+        keep: called without arguments; stops all brokers from cleaning the topic.
     """
 
     def __init__(
@@ -123,9 +126,9 @@ class Stage:
         return self._note(self._next_marker())
 
     def keep(self) -> None:
-        """Have no broker clean the topic from here on.
+        """Stop all brokers from cleaning the topic from now on.
 
-        It returns once the brokers that run know it; broker 2 learns it when it comes back.
+        It returns once the brokers that run know of it; broker 2 learns it when it comes back.
         """
         self._keep()
 
