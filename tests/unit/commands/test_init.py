@@ -262,7 +262,7 @@ def test_prometheus_finds_a_job_with_tls_and_users_once_its_lines_are_turned_on(
     assert scraped.keys() == {"job_name", "static_configs", "scheme", "tls_config", "basic_auth"}
     if shutil.which("promtool"):
         # The files of authority and password are not there: --syntax-only.
-        command = ["promtool", "check", "config", "--syntax-only", tmp_path / "prometheus/prometheus.yml"]
+        command = ["promtool", "check", "config", "--syntax-only", str(tmp_path / "prometheus/prometheus.yml")]
         subprocess.run(command, check=True, capture_output=True)
 
 
