@@ -143,7 +143,7 @@ def test_a_finding_stands_until_no_key_of_its_transaction_is_wrong_any_more(whol
     assert whole.await_end(SEVERAL) == "evidence_compacted"
 
 
-def test_a_hidden_record_is_over_when_it_is_reported_if_it_is_gone_elsewhere_and_all_show_a_newer_one(
+def test_a_hidden_record_that_no_consumer_can_notice_is_over_when_it_is_reported(
     whole: Whole,
 ) -> None:
     """Broker 2 still holds and hides it, and no consumer in read_committed can notice that."""

@@ -275,7 +275,7 @@ def test_a_transaction_whose_record_is_gone_is_asked_about_by_its_key() -> None:
         assert brokers(asked_of([claim], ask2={2: reads})) == [(1, 3), (2,)]
 
 
-def test_a_transaction_whose_record_the_accused_alone_holds_and_hides_is_asked_about_by_its_key() -> None:
+def test_a_record_that_the_accused_alone_holds_and_hides_is_asked_about_by_its_key() -> None:
     claim = replace(FROZEN, kind=FindingKind.COMMITTED_RECORD_ABORTED, key_hash_lo=5, marker_offset=20)
 
     def asked(outcome: str, other: ReplicaAnswer) -> list[tuple[int, ...]]:

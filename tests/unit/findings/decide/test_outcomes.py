@@ -411,7 +411,7 @@ class TestHiddenNoMore:
         assert said == (
             "Broker 2 hid the committed record at offset 10 of orders-0 as aborted. Not healed: no replica held offset "
             "10 any more, and all showed the newer record of its key at offset 30. The cleaner has taken what had "
-            "shown the difference: consumers that had read it before were misled, and later ones were not."
+            "shown the difference: consumers that read there before may have been misled."
         )
 
     def test_a_finding_that_had_spread_is_superseded(self) -> None:
