@@ -13,12 +13,15 @@ from setuptools.command.build_py import build_py
 
 TOP = Path(__file__).parent
 SHIPPED = (
-    "conf/parallax.yaml",
-    "deploy/prometheus/*.yaml",
+    "conf/*.yaml",
+    "deploy/prometheus/*.y*ml",
     "deploy/alertmanager/*",
     "dashboards/*.json",
     "docs/*.md",
-    "docs/*/*.md",
+    "docs/contribute/glossary.md",
+    "docs/contribute/theory.md",
+    "docs/operate/*.md",
+    "docs/reference/*.md",
     "docs/pictures/*",
 )
 

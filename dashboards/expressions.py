@@ -49,6 +49,9 @@ _CRITICAL, _LESS_GRAVE = (
     for wanted in (True, False)
 )
 """The states whose alerts page, and those whose alerts open a ticket."""
+_PAGING = [str(state) for state, one in ALARMS.items() if one.severity is Severity.CRITICAL]
+_GRAVER = {state: f'state=~"{"|".join(_PAGING[:rank])}"' for rank, state in enumerate(_PAGING) if rank}
+"""For each state that pages, those that are graver; the gravest has none."""
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -117,20 +120,23 @@ class Expressions:
     def shown(self) -> str:
         """What `SHOWN` records: 1 for a finding by its state, and once more for the state whose alert ends (`ended`).
 
-        A new state is shown one evaluation later, when the alert of the old state ends. So that end and the new
-        beginning are one message. A state that was over by then had no alert: the old one says what came of the
-        finding.
+        A page goes on until its finding is over, whatever the state is by then: an end in between would be sent as
+        resolved, and by another message than the finding's own end. So a finding that becomes worse has a further alert
+        (`dashboards.routes` makes it a page of its own), and one that becomes less grave has no other page. While it
+        is less grave than any page says, the page is suppressed.
 
-        An alert that has paged goes on, suppressed (`dashboards.routes`), while the finding is less grave. Its end
-        would be a page that somebody else has a ticket now.
+        A ticket ends with its state. The new state is shown one evaluation later. One that was over by then had no
+        alert: the ticket says what came of the finding.
         """
         last = f"{SHOWN} {_BEFORE}"
-        held = f"({SHOWN}{{{_CRITICAL}}} {_BEFORE} > 0 and on ({FINDING}) {STANDS}{{{_LESS_GRAVE}}})"
-        ends = f"({last} > 0 unless {STANDS} unless {held})"
-        goes_on = f"({last} > 0 and {STANDS}) or {held}"
+        ends = f"({SHOWN}{{{_LESS_GRAVE}}} {_BEFORE} > 0 unless {STANDS})"
+        goes_on = f"({last} > 0 and on ({FINDING}) {STANDS} unless {ends})"
         changes = f"0 * ({ends} and on ({FINDING}) {STANDS})"
         over = self._once_more(last)
-        return f"({STANDS} unless on ({FINDING}) {ends}) or {goes_on} or {changes} or {over}"
+        begins = f"{STANDS} unless on ({FINDING}) {ends}"
+        for state, graver in _GRAVER.items():
+            begins += f' unless ({STANDS}{{state="{state}"}} and on ({FINDING}) {SHOWN}{{{graver}}} {_BEFORE} > 0)'
+        return f"({begins}) or {goes_on} or {changes} or {over}"
 
     def in_state(self, state: str) -> str:
         """The findings that have the alert of a state: 1, and in their last evaluation `ended`."""
@@ -158,20 +164,22 @@ class Expressions:
         """The alerts with a given name about open findings that became worse than what somebody knew of them.
 
         What somebody knew is the acknowledgement that the finding has outgrown. Or it is the earlier page, if the
-        finding was less grave for a time and is critical again. The alert begins when the finding is no longer
-        acknowledged, or no longer less grave. It fires once more when the finding is acknowledged again, or less grave
-        again. So it never ends before it is suppressed. An acknowledgement from before the finding was over and began
-        again does not count.
+        finding was less grave for a time and is critical again. Or it is another alert of this name, which suppresses
+        that of the new state. The alert begins when the finding is no longer acknowledged, or no longer less grave, and
+        goes on until the finding is over, as each page does (`shown`). An acknowledgement from before the finding was
+        over and began again does not count.
         """
         fires = f'max by ({FINDING}, outgrown) (ALERTS{{alertname="{name}", alertstate="firing"}})'
-        outgrown = f"{ACKNOWLEDGED} {_BEFORE} unless on ({FINDING}) {ACKNOWLEDGED}"
-        paged, was_less = f"{SHOWN}{{{_CRITICAL}}} {_BEFORE} >= 0", f"{SHOWN}{{{_LESS_GRAVE}}} {_BEFORE}"
-        again = f"{STANDS}{{{_CRITICAL}}} and on ({FINDING}) ({was_less} == 0) and on ({FINDING}) ({paged})"
-        again = f"0 * max by ({FINDING}) ({again} unless on ({FINDING}) {fires}) + time()"
-        begins = f'count_values by ({FINDING}) ("outgrown", {outgrown} or on ({FINDING}) {again})'
-        goes_on = f"{fires} unless on ({FINDING}) ({ACKNOWLEDGED} {_BEFORE}) unless on ({FINDING}) ({was_less} > 0)"
+        paged, is_ticket = f"{SHOWN}{{{_CRITICAL}}} {_BEFORE} > 0", f"{SHOWN}{{{_LESS_GRAVE}}}"
+        outgrown = f"{ACKNOWLEDGED} {_BEFORE} unless on ({FINDING}) {ACKNOWLEDGED} unless on ({FINDING}) {is_ticket}"
+        again = f"({paged}) and on ({FINDING}) ({is_ticket} {_BEFORE} == 0)"
+        graver = f"({SHOWN}{{{_CRITICAL}}} unless {SHOWN} {_BEFORE}) and on ({FINDING}) {fires}"
+        now = f"0 * max by ({FINDING}) ({again} or {graver}) + time()"
+        begins = f'count_values by ({FINDING}) ("outgrown", {outgrown} or on ({FINDING}) {now})'
         over = self._once_more(fires)
-        return f"(({begins} or {goes_on}) and on ({FINDING}) {STANDS}) or {over}"
+        return (
+            f"(({begins} and on ({FINDING}) {STANDS}{{{_CRITICAL}}} or {fires}) and on ({FINDING}) {STANDS}) or {over}"
+        )
 
     def said(self) -> str:
         """What `SAID` records."""

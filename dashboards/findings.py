@@ -8,10 +8,10 @@ that is down resolves nothing, whatever other jobs there are.
 An alert that ends fires once more, in words of the past. A message that it is resolved has the annotations of that last
 time, so that nobody reads there that the replicas differ. Where nobody has said that it is over, they say that.
 
-One that somebody has acknowledged keeps its alert, and has a second one, by which Alertmanager suppresses the first
-(`dashboards.routes`): if the first ended, Alertmanager would send that it is resolved. So it is with one that has paged
-and is less grave by now. One that becomes worse than what was acknowledged, or critical again, has another one, which
-suppresses the first as well: it is one message.
+A page goes on until its finding is over, whatever becomes of it, and one that becomes worse begins another. One that
+somebody has acknowledged has a second alert, by which Alertmanager suppresses the first (`dashboards.routes`): if the
+first ended, Alertmanager would send that it is resolved. So it is with one that has paged and is less grave by now. One
+that becomes worse than what was acknowledged, or critical again, has another one, which suppresses the first as well.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from dashboards.alerts import BEHIND, FOR, NOBODY_KNOWS, WHERE, Alerts
 from dashboards.expressions import ACKNOWLEDGED, FINDING, SAID, SHOWN, STANDS, STATES
 from dashboards.partition import UID as PARTITION
-from parallax.alerting.listing import ALARMS
+from parallax.alerting.listing import ALARMS, Turn
 from parallax.model import Severity
 
 WORSE = "ParallaxFindingWorse"
@@ -47,9 +47,8 @@ class FindingAlerts(Alerts):
             {"record": SHOWN, "expr": self._e.shown()},
             {"record": SAID, "expr": self._e.said()},
             {"record": ACKNOWLEDGED, "expr": self._e.acknowledged()},
-            # What suppresses others ends before them, and begins before what it takes over from ends: so nothing
-            # between them is suppressed by neither, or ends in silence.
-            self._about(WORSE, self._e.outgrown(WORSE), "critical", "Worse than was known: "),
+            # What suppresses others begins before what it takes over from ends: nothing is suppressed by neither.
+            self._about(WORSE, self._e.outgrown(WORSE), "critical", Turn.WORSE),
             *(
                 self._about(alarm.name, self._e.in_state(state), alarm.severity.value)
                 for state, alarm in sorted(ALARMS.items(), key=lambda one: one[1].severity is Severity.CRITICAL)

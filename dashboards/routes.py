@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from textwrap import indent
+from typing import Any, NamedTuple
 
 from dashboards.expressions import ABSENT, TARGET
 from dashboards.findings import KNOWN, WORSE
@@ -11,46 +13,102 @@ from parallax.alerting.conditions import OUTAGE
 from parallax.alerting.listing import ALARMS
 from parallax.model import Severity
 
-_HEAD = """# Routing for Alertmanager: put in your own receivers.
+_HEAD = """# An Alertmanager for Parallax: alertmanager --config.file=alertmanager.yaml --web.external-url=http://HOST:9093
+# First put your addresses into the lines marked FILL IN, below receivers.
+# If you run an Alertmanager already, copy parallax.tmpl next to its configuration and add it to templates there. Take
+# over inhibit_rules and receivers, and put route below routes there, with matchers: [alertname =~ Parallax.*].
+# The title of a message in Slack, and the link of an incident in PagerDuty, lead to its --web.external-url. The link to
+# the page of a finding is from alerting.external_url of parallax.yaml: without it there is none.
 # Checked: a real Alertmanager, with receivers that speak as these services. Not run: against the services, by mail.
-# One message for all that is wrong with a partition; what a job that is away cannot know pages nobody, nor does a
-# finding that somebody has acknowledged.
+# What a job that is away cannot know pages nobody, nor does a finding that somebody has acknowledged.
 #
-# What is resolved keeps the annotations of what fired, in the present tense. parallax.tmpl says what it was instead; it
-# belongs beside this file, and your receivers name it:
+# One message for all findings of a partition that have the same alert. alertname and outgrown belong into group_by:
+# PagerDuty calls nobody again for a group that somebody has taken on, so a finding that becomes worse needs a group of
+# its own. It has one by its next alert or, where that has paged before, by ParallaxFindingWorse with the label
+# outgrown. A page goes on until its finding is over, and each of them is resolved then. No page suppresses another one
+# that was not acknowledged: Alertmanager forgets a suppressed one after twice repeat_interval, and resolves it no more.
+# So close the incident of a page that was acknowledged here for longer by hand.
 #
-# - name: page
-#   slack_configs:
-#   - api_url_file: /etc/alertmanager/slack-url
-#     send_resolved: true
-#     color: '{{ template "parallax.color" . }}'
-#     title: '{{ template "parallax.title" . }}'
-#     text: '{{ template "parallax.text" . }}'
-#   pagerduty_configs:
-#   - routing_key_file: /etc/alertmanager/pagerduty-key
-#     description: '{{ template "parallax.title" . }}'
-#     details:
-#       text: '{{ template "parallax.text" . }}'
-#   email_configs:
-#   - to: on-call@example.com
-#     send_resolved: true
-#     headers:
-#       Subject: '{{ template "parallax.title" . }}'
-#     html: ''
-#     text: '{{ template "parallax.text" . }}'
+# What is resolved keeps the annotations of what fired, in the present tense. parallax.tmpl says what it was instead.
 #
 # A webhook receives the annotations as they were when each alert ended. Of an alert whose status is resolved, show
-# resolved_summary and resolved_description; those of a finding are empty while it fires. One finding may have several
-# alerts in a body (label finding_id). If one of them fires, the finding is not over, whatever the others say. If none
-# does, the one with the latest endsAt counts. If its resolved_turn is not empty, the finding was not over then.
+# resolved_summary and resolved_description; those of a finding are empty while it fires. If resolved_turn is not empty,
+# the finding (label finding_id) was not over when this alert ended: another alert goes on about it.
 #
 # Have no ends sent to the receiver "note": who got the page or the ticket is told there that a finding is over.
 """
 
+_RECEIVERS = """\
+# Each receiver has a webhook. For another service take out the webhook's lines, and "# " in front of those of the
+# service. A receiver of which only the name is left sends nothing.
+receivers:
+"""
+_SLACK = """\
+slack_configs:
+- api_url_file: /etc/alertmanager/slack-url # FILL IN: a file that holds the address of an incoming webhook of Slack
+  send_resolved: {ends}
+  color: '{{ template "parallax.color" . }}'
+  title: '{{ template "parallax.title" . }}'
+  text: '{{ template "parallax.text" . }}'
+"""
+_PAGERDUTY = """\
+pagerduty_configs:
+- routing_key_file: /etc/alertmanager/pagerduty-key # FILL IN: a file that holds the integration key (Events API v2)
+  send_resolved: {ends}
+  description: '{{ template "parallax.title" . }}'
+  details:
+    text: '{{ template "parallax.text" . }}'
+"""
+_EMAIL = """\
+email_configs:
+- to: on-call@example.com # FILL IN
+  from: alertmanager@example.com # FILL IN
+  smarthost: smtp.example.com:587 # FILL IN: and auth_username, auth_password_file where it asks for them
+  send_resolved: {ends}
+  headers:
+    Subject: '{{ template "parallax.title" . }}'
+  html: ''
+  text: '{{ template "parallax.text" . }}'
+"""
+
+
+class _Receiver(NamedTuple):
+    """A receiver: a webhook, or one of other services.
+
+    Attributes:
+        name: as the routes name it.
+        gets: which alerts it gets.
+        webhook: what its webhook has to be.
+        others: the YAML of each other service.
+        ends: whether it is sent what is over.
+    """
+
+    name: str
+    gets: str
+    webhook: str = "the address of your webhook"
+    others: Sequence[str] = ()
+    ends: bool = True
+
+    def written(self) -> str:
+        """Its YAML, with other services as comments."""
+        webhook = f"webhook_configs:\n- url: http://127.0.0.1:9465/{self.name} # FILL IN: {self.webhook}\n"
+        blocks = [indent(webhook + ("" if self.ends else "  send_resolved: false\n"), "  ")]
+        blocks += (indent(one.replace("{ends}", str(self.ends).lower()), "  # ") for one in self.others)
+        return f"- name: {self.name} # {self.gets}\n{''.join(blocks)}"
+
+
+_ALL = (
+    _Receiver("page", "severity critical", others=(_SLACK, _PAGERDUTY, _EMAIL)),
+    _Receiver("ticket", "severity warning", others=(_SLACK, _PAGERDUTY, _EMAIL)),
+    # That somebody has acknowledged something is not resolved: that would be read as if the finding were.
+    _Receiver("note", "severity info", others=(_SLACK, _EMAIL), ends=False),
+    _Receiver("dead-man", "ParallaxWatchdog", "your dead man's switch: it alarms once nothing comes", ends=False),
+)
+
 
 def routes() -> str:
     """The text of the configuration of Alertmanager."""
-    place = ["cluster", "topic", "partition"]
+    alike = ["cluster", "topic", "partition", "alertname", "outgrown"]
     target = TARGET.split(", ")
     watchdog = {
         "receiver": "dead-man",
@@ -69,49 +127,39 @@ def routes() -> str:
     )
     by_state = f"{critical}|{less_grave}"
     finding = ["cluster", "finding_id"]
-    return written(
-        _HEAD,
-        {
-            "templates": ["parallax.tmpl"],
-            "route": {
-                "receiver": "page",
-                "group_by": place,
-                "group_wait": "10s",
-                "group_interval": "30s",
-                "repeat_interval": "4h",
-                "routes": [watchdog, tickets, notes],
+    return (
+        written(
+            _HEAD,
+            {
+                "templates": ["parallax.tmpl"],
+                "route": {
+                    "receiver": "page",
+                    "group_by": alike,
+                    "group_wait": "10s",
+                    "group_interval": "30s",
+                    "repeat_interval": "4h",
+                    "routes": [watchdog, tickets, notes],
+                },
+                "inhibit_rules": [
+                    # Where only one target of a cluster is away, the others' alerts count.
+                    _inhibit([absent, 'instance = ""'], health, ["cluster"]),
+                    _inhibit([absent, 'instance != ""'], health, target),
+                    # Why the others fail.
+                    _inhibit(["alertname = ParallaxStorageFull"], health, target),
+                    _inhibit(["alertname = ParallaxStalled"], "alertname = ParallaxQueryStalled", target),
+                    # An outage that has become worse is one story: it is not told again that it goes on.
+                    _inhibit(["alertname = ParallaxReplicaRemoval"], f"alertname = {OUTAGE}", ["cluster", "broker_id"]),
+                    # It is still open: Alertmanager sends no resolved message about what it suppresses.
+                    _inhibit([f"alertname = {KNOWN}"], f"alertname =~ {by_state}|{WORSE}", finding),
+                    # It has paged, is less grave by now, and not over.
+                    _inhibit([f"alertname =~ {less_grave}"], f"alertname =~ {critical}|{WORSE}", finding),
+                    # It says the same of what was acknowledged, or has paged before.
+                    _inhibit([f"alertname = {WORSE}"], f"alertname =~ {critical}", finding),
+                ],
             },
-            "inhibit_rules": [
-                # Where only one target of a cluster is away, the others' alerts count.
-                _inhibit([absent, 'instance = ""'], health, ["cluster"]),
-                _inhibit([absent, 'instance != ""'], health, target),
-                # Why the others fail.
-                _inhibit(["alertname = ParallaxStorageFull"], health, target),
-                _inhibit(["alertname = ParallaxStalled"], "alertname = ParallaxQueryStalled", target),
-                # An outage that has become worse is one story: it is not told again that it goes on.
-                _inhibit(["alertname = ParallaxReplicaRemoval"], f"alertname = {OUTAGE}", ["cluster", "broker_id"]),
-                # It is still open: Alertmanager sends no resolved message about what it suppresses.
-                _inhibit([f"alertname = {KNOWN}"], f"alertname =~ {by_state}|{WORSE}", finding),
-                # It has paged, is less grave by now, and not over.
-                _inhibit([f"alertname =~ {less_grave}"], f"alertname =~ {critical}|{WORSE}", finding),
-                # It says the same, and more.
-                _inhibit([f"alertname = {WORSE}"], f"alertname =~ {critical}", finding),
-            ],
-            "receivers": [
-                *(
-                    {"name": name, "webhook_configs": [{"url": f"http://127.0.0.1:9465/{name}"}]}
-                    for name in ("page", "ticket")
-                ),
-                # That somebody has acknowledged something is not resolved: that would be read as if the finding were.
-                *(
-                    {
-                        "name": name,
-                        "webhook_configs": [{"url": f"http://127.0.0.1:9465/{name}", "send_resolved": False}],
-                    }
-                    for name in ("note", "dead-man")
-                ),
-            ],
-        },
+        )
+        + _RECEIVERS
+        + "".join(one.written() for one in _ALL)
     )
 
 

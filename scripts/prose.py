@@ -23,6 +23,9 @@ RULES = tomllib.loads((TOP / "scripts" / "prose.toml").read_text(encoding="utf-8
 PAGES: list[str] = RULES["pages"]["linted"]
 FOLDERS: list[str] = RULES["pages"]["docstrings"]
 GENERATED: str = RULES["pages"]["generated"]
+PARAMETERS: list[str] = RULES["parameters"]["folders"]
+PLAIN = frozenset(RULES["parameters"]["plain"])
+AROUND = frozenset(RULES["parameters"]["around"])
 WIDTH: int = RULES["bounds"]["width"]
 MEDIAN_WORDS: int = RULES["bounds"]["median_sentence_words"]
 MOST_WORDS: int = RULES["bounds"]["longest_sentence_words"]
@@ -153,6 +156,35 @@ def docstrings(top: Path = TOP) -> Iterator[tuple[str, str]]:
             pending += [one for one in nested if not getattr(one, "name", "_").startswith("_")]
 
 
+def unnamed(top: Path = TOP) -> Iterator[str]:
+    """The parameters of public functions that the docstring does not name, although their type alone says little.
+
+    These are those whose type has no class of its own, such as ``int`` or ``tuple[str, int]``. A docstring names a
+    parameter also in the plural, or with spaces between its words.
+    """
+    for file in sorted(file for folder in PARAMETERS for file in (top / folder).rglob("*.py")):
+        pending: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"))]
+        while pending:
+            node = pending.pop()
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (said := ast.get_docstring(node)):
+                given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                names = [one.arg for one in given if _is_plain(one.annotation) and not _names(said, one.arg)]
+                if names:
+                    yield f"{file.relative_to(top)}:{node.lineno}: does not say what {', '.join(names)} is"
+            nested = node.body if isinstance(node, ast.Module | ast.ClassDef) else []
+            pending += [one for one in nested if not getattr(one, "name", "_").startswith("_")]
+
+
+def _is_plain(annotation: ast.expr | None) -> bool:
+    words = set(re.findall(r"\w+", ast.unparse(annotation))) if annotation is not None else set()
+    return bool(words & PLAIN) and words <= PLAIN | AROUND
+
+
+def _names(docstring: str, parameter: str) -> bool:
+    singular = parameter.rstrip("s_").replace("_", " ")
+    return re.search(rf"\b{parameter}\b", docstring) is not None or singular.lower() in docstring.lower()
+
+
 def _as_markdown(docstring: str) -> str:
     """A docstring with each argument, attribute and error as a list item."""
     items = re.sub(r"^(\w+):\n|^ {4}(?! )", lambda m: "\n" if m[1] else "- ", docstring, flags=re.MULTILINE)
@@ -165,6 +197,7 @@ def main() -> int:
     found = [line for page, text in texts.items() for line in (*faults(page, text), *too_long(page, text))]
     found += over_budget(texts)
     found += [line for place, text in said.items() for line in faults(place, text)]
+    found += unnamed()
     print("\n".join(found) or f"{len(texts)} pages and {len(said)} docstrings within the bounds")
     return int(bool(found))
 

@@ -57,7 +57,7 @@ TABLES = (
     repair_table.TABLE,
     record.TABLE,
 )
-_GENERATED = "This page is generated from the code (`make reference`)."
+_GENERATED = "This page is generated from the code."
 _UNITS = (
     ("_ms", "ms"),
     ("_s", "s"),
@@ -352,7 +352,7 @@ def kinds_page() -> str:
 {table(head, rows)}"""
 
 
-_BEGIN = "<!-- From here to the end mark: generated from `parallax.remedies` by `make reference`. -->"
+_BEGIN = "<!-- From here to the end mark: generated from `parallax.remedies`. -->"
 _END = "<!-- End mark. -->"
 
 

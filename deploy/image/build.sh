@@ -8,9 +8,8 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 python=${PYTHON:-$root/.venv/bin/python}
-for needed in "$python" buildah; do
-  command -v "$needed" >/dev/null || { echo "build.sh: $needed is missing; run make setup, and install buildah" >&2; exit 2; }
-done
+command -v buildah >/dev/null || { echo "build.sh: buildah is missing; install it" >&2; exit 2; }
+command -v "$python" >/dev/null || make -C "$root" setup >&2
 version=$("$python" -c 'import sys, tomllib; print(tomllib.load(open(sys.argv[1], "rb"))["project"]["version"])' "$root/pyproject.toml")
 tag=${1:-parallax:$version}
 base=${2:-}

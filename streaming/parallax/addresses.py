@@ -15,7 +15,7 @@ NO_ADDRESS = "is no address; write http:// or https://, a host, a port that can 
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is an HTTP or HTTPS URL to which messages can be posted."""
+    """Whether ``text`` is an HTTP or HTTPS URL to which messages can be posted."""
     if re.fullmatch(r"https?://[^\s/?#]+(?:[/?#]\S*)?", text) is None:
         return False
     try:
@@ -25,19 +25,20 @@ def is_address(text: str) -> bool:
 
 
 def names_a_user(address: str) -> bool:
-    """Whether a URL holds a user name before its host, and perhaps a password, as in ``https://me:pw@host``."""
+    """Whether the URL ``address`` holds a user name before its host, and perhaps a password: ``https://me:pw@host``."""
     return parse_url(address).auth is not None
 
 
 def shown(address: str) -> str:
-    """A URL without the parts that may be secret: user, password, query and fragment."""
+    """The URL ``address`` without the parts that may be secret: user, password, query and fragment."""
     return parse_url(address)._replace(auth=None, query=None, fragment=None).url
 
 
 def brokers(text: str) -> tuple[tuple[str, int], ...]:
     """The hosts and ports that ``bootstrap.servers`` names, in the order given.
 
-    Each part may begin with a protocol, as in ``SASL_SSL://kafka-1:9093``, which is ignored.
+    Args:
+        text: its value. Each part may begin with a protocol, as in ``SASL_SSL://kafka-1:9093``, which is ignored.
 
     Raises:
         ValueError: a part is not ``host:port``, no part is given, or the text holds an ``@``.

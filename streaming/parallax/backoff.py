@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 
 _JITTER = 0.25
-"""The share of a wait that is drawn, so that what failed together is not tried again together."""
+"""The largest share of a wait that is left out at random."""
 _DOUBLINGS = 32
 
 

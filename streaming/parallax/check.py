@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -55,12 +55,19 @@ from parallax.views.watching import job_runs, unwatched_in_words
 
 _CONFIGS = ("cleanup.policy", "delete.retention.ms", "remote.storage.enable")
 _SOON_DAYS = 14
-"""A certificate that ends so soon is worth a note."""
+"""A certificate that ends within so many days is worth a note."""
 
 
-def check(settings: Settings) -> Iterator[Line]:
-    """Check everything that a job needs, and yield one line for each thing."""
+def check(settings: Settings, doing: Callable[[str], None] = lambda _: None) -> Iterator[Line]:
+    """Check everything that a job needs, and yield one line for each thing.
+
+    Args:
+        settings: the settings of the job.
+        doing: is called with what is asked next, in a few words, before each question that may take its time.
+    """
+    doing("looking for Java")
     yield _jdk()
+    doing("trying the storage")
     set_environment(settings.storage.path, settings.spark.conf, os.environ)
     storage = _storage(settings.storage.path)
     yield storage
@@ -69,10 +76,13 @@ def check(settings: Settings) -> Iterator[Line]:
     if is_usable:
         yield from _job(settings.storage.path)
         yield from _hashes(settings)
+    doing("trying the port of the page and the receivers of messages")
     yield _port(settings, runs=runs)
     yield from receivers(settings.alerting, job_runs=runs)
     if is_usable:
+        doing("asking the workers of Spark")
         yield from _workers(settings)
+        doing("reading what the job has recorded")
         yield from _absences(settings)
         yield from _paused(settings.storage.path)
     try:
@@ -82,6 +92,7 @@ def check(settings: Settings) -> Iterator[Line]:
         yield Line("cluster", Result.WRONG, f"{one_line(error)}.")
         return
     with closing(client):
+        doing("asking the cluster for its topics")
         try:
             known = client.metadata()
             if settings.topics.include:
@@ -92,8 +103,9 @@ def check(settings: Settings) -> Iterator[Line]:
         yield Line(
             "cluster", Result.FINE, f"its id is {client.cluster_id}, and it shows {counted(len(known), 'topic')}."
         )
+        doing("asking each address of bootstrap.servers")
         yield from _addresses(client.clusters(), parse(settings.kafka).bootstrap)
-        yield from _cluster(client, settings, known)
+        yield from _cluster(client, settings, known, doing)
 
 
 def _addresses(found: Mapping[Address, str | ReplicaError], given: Collection[Address]) -> Iterator[Line]:
@@ -240,7 +252,9 @@ def _workers(settings: Settings) -> Iterator[Line]:
         yield Line("spark", Result.WRONG, f"{one_line(error)}.")
 
 
-def _cluster(client: ReplicaClient, settings: Settings, known: Mapping[str, TopicMetadata]) -> Iterator[Line]:
+def _cluster(
+    client: ReplicaClient, settings: Settings, known: Mapping[str, TopicMetadata], doing: Callable[[str], None]
+) -> Iterator[Line]:
     try:
         topics = watched(known, settings)
     except ReplicaError as error:
@@ -260,6 +274,7 @@ def _cluster(client: ReplicaClient, settings: Settings, known: Mapping[str, Topi
             silent.add(broker)
             continue
         host, port = addresses[broker]
+        doing(f"asking broker {broker} at {host}:{port} about {counted(len(places), 'replica')}")
         line, answers, shown = _broker(client, broker, f"{host}:{port}", places)
         yield line
         yield from silent_replicas(broker, answers)
@@ -270,9 +285,10 @@ def _cluster(client: ReplicaClient, settings: Settings, known: Mapping[str, Topi
         for place, answer in answers.items():
             if isinstance(answer, Unauthorized):
                 refused.setdefault(place.topic, answer)
+    doing("asking the brokers for their log directories")
     yield from log_directories(client, by_broker(topics, settings), silent)
     yield from out_of_sync(topics)
-    yield from _topics(client, settings, topics, refused, silent)
+    yield from _topics(client, settings, topics, refused, silent, doing)
 
 
 def _named(client: ReplicaClient, settings: Settings, known: Mapping[str, TopicMetadata]) -> Iterator[Line]:
@@ -338,16 +354,22 @@ def _topics(
     topics: Sequence[TopicMetadata],
     refused: Mapping[str, Unauthorized],
     silent: set[int],
+    doing: Callable[[str], None],
 ) -> Iterator[Line]:
+    doing(f"asking for the settings of {counted(len(topics), 'topic')}")
     try:
         configs = client.topic_configs([t.name for t in topics if t.name not in refused], _CONFIGS)
     except ReplicaError as error:
         configs = {topic.name: error for topic in topics}
+    doing("asking for the rights of the guard and of repairs")
     yield from _guard(client, settings, topics, configs, silent)
     yield from repairs(client, settings)
+    doing("asking for consumer groups")
     yield from consumer_groups(client)
+    doing("asking the brokers and coordinators for open transactions")
     found = open_transactions(client, topics, silent)
     lost = lost_transactions(client, settings, found)
+    doing("reading what the job has recorded of outages")
     outages = _outages(settings.storage.path)
     for topic in sorted(topics, key=lambda t: t.name):
         about = f"topic {topic.name}"
@@ -383,7 +405,7 @@ def _guard(
     configs: Mapping[str, Mapping[str, str] | ReplicaError],
     silent: set[int],
 ) -> Iterator[Line]:
-    """What is held that nothing puts back, and the rights of the guard where there is one."""
+    """What is held that nothing puts back, and the permissions of the guard where there is one."""
     mode = settings.guard.mode
     yield from _stranded(settings)
     if mode == "off":

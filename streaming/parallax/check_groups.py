@@ -14,9 +14,9 @@ _ABOUT = "consumer groups"
 
 
 def consumer_groups(client: ReplicaClient) -> Iterator[Line]:
-    """Yield one line: whether the right to describe consumer groups is granted.
+    """Yield one line: whether the permission to describe consumer groups is granted.
 
-    The job does not need this right. ``parallax findings readers`` and reports use it.
+    The job does not need it. ``parallax findings readers`` and reports use it.
     """
     try:
         may = client.may_describe_groups()

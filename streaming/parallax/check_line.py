@@ -43,7 +43,10 @@ def exit_code(lines: Sequence[Line]) -> int:
 
 
 def some(names: Sequence[str]) -> str:
-    """Names as one text: the first five, and how many more there are, as in ``a, b, c, d, e and 3 more``."""
+    """Names as one text: the first five, and how many more there are, as in ``a, b, c, d, e and 3 more``.
+
+    They keep the order of ``names``.
+    """
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 

@@ -1,4 +1,4 @@
-"""A part of ``parallax check``: which repairs are not over, and which rights repairs have."""
+"""A part of ``parallax check``: which repairs are not over, and which permissions repairs have."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _ABOUT = "repair"
 
 
 def repairs(client: ReplicaClient, settings: Settings) -> Iterator[Line]:
-    """Yield a line for each repair that is not over, and one on the rights that repairs need.
+    """Yield a line for each repair that is not over, and one on the permissions that repairs need.
 
-    If ``repair.mode`` is ``off``, the line on rights is left out.
+    If ``repair.mode`` is ``off``, the line on permissions is left out.
     """
     try:
         record = read_record(settings.storage.path)
@@ -42,7 +42,7 @@ def repairs(client: ReplicaClient, settings: Settings) -> Iterator[Line]:
 
 
 def _rights(may: MayRepair | None) -> Line:
-    """What a user with these rights can repair."""
+    """What a user with these permissions can repair."""
     if may is None:
         problem = f"whether {MARKER_RIGHTS} is granted is not known: grant DESCRIBE on the cluster as well"
         return Line(_ABOUT, Result.UNKNOWN, f"repair.mode is on. {problem}.")

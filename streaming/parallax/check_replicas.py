@@ -14,7 +14,7 @@ from parallax.replica.errors import ReplicaError, Unauthorized
 def silent_replicas(broker: int, answers: Mapping[TopicPartition, object]) -> Iterator[Line]:
     """Yield a line for each reason why replicas of a broker cannot be read although the broker answers.
 
-    A missing right is left out, since the line about its topic says it.
+    A missing permission is left out, since the line about its topic says it.
 
     Args:
         broker: the broker's id.

@@ -15,7 +15,7 @@ from parallax.replica.errors import ReplicaError
 _POD = re.compile(r"(?:^|[./])[a-z0-9-]+\.([a-z0-9-]+)-kafka-brokers\.([a-z0-9-]+)\.svc\b")
 """A broker's name within Kubernetes: its pod, and the headless service that Strimzi makes for each cluster."""
 _LISTENERS = "advertised.listeners"
-"""Brokers reach each other by such names, whatever the clients' listener advertises."""
+"""Brokers reach each other by the names in this setting, whatever the clients' listener advertises."""
 
 
 def reverted(client: ReplicaClient, mode: str) -> Iterator[Line]:

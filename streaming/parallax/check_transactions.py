@@ -14,9 +14,9 @@ from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError
 
 _NAMED = 5
-"""Hanging transactions of a topic that are named one by one."""
+"""How many hanging transactions of a topic are named one by one."""
 _SAMPLED = 20
-"""Partitions of a topic that are asked for their producers."""
+"""How many partitions of a topic are asked for their producers."""
 
 
 def lost_transactions(

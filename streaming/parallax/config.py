@@ -66,9 +66,9 @@ PAGES = f"{REPOSITORY}/docs"
 """Address of the documents that alerts link to; an installation may set another."""
 
 _LEAST_RATE = 1 << 16
-"""Bytes a second below which a limit would hold back single batches of records."""
+"""The lowest limit in bytes a second; a lower one would hold back single batches of records."""
 _MAX_MS = (1 << 31) - 1
-"""Milliseconds that sockets and threads can wait."""
+"""The longest time, in milliseconds, that sockets and threads can wait."""
 _MAX_HOURS = 1e6
 
 
@@ -356,7 +356,8 @@ class CompareSettings(_Section):
         3000,
         ge=0,
         le=_MAX_MS,
-        description="How long a replica's last stable offset may trail the others' before it is a suspect.",
+        description="How long a replica's last stable offset may trail the others', or its log begin above theirs, "
+        "before it is a suspect. An audit waits as long before its second look at the brokers.",
     )
     state_cap_bytes: int = Field(
         64 << 20,
@@ -1032,6 +1033,9 @@ def _place(error: Exception) -> str:
 
 def load(path: str | Path) -> Settings:
     """Read and validate a settings file.
+
+    Args:
+        path: the file.
 
     Raises:
         ConfigError: the file is missing, is not YAML, or holds a setting that is unknown or ill-typed.

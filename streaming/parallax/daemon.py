@@ -18,7 +18,7 @@ _SINGLE_THREADED = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 def preload() -> None:
     """Import the modules that Spark's Python workers use: to read replicas, to record rows and to compare them.
 
-    Importing the compiled kernels also loads their machine code from numba's cache, because their signatures are given.
+    That also loads the machine code of compiled functions from numba's cache, because their signatures are given.
     """
     import gc
     from importlib import import_module

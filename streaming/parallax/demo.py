@@ -48,6 +48,7 @@ from parallax.model import FindingStatus, IsolationLevel
 from parallax.output import as_json
 from parallax.output import console as console_of
 from parallax.replica.client import ReplicaClient
+from parallax.shell import Shell
 from parallax.source.offsets import Reader
 from parallax.views.binding import bound_to
 from parallax.views.event_log import EventLogError
@@ -61,7 +62,7 @@ _QUERY = """\
     SELECT offset, CAST(payload.key AS string) AS key, value_size FROM delta.`{table}`
     WHERE broker = 2 AND kind = 0 AND outcome <> 2 AND topic = '{topic}' ORDER BY offset"""
 _QUIET_S = 5.0
-"""How long the job goes on watching after the last expected finding, for one that should not come."""
+"""How many seconds the job watches on after the last expected finding, for one that should not come."""
 
 
 @dataclass
@@ -69,6 +70,12 @@ class Board:
     """The content of the demo's screen: a title and the events so far, with their times.
 
     The demo's threads add events, and the display draws them.
+
+    Attributes:
+        title: the title.
+        started: when the demo began, in monotonic seconds.
+        steps: the events in their order: how many seconds after ``started`` each was, and its text.
+        lock: held while an event is added.
     """
 
     title: str
@@ -77,7 +84,7 @@ class Board:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def say(self, text: str) -> None:
-        """Add a line to the events on the screen."""
+        """Add the line ``text`` to the events on the screen, with the present time."""
         with self.lock:
             self.steps.append((time.monotonic() - self.started, text))
 
@@ -156,7 +163,7 @@ def run_demo(
         done = {"repaired": mended.repaired, "not_repaired": mended.wrong} if repair else {}
         print(as_json(_document(outcome, board, folder) | held | done))  # noqa: T201 - what the command is for
     if picture is not None:
-        picture.write(console.export_svg(title="make demo"))
+        picture.write(console.export_svg(title="parallax demo"))
     wrong = mended.wrong if watch is None else watch.wrong
     return 0 if outcome.as_expected and not wrong else 1
 
@@ -376,9 +383,12 @@ class Outcome:
 
 
 def standing(folder: Path) -> list[Finding]:
-    """All findings that were ever confirmed and not dismissed, from the findings table.
+    """All findings of the findings table, also those that are over, except dismissed ones; each as its last event.
 
-    It is empty while there is no table yet.
+    The list is empty while there is no table yet.
+
+    Args:
+        folder: the storage path of the demo's job.
     """
     try:
         events = read_events(str(folder))
@@ -392,6 +402,10 @@ def judge(expected: Sequence[ExpectedFinding], found: Sequence[Finding]) -> Outc
 
     A finding matches if kind, topic, partition and broker are the same. It counts even if it is resolved by now,
     because compaction on the accused replica may have removed the last trace.
+
+    Args:
+        expected: the expected findings.
+        found: the findings of the findings table; dismissed ones are ignored.
     """
     left = [finding for finding in found if finding.status is not FindingStatus.DISMISSED]
     matches, missing = [], []
@@ -551,7 +565,8 @@ def _report(console: Console, outcome: Outcome, board: Board, folder: Path, watc
     verdict = f"exactly the expected divergences, and {spared}" if outcome.as_expected else "NOT as expected"
     console.print(f"{len(outcome.matches)} found: {verdict}.")
     console.print(f"The tables are in {folder}. The findings with their evidence:", soft_wrap=True)
-    console.print(f"    .venv/bin/parallax findings --data {folder} --format json", soft_wrap=True)
+    listed = Shell.of(None, data=str(folder)).parallax("findings", "--format", "json")
+    console.print(f"    {listed}", soft_wrap=True)
     console.print("What a read_committed consumer of broker 2 would see of a topic (Spark SQL):", soft_wrap=True)
     topic = "demo.tombstone" if watch is None else f"{GUARD_PREFIX}{OPEN}tombstone"
     console.print(_QUERY.format(table=folder / "read_committed", topic=topic), soft_wrap=True)

@@ -34,9 +34,9 @@ from parallax.replica.errors import ReplicaError
 _RESOLVED_WITHIN_S = 90.0
 _READ_WITHIN_S = 30.0
 _END = -191
-"""librdkafka's ``_PARTITION_EOF``."""
+"""The code of librdkafka's ``_PARTITION_EOF``."""
 _KEPT_FOR_MS = "600000"
-"""How long the topics keep deletions from here on. The scripts need a second, and no copy fits into half of that."""
+"""How many milliseconds the topics keep deletions from here on. The scripts need a second, too short for a copy."""
 Say = Callable[[str], None]
 
 
@@ -157,6 +157,10 @@ def consumed(bootstrap_servers: str, topic: str) -> dict[str, str]:
     """By key, the latest value that a plain read_committed consumer gets from the leader of partition 0.
 
     Deleted keys are left out.
+
+    Args:
+        bootstrap_servers: the lab's brokers.
+        topic: the topic's name.
 
     Raises:
         LabError: the topic could not be read to its end within half a minute.

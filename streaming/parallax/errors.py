@@ -5,7 +5,7 @@ import re
 from typing import ClassVar
 
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-"""What colours a terminal (ECMA-48, control sequences)."""
+"""The control sequences that colour a terminal (ECMA-48)."""
 
 
 class SetupError(RuntimeError):
@@ -26,7 +26,7 @@ class PassingError(Exception):
 
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""What the system says of a disk that takes nothing more."""
+"""The error numbers of a disk that takes nothing more."""
 
 
 def is_passing(error: BaseException | None) -> bool:
@@ -54,7 +54,7 @@ _NOT_OF_A_NAME = re.compile("[^A-Za-z_.-].*", re.DOTALL)
 
 
 def option_name(text: object) -> str:
-    """The name of an unknown option, cut at the first character that no option's name has.
+    """The name of an unknown option (``text``), cut at the first character that no option's name has.
 
     What follows may be a secret, as in ``sasl.password:x``.
     """
@@ -62,12 +62,12 @@ def option_name(text: object) -> str:
 
 
 def plain(message: str) -> str:
-    """The text of a validation error without the words ``Value error,`` that Pydantic puts before it."""
+    """The text of a validation error (``message``) without the words ``Value error,`` that Pydantic puts before it."""
     return message.removeprefix("Value error, ")
 
 
 def is_text(value: str) -> bool:
-    """Whether a text can be written as UTF-8.
+    """Whether the text ``value`` can be written as UTF-8.
 
     Text with half of a surrogate pair cannot. Python makes such a half of a byte that is not UTF-8, as in a file's
     name.

@@ -16,7 +16,7 @@ KAFKA_NEEDS = range(17, 25)
 """Kafka 4's brokers need Java 17 (KIP-1013). The upper end is the newest that Kafka 4.x is built for."""
 
 SPARK_NEEDS = (17, 21)
-"""Spark 4 supports these two long-term releases."""
+"""Spark 4 supports these two long-term releases of Java."""
 
 
 @dataclass(frozen=True)

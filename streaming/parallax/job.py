@@ -521,7 +521,7 @@ class Job:
         return self._server.port if self._server is not None else 0
 
     def findings(self) -> list[Finding]:
-        """The findings that are open now, as far as the job knows."""
+        """The findings that are neither over nor acknowledged now, as far as the job knows."""
         return list(self.state.snapshot().findings.open)
 
     def positions(self) -> dict[Reader, PositionSeen]:
@@ -533,6 +533,12 @@ class Job:
         """Whether the job has recorded, in both views, what a replica shows up to and including an offset.
 
         The view of read_committed need only reach the last stable offset that the reader of read_uncommitted saw.
+
+        Args:
+            topic: the topic's name.
+            partition: the number of the partition.
+            broker: id of the broker that has the replica.
+            offset: the offset.
         """
         seen = self.positions()
         uncommitted = seen.get(Reader(int(IsolationLevel.READ_UNCOMMITTED), broker, topic, partition))

@@ -1,7 +1,7 @@
 """One table with all kinds of findings: what each is about, how grave it is, and its texts for people.
 
-Add a kind here and in `parallax.model.FindingKind`. Alerts, metrics, page and messages need no more. How a kind is
-raised, proven and ended is code of its own: docs/contribute/adding.md has the steps.
+Add a kind here and in `parallax.model.FindingKind`. Alerts, metrics, page and messages take all that they need from
+here. How a kind is raised, proven and ended is code of its own: docs/contribute/adding.md has the steps.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from parallax import remedies
 from parallax.model import FindingKind, Rule, Severity
@@ -37,28 +38,49 @@ class Clears(StrEnum):
     """Which of the other replicas the proof of a finding shows to be right (`parallax.findings.cleared`)."""
 
     NOBODY = "nobody"
-    """It says of the accused that it is wrong, and nothing of the others."""
+    """The proof says that the accused is wrong, and nothing of the others."""
     NO_VALUE = "no_value"
     """A tombstone clears those that show no value, unless another shows a newer value than the accused's."""
     OTHER_OUTCOME = "other_outcome"
-    """An end marker clears those that show the true outcome, or are known to have it."""
+    """An end marker clears those that show the outcome that it gives, or are known to have it."""
     OWN_END = "own_end"
-    """The accused's own end marker clears the same, where it lies directly behind the record.
+    """The accused's own end marker, directly behind the record, clears those that show the outcome that it gives.
 
-    Further up, it may be of a later transaction. Then replicas that show the record as it says may also have missed the
-    lower one.
+    Nobody is cleared if the marker lies further up: it may be of a later transaction. Then replicas that agree with it
+    may have missed the marker of the record's own transaction.
     """
     DIRECT_END = "direct_end"
-    """Only the marker directly behind the transaction's first record clears, and clears those that ended it as it says.
+    """An end marker directly behind the transaction's first record clears those that ended the transaction as it says.
 
-    That a transaction has ended does not say how. A marker further up may be of a later transaction.
+    Nobody is cleared without it: that a transaction has ended does not say how. A marker further up may be of a later
+    transaction.
     """
     NEWER_EPOCH = "newer_epoch"
     """A newer leader epoch clears those that hold what the leader's log holds."""
     HELD_RECORD = "held_record"
-    """Where nothing is compacted, a record clears those that hold it. A newer value clears nobody: it may have been
-    deleted, and a replica may since have been copied from one that has missed that.
+    """Where nothing is compacted, a record clears those that hold it.
+
+    A newer value clears nobody: it may have been deleted, and a replica may since have been copied from one that has
+    missed that.
     """
+
+
+class Extent(StrEnum):
+    """Which part of the accused's log is wrong: what its consumers meet, and how a leader shares it.
+
+    A leader always shares what its own side shows (`parallax.findings.decide.case.Decision.is_shared_by_leader`).
+    """
+
+    RECORD = "record"
+    """The finding's record."""
+    VALUE = "value"
+    """An old value of a key. A leader that shows the same value shares it, on whichever side it is."""
+    BELOW = "below"
+    """All below the finding's offset. A leader whose log begins as late shares it."""
+    FROM = "from"
+    """All from the finding's offset on. A leader that lacks the same records shares it."""
+    STOPPED = "stopped"
+    """All from the transaction's first record on: consumers in read_committed get nothing there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +104,9 @@ class Kind:
         consumers: what happens to consumers of the accused; it follows the word "consumers".
         case: what ends it: the repairs, and the section of the runbook about them.
         clears: which of the other replicas its proof shows to be right.
+        extent: which part of the accused's log is wrong.
+        outcome: the outcome that the accused wrongly shows, ``committed`` or ``aborted``; empty if it is about none, or
+            about either.
         severity: whether it pages or opens a ticket.
         agreeing: how many probes in a row must prove it. It is more than one if the kind pages, and its proof rests on
             what a replica does not list at the moment, not on records and markers that it shows.
@@ -98,6 +123,8 @@ class Kind:
     consumers: str
     case: Case
     clears: Clears
+    extent: Extent = Extent.RECORD
+    outcome: str = ""
     severity: Severity = Severity.CRITICAL
     agreeing: int = 1
     many: str = ""
@@ -115,10 +142,10 @@ KINDS: Mapping[FindingKind, Kind] = {
         rule=Rule.OUTCOME,
         family=Family.TRANSACTION,
         rank=0,
-        shows="Broker {broker} never got the end marker of the transaction of producer {producer_id} that starts at "
+        shows="Broker {broker} lacks the end marker of the transaction of producer {producer_id} that starts at "
         "offset {start} of {partition}; it has ended {others}.",
         was="Broker {broker} lacked the end marker of a transaction of {partition} (offset {offset}).",
-        headline="Broker {broker} never got a transaction's end marker in {partition}",
+        headline="Broker {broker} lacks a transaction's end marker in {partition}",
         consumers="in read_committed may read that transaction though it was rolled back, miss it though it was "
         "committed, or get nothing beyond it",
         case=remedies.MISSED_MARKER,
@@ -138,6 +165,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="in read_committed get nothing beyond that offset",
         case=remedies.MISSED_MARKER,
         clears=Clears.DIRECT_END,
+        extent=Extent.STOPPED,
         agreeing=2,
     ),
     FindingKind.ABORTED_RECORD_COMMITTED: Kind(
@@ -151,8 +179,9 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="in read_committed read data that was rolled back",
         case=remedies.MISSED_MARKER,
         clears=Clears.OTHER_OUTCOME,
-        many="Broker {broker} shows records of rolled-back transactions of {partition} as committed, of {counted} "
-        "in all (records at offsets {lowest} to {highest}).",
+        outcome="committed",
+        many="Broker {broker} takes rolled-back transactions of {partition} for committed, {count} in all (records at "
+        "offsets {lowest} to {highest}).",
     ),
     FindingKind.COMMITTED_RECORD_ABORTED: Kind(
         rule=Rule.OUTCOME,
@@ -165,8 +194,9 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="in read_committed never see data that was committed",
         case=remedies.MISSED_MARKER,
         clears=Clears.OTHER_OUTCOME,
-        many="Broker {broker} hides records of committed transactions of {partition} as aborted, of {counted} "
-        "in all (records at offsets {lowest} to {highest}).",
+        outcome="aborted",
+        many="Broker {broker} takes committed transactions of {partition} for aborted, {count} in all (records at "
+        "offsets {lowest} to {highest}).",
     ),
     FindingKind.OUTCOME_CONTRADICTS_MARKER: Kind(
         rule=Rule.OUTCOME,
@@ -194,6 +224,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="read what was deleted",
         case=remedies.MISSED_TOMBSTONE,
         clears=Clears.NO_VALUE,
+        extent=Extent.VALUE,
         many="Broker {broker} still shows values of {partition} whose keys were deleted, {count} in all (deleted at "
         "offsets {lowest} to {highest}).",
     ),
@@ -246,6 +277,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="miss what was truncated",
         case=remedies.DIFFERENT_RECORDS,
         clears=Clears.NOBODY,
+        extent=Extent.FROM,
     ),
     FindingKind.LOG_HEAD_MISSING: Kind(
         rule=Rule.LATEST_VALUE,
@@ -258,23 +290,142 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="miss what lies below",
         case=remedies.LOST_HEAD,
         clears=Clears.NOBODY,
+        extent=Extent.BELOW,
     ),
 }
 
 NO_DIRECTION = "Nothing proves which side is right: wipe no replica on this evidence."
-"""What is said of each difference without direction, behind ``shows``."""
+"""The sentence that follows the text ``shows`` of a finding if nothing proves which side is right."""
 
-UNLIKE_OUTCOMES = (
-    ("The replicas of {partition} do not show the record at offset {offset} alike: {sides}."),
-    "in read_committed may read it though it was rolled back, or miss it though it was committed",
-)
-"""What ``visibility_mismatch`` says where it breaks I2: ``shows`` and ``consumers`` of an outcome without direction."""
 
-MANY_UNLIKE_OUTCOMES = (
-    ("The replicas of {partition} do not show records of {counted} alike (offsets {lowest} to {highest})."),
-    "in read_committed may read them though they were rolled back, or miss them though they were committed",
+class Variant(StrEnum):
+    """What a finding of some kind is about, where that changes what consumers meet."""
+
+    PLAIN = ""
+    """What the kind says in general."""
+    DELETION = "deletion"
+    """The record is a tombstone."""
+    UNDELETED = "undeleted"
+    """The record is a tombstone, and the accused shows an older value of its key."""
+    OLDER = "older"
+    """No replica that answered holds the record. The accused shows an older value of its key."""
+    GONE = "gone"
+    """No replica that answered holds the record."""
+    TAKEN = "taken"
+    """The accused lacks a value that its cleaner has taken."""
+    OUTCOMES = "outcomes"
+    """Nobody is accused, and the replicas differ in the outcome of a record."""
+    MANY_OUTCOMES = "many outcomes"
+    """An incident about transactions."""
+
+
+class Effect(NamedTuple):
+    """The words on what a finding means.
+
+    Its title, its sentence and its explanation take them from here.
+
+    Attributes:
+        shows: as `Kind.shows`.
+        headline: as `Kind.headline`.
+        consumers: as `Kind.consumers`.
+        many: as `Kind.many`.
+    """
+
+    shows: str
+    headline: str
+    consumers: str
+    many: str = ""
+
+
+def _plain(kind: FindingKind) -> Effect:
+    row = KINDS[kind]
+    return Effect(row.shows, row.headline, row.consumers, row.many)
+
+
+def _taken(by: str) -> str:
+    return (
+        "Broker {broker} lacks a value of the key of offset {offset} of {partition} that another shows. Its cleaner "
+        f"went by {by}. Shown: {{sides}}."
+    )
+
+
+_BY_OUTCOME = Effect(
+    _taken("the wrong outcome that broker {broker} gave that record"),
+    "Broker {broker} lacks a value of {partition} that its cleaner took by a wrong outcome",
+    "miss a value that another replica shows",
 )
-"""The same of many transactions: ``many`` and ``consumers``."""
+_NO_RECORD = (
+    "Broker {broker} has aborted a committed transaction of {partition}; it was committed {others}. No replica that "
+    "answered holds its record at offset {offset} any more."
+)
+_EFFECTS: Mapping[tuple[FindingKind, Variant], Effect] = {
+    (FindingKind.ABORTED_RECORD_COMMITTED, Variant.DELETION): Effect(
+        "Broker {broker} shows the rolled-back deletion at offset {offset} of {partition} as committed; it was "
+        "aborted {others}.",
+        "Broker {broker} shows a rolled-back deletion of {partition} as committed",
+        "in read_committed read a deletion that was rolled back",
+    ),
+    (FindingKind.COMMITTED_RECORD_ABORTED, Variant.DELETION): Effect(
+        "Broker {broker} hides the committed deletion at offset {offset} of {partition} as aborted; it was "
+        "committed {others}.",
+        "Broker {broker} hides a committed deletion of {partition} as aborted",
+        "in read_committed never see a deletion that was committed",
+    ),
+    (FindingKind.COMMITTED_RECORD_ABORTED, Variant.UNDELETED): Effect(
+        "Broker {broker} hides the committed deletion at offset {offset} of {partition} as aborted, and shows an older "
+        "value of its key, at offset {shown}; it was committed {others}.",
+        "Broker {broker} still shows a value of {partition} whose key a committed transaction deleted",
+        "in read_committed go on seeing what was deleted",
+    ),
+    (FindingKind.COMMITTED_RECORD_ABORTED, Variant.OLDER): Effect(
+        f"{_NO_RECORD} Broker {{broker}} still shows an older value of its key, at offset {{shown}}.",
+        "Broker {broker} shows a value of {partition} that is older than what was committed",
+        "in read_committed see an older value than what was committed",
+    ),
+    (FindingKind.COMMITTED_RECORD_ABORTED, Variant.GONE): Effect(
+        _NO_RECORD,
+        "Broker {broker} has aborted a committed transaction of {partition}; its record is gone",
+        "in read_committed may miss what a committed transaction wrote",
+    ),
+    (FindingKind.ABORTED_RECORD_COMMITTED, Variant.TAKEN): _BY_OUTCOME,
+    (FindingKind.COMMITTED_RECORD_ABORTED, Variant.TAKEN): _BY_OUTCOME,
+    (FindingKind.OUTCOME_CONTRADICTS_MARKER, Variant.TAKEN): _BY_OUTCOME._replace(
+        shows=_taken("an index of aborted transactions that was wrong there"),
+        headline="Broker {broker} lacks a value of {partition} that its cleaner took by a wrong index",
+    ),
+    (FindingKind.VISIBILITY_MISMATCH, Variant.OUTCOMES): _plain(FindingKind.VISIBILITY_MISMATCH)._replace(
+        shows="The replicas of {partition} do not show the record at offset {offset} alike: {sides}.",
+        consumers="in read_committed may read it though it was rolled back, or miss it though it was committed",
+    ),
+    (FindingKind.VISIBILITY_MISMATCH, Variant.MANY_OUTCOMES): _plain(FindingKind.VISIBILITY_MISMATCH)._replace(
+        many="The replicas of {partition} do not show records of {counted} alike (offsets {lowest} to {highest}).",
+        consumers="in read_committed may read them though they were rolled back, or miss them though they were "
+        "committed",
+    ),
+    (FindingKind.ABORTED_RECORD_COMMITTED, Variant.MANY_OUTCOMES): _plain(
+        FindingKind.ABORTED_RECORD_COMMITTED
+    )._replace(
+        headline="Broker {broker} takes rolled-back transactions of {partition} for committed",
+        consumers="in read_committed read records or deletions that were rolled back",
+    ),
+    (FindingKind.COMMITTED_RECORD_ABORTED, Variant.MANY_OUTCOMES): _plain(
+        FindingKind.COMMITTED_RECORD_ABORTED
+    )._replace(
+        headline="Broker {broker} takes committed transactions of {partition} for aborted",
+        consumers="in read_committed miss records or deletions that were committed",
+    ),
+}
+"""What a finding means where its kind alone does not say it."""
+
+
+def effect_of(kind: FindingKind, variant: Variant | str = Variant.PLAIN) -> Effect:
+    """Return the words on what a finding means.
+
+    Args:
+        kind: the finding's kind.
+        variant: what it is about. One that is not known for the kind is taken as `Variant.PLAIN`.
+    """
+    return next((said for (one, how), said in _EFFECTS.items() if one is kind and how == variant), _plain(kind))
 
 
 def kinds_of(family: Family) -> frozenset[FindingKind]:
@@ -284,10 +435,14 @@ def kinds_of(family: Family) -> frozenset[FindingKind]:
 
 TRANSACTION_KINDS = kinds_of(Family.TRANSACTION)
 KEY_KINDS = kinds_of(Family.KEY)
-OUTCOME_KINDS = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED})
-"""Those that say how a replica ended a transaction wrongly."""
-OPEN_KINDS = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN})
+VALUE_KINDS = frozenset(kind for kind in KEY_KINDS if KINDS[kind].clears is not Clears.NOBODY)
+"""Those that prove a replica's value of a key wrong."""
+OPEN_KINDS = frozenset(kind for kind, row in KINDS.items() if row.clears is Clears.DIRECT_END)
 """Those of a transaction that is still open on the accused."""
+WRONG_OUTCOMES: Mapping[FindingKind, str] = {kind: row.outcome for kind, row in KINDS.items() if row.outcome}
+"""By kind, the outcome that the accused wrongly shows."""
+OUTCOME_KINDS = frozenset(WRONG_OUTCOMES)
+"""Those that say how a replica ended a transaction wrongly."""
 
 
 def refines(new: FindingKind, old: FindingKind) -> bool:

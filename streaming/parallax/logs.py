@@ -122,7 +122,7 @@ def configure_logging(stream: IO[str] | None = None, also: Sequence[Processor] =
     Libraries' messages are logged from warnings on. So are the exceptions that end a thread.
 
     Args:
-        stream: standard error by default.
+        stream: where to write; None for standard error.
         also: further structlog processors that each event passes through; one that raises `DropEvent` leaves it out.
     """
     to = cast("TextIO", Forgiving(stream or sys.stderr))

@@ -31,7 +31,7 @@ NOBODY = -1
 
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-"""Kafka's own rule; "." and ".." are none."""
+"""Kafka's own rule for topic names; "." and ".." are not allowed either."""
 
 
 def topic_name(name: str) -> str:
@@ -48,9 +48,9 @@ def topic_name(name: str) -> str:
 
 
 MAX_BYTES = 1 << 50
-"""Bounds bytes and rows where nothing else does: what is computed of them stays a 64-bit integer."""
+"""The largest number of bytes or rows that a setting may have. What is computed with it stays a 64-bit integer."""
 MAX_SECONDS = 1e9
-"""Bounds spans of time likewise."""
+"""The longest time, in seconds, that a setting may have."""
 
 
 def hash_text(*halves: int) -> str:
@@ -68,7 +68,10 @@ def id_of(*parts: object) -> str:
 
 
 def hash_halves(text: str) -> tuple[int, int]:
-    """Read a hash back that `hash_text` has written, as two signed 64-bit halves; a missing half is 0.
+    """Read a hash back that `hash_text` has written, as a tuple of two signed 64-bit halves; a missing half is 0.
+
+    Args:
+        text: the hash, 16 or 32 hexadecimal digits.
 
     Raises:
         ValueError: the text is no such hash.
@@ -106,19 +109,19 @@ class RowKind(IntEnum):
     ABORT = 2
     POSITION = 3
     LISTED = 4
-    """The replica's index has an aborted transaction of the producer from here on.
+    """The replica's index lists an aborted transaction of the row's producer that begins at the row's offset.
 
-    The replica holds no record of it.
+    The replica holds no record at that offset.
     """
     EMPTIED = 5
     """A transaction of the producer ended here, and the cleaner has emptied the batch of its end marker."""
 
 
 CONTENT_VERSION = 2
-"""Which content hash rows have (column ``content_version``).
+"""The version of the content hash that rows have (column ``content_version``).
 
-1, or null in rows from before the column: of the bytes as they lie in the record. 2: of their canonical form. Unlike
-versions are never compared.
+1, or null in rows from before the column: the hash of the bytes as they are in the record. 2: the hash of their
+canonical form. Hashes of different versions are never compared.
 """
 
 
@@ -159,36 +162,36 @@ class ReadEvent(StrEnum):
 
 
 class UnknownReason(StrEnum):
-    """Why some offsets are unknown, that is, not compared: the label ``reason`` (docs/contribute/theory.md)."""
+    """Why an offset is unknown, that is, not compared: the label ``reason`` (docs/contribute/theory.md)."""
 
     NOT_READ_YET = "not_read_yet"
-    """A replica that others have been read beyond is away, or behind."""
+    """A replica is away or behind, and others have been read beyond the offset."""
     REPLICA_SET_UNKNOWN = "replica_set_unknown"
-    """No progress row has said yet which the replicas are."""
+    """No row of progress has said yet which replicas the partition has."""
     BEFORE_FIRST_READING = "before_first_reading"
-    """A replica held it before it was first read, or was never read. An audit of the partition ends it."""
+    """The offset was in a log before one of the replicas was first read. An audit of the partition ends it."""
     RETENTION_GAP = "retention_gap"
-    """No replica was read within ``delete.retention.ms`` of its writing: until an audit of the partition has ended."""
+    """No replica was read within ``delete.retention.ms`` of the offset's writing. An audit of the partition ends it."""
     UNJUDGED = "unjudged"
-    """Every replica was read past it, and what explains or decides a difference there may lie further up."""
+    """Every replica was read past the offset, and what decides a difference there may be further up."""
     DEFERRED = "deferred"
-    """The unmatched state had reached its cap."""
+    """The state of replicas that differ had reached its limit (``compare.state_cap_bytes``)."""
     SKIPPED = "skipped"
-    """Nobody can compare it any more.
+    """The job cannot compare the offset any more; an audit may.
 
-    A reader jumped over it, or a log was truncated. Or what explains it cannot come any more. Or the comparison of the
-    partition failed.
+    A reader jumped over the offset, or a log was truncated. Or no record or end marker that decides can come any more.
+    Or the comparison of the partition failed.
     """
     UNAUTHORIZED = "unauthorized"
-    """The policy deletes, and a log no longer held it when it was to be read. No audit and no consumer can read it."""
+    """A broker refuses to let the job read it: a permission (ACL) is missing. It is read once that is granted."""
     LOG_START_DIFFERS = "log_start_differs"
-    """A replica's log begins above it, or came to, although no cleanup policy is known to delete records."""
+    """A replica's log begins above the offset, although no cleanup policy is known to delete records."""
     UNDECIDED = "undecided"
-    """No last stable offset has passed a record that not every replica holds. Nothing is compared before that."""
+    """The offset is above every last stable offset, and not every replica holds it."""
     RETENTION_DIFFERS = "retention_differs"
-    """The topic is compacted, its policy deletes as well, and a log begins above it. Deletion or a loss did that."""
+    """The policy compacts and deletes, and a log begins above the offset. Retention or a loss did that."""
     DELETED_UNREAD = "deleted_unread"
-    """The policy deletes, and a log no longer held it when it was to be read. No audit can read it."""
+    """The policy deletes, and the offset was deleted before it was read. No audit and no consumer can read it."""
 
 
 PASSING = frozenset(
@@ -199,11 +202,11 @@ PASSING = frozenset(
         UnknownReason.UNDECIDED,
     }
 )
-"""What ends by itself as soon as more has been read, if nothing holds that up."""
+"""The reasons that end by themselves as soon as more has been read, if nothing holds that up."""
 
 
 class MissingRight(StrEnum):
-    """The right (ACL) that Parallax lacks when a broker refuses a request: the label ``reason`` of a metric."""
+    """The permission (ACL) that Parallax lacks when a broker refuses a request: the label ``reason`` of a metric."""
 
     READ = "read"
     """READ on the topic: Fetch and DescribeProducers need it."""

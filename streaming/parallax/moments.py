@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 
 FOREVER_MS = 100 * 365 * 86_400_000
-"""A hundred years: what is kept for longer is kept for as long as anybody asks."""
+"""A hundred years, in milliseconds: a longer retention counts as this one."""
 
 
 def now_ms() -> int:
@@ -31,7 +31,7 @@ def span_text(seconds: float) -> str:
 
 
 def roughly(seconds: float) -> str:
-    """A length of time as text, as of `span_text`, after rounding it to seconds; at least ``1 s``."""
+    """A length of time in whole seconds as text, with the unit of `span_text`; at least ``1 s``."""
     return span_text(max(1, round(seconds)))
 
 

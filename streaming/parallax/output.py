@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ def error_line(text: str, output: str) -> str:
 
 
 def bytes_as_text(raw: bytes) -> str:
-    """Bytes for people: as text if they are UTF-8, else hexadecimal."""
+    """The bytes ``raw`` for people: as text if they are UTF-8, else hexadecimal, as in ``0xff00``."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -110,16 +110,19 @@ def _padded(cell: Text, width: int, is_number: bool) -> Text:
 
 
 @contextmanager
-def waiting(text: str, on: TextIO | None = None) -> Iterator[None]:
+def waiting(text: str, on: TextIO | None = None) -> Iterator[Callable[[str], None]]:
     """While a ``with`` block runs, a line on the terminal says what is waited for; it is removed at the end.
 
     Args:
         text: what is waited for.
         on: the stream to write to; standard error by default.
+
+    Yields:
+        What to call with another text when something else is waited for.
     """
     shown = console(on or sys.stderr)
-    with shown.status(text) if shown.is_terminal else nullcontext():
-        yield
+    with shown.status(text) if shown.is_terminal else nullcontext() as status:
+        yield status.update if status is not None else lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,7 @@ class FileKind:
 
 
 _BEGINNING = 4096
-"""Bytes of a file that show of which kind it is."""
+"""How many bytes of a file show of which kind it is."""
 
 
 @contextmanager

@@ -21,17 +21,17 @@ _SLOW = re.compile(r"Python worker failed to connect back|Timed out while waitin
 """How Spark says that a process which it has started took too long to answer (``PythonWorkerFactory``)."""
 
 _BUSY = 2.0
-"""From so many waiting processes for each core, a start is slow for lack of processor time."""
+"""With so many waiting processes for each core, a start is slow for lack of processor time."""
 
 _FIRST_S, _MOST_S = 5.0, 120.0
 _OVER_AFTER_S = 600.0
-"""After so long without another one the next wait is short again. The line is logged no more often."""
+"""After so many seconds without another overload the next wait is short again. The line is logged no more often."""
 
 
 def load() -> tuple[float, int]:
-    """The load average of the last minute of this machine, and how many cores this process may use.
+    """The load average of this machine, and how many cores this process may use, as a tuple.
 
-    The load average is how many processes ran or waited for a core, on average.
+    The load average is how many processes ran or waited for a core in the last minute, on average.
     """
     return os.getloadavg()[0], len(os.sched_getaffinity(0))
 
@@ -40,9 +40,9 @@ class Overload:
     """Decides whether a query failed at its start for lack of processor time, and how long the next start then waits.
 
     Args:
-        clock: monotonic seconds, for tests.
-        look: returns load and cores, as `load` does; for tests.
-        draw: random numbers that spread the waits, for tests.
+        clock: returns monotonic seconds; a test gives its own.
+        look: returns load and cores, as `load` does; a test gives its own.
+        draw: random numbers that spread the waits; None for the system's.
     """
 
     def __init__(

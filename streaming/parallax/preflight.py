@@ -33,10 +33,10 @@ log = structlog.get_logger(__name__)
 
 _TABLES = (*VIEWS, PROGRESS, SUSPECTS, FINDINGS, AUDITS, NOTIFICATIONS, GUARD_EVENTS, LATE_REPLICAS, REPAIR_EVENTS)
 _FOLDERS = ("checkpoints", "control", "feedback", *_TABLES)
-"""What a job keeps below ``storage.path``, on a local disk."""
+"""The folders that a job keeps below ``storage.path``, on a local disk."""
 
 _ROOM = 1 << 20
-"""Bytes without which there is no use in starting."""
+"""With fewer free bytes than this, a job need not start."""
 
 
 def check_folder(storage: str) -> None:
@@ -72,8 +72,12 @@ def check_folder(storage: str) -> None:
 def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauthorized]:
     """Check bootstrap servers, topics, broker ids, permissions and protocol versions.
 
+    Args:
+        client: asks the cluster.
+        settings: the job's settings.
+
     Returns:
-        For each topic that the job has no right to read: its name and the error. The job watches the other topics
+        For each topic that the job has no permission to read: its name and the error. The job watches the other topics
         meanwhile.
 
     Raises:
@@ -108,7 +112,7 @@ def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauth
 
 
 def watched(topics: Mapping[str, TopicMetadata], settings: Settings) -> list[TopicMetadata]:
-    """Those of some topics that the settings tell the job to watch.
+    """Those of some topics that the settings tell the job to watch, in the order of ``topics``.
 
     A pattern never matches Kafka's own topics; these are watched only if the settings name them.
 
@@ -123,7 +127,7 @@ def watched(topics: Mapping[str, TopicMetadata], settings: Settings) -> list[Top
 
 
 def is_watched(topic: str, settings: Settings) -> bool:
-    """Whether the settings tell the job to watch a topic of a given name."""
+    """Whether the settings tell the job to watch the topic with the name ``topic``."""
     return topic in settings.topics.include or matches(settings.topics.pattern, topic)
 
 

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 VARIABLE = "PARALLAX_RELEASE"
-"""By this variable of the environment a driver tells the Python processes of its executors what it is."""
+"""The environment variable by which a driver tells the Python processes of its executors which release it runs."""
 
 _BYTES = 6
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 
 class Act(StrEnum):
-    """One step of a repair."""
+    """The kind of one step of a repair."""
 
     END_MARKER = "end_marker"
     LEAD = "lead"
@@ -27,19 +27,24 @@ class Act(StrEnum):
 
     @property
     def template(self) -> str:
-        """The one line on the step: a command, with fields for whom and what. It has no full stop."""
+        """The line on the step: a command with fields in braces, as in ``let {right} lead``. It has no full stop."""
         return _LINES[self]
 
     def line(self, **fields: str) -> str:
-        """Return the line of the step.
+        """Return the line of the step, with values for its fields.
 
         Args:
-            fields: what the fields of the line name; each that is left out is named in general words.
+            fields: values by name of a field; for each that is left out, the line has general words such as "the
+                partition".
         """
         return self.template.format(**(_GENERAL | fields))
 
     def begin(self, **fields: str) -> str:
-        """Return the line of the step (`line`) as the beginning of a sentence."""
+        """Return the line of the step as the beginning of a sentence.
+
+        Args:
+            fields: values by name of a field, as for `line`.
+        """
         line = self.line(**fields)
         return f"{line[:1].upper()}{line[1:]}"
 
@@ -133,11 +138,11 @@ REMEDIES = (END_MARKER, COPY, BY_WORD, REBUILD_INDEX, DELETE_AGAIN, WRITE_AGAIN,
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What one or several kinds of findings need, which is a section of the runbook.
+    """One section of the runbook: what ends findings of one kind, or of several that need the same.
 
     Attributes:
         title: the section's heading.
-        remedies: what ends it, the best first.
+        remedies: the repairs that end such a finding, the best first.
         note: what to know beyond the repairs; paragraphs of Markdown.
     """
 
@@ -161,7 +166,7 @@ class Case:
         return f"{self.in_words[:1].upper()}{self.in_words[1:]}"
 
     def has(self, act: Act) -> bool:
-        """Whether a step belongs to one of the repairs."""
+        """Whether any of the case's ``remedies`` contains this kind of step."""
         return any(act in one.acts for one in self.remedies)
 
 

@@ -10,7 +10,7 @@ from parallax import remedies
 RUNBOOK = "docs/runbook.md"
 """Path of the runbook in the repository, for links as long as no settings are known."""
 HANGING = remedies.HANGING.anchor
-"""The section on transactions that no coordinator will end."""
+"""The anchor of the runbook's section on transactions that no coordinator will end."""
 
 
 def section(runbook: str, name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Self
 PLACEHOLDER = "HOST:9092"
 """What a printed command has in place of the cluster's address if no settings are known."""
 _LOGIN = "admin.properties"
-"""The file from which Kafka's tools read how to log in, as printed commands name it."""
+"""The file that Kafka's tools read to log in, as printed commands name it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
@@ -18,17 +18,20 @@ CONFIG = "parallax.yaml"
 HASH_KEY = "hash_key"
 """Name of the written file with the hash key, if no job can keep it in the storage."""
 PLACES: Mapping[str, str] = {
-    "conf/parallax.yaml": CONFIG,
-    "deploy/prometheus/*.yaml": "prometheus",
+    "conf/*.yaml": ".",
+    "deploy/prometheus/*.y*ml": "prometheus",
     "deploy/alertmanager/*": "alertmanager",
     "dashboards/*.json": "grafana",
     "docs/*.md": "docs",
-    "docs/*/*.md": "docs",
+    "docs/contribute/glossary.md": "docs/contribute",
+    "docs/contribute/theory.md": "docs/contribute",
+    "docs/operate/*.md": "docs/operate",
+    "docs/reference/*.md": "docs/reference",
     "docs/pictures/*": "docs/pictures",
 }
-"""Each pattern of Parallax's own files, in the wheel and the repository, and the file or folder that it is written to.
+"""By pattern of Parallax's own files, in the wheel and the repository: the folder that they are written to.
 
-Folders below a pattern's first star are kept.
+Documents for contributors alone are left out: their commands need a checkout. Links lead to them on the web.
 """
 REPOSITORY = "https://github.com/kafka-parallax/kafka-parallax/blob/main"
 """Address of the repository on the web. Documents name files that are not written out, such as tests."""
@@ -42,7 +45,7 @@ _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 """A Markdown link to a file, up to its anchor."""
 _PICTURES = (".png", ".svg")
 EVERY_TOPIC = "[^_].*"
-"""All topics but Kafka's own."""
+"""The pattern of all topics but Kafka's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,7 @@ def _write_new(path: Path, content: bytes, begun: list[Path]) -> None:
 def _files(choices: Choices) -> dict[str, bytes]:
     source = root()
     places = {
-        file.relative_to(source).as_posix(): to if to == CONFIG else f"{to}/{_below(pattern, file, source)}"
+        file.relative_to(source).as_posix(): normpath(f"{to}/{file.name}")
         for pattern, to in PLACES.items()
         for file in sorted(source.glob(pattern))
     }
@@ -135,33 +138,30 @@ def _files(choices: Choices) -> dict[str, bytes]:
             found[name] = (source / at).read_bytes()
             continue
         text = configuration(choices) if name == CONFIG else (source / at).read_text(encoding="utf-8")
-        found[name] = (as_installed(text, at) if name.endswith(".md") else text).encode()
+        found[name] = (as_installed(text, at, places.keys()) if name.endswith(".md") else text).encode()
     if choices.hash_key_file is not None:
         found[HASH_KEY] = f"{secrets.token_hex(16)}\n".encode()
     return found
 
 
-def _below(pattern: str, file: Path, source: Path) -> str:
-    """A file's path below the folder that a pattern names before its first star."""
-    return file.relative_to(source / pattern.partition("*")[0]).as_posix()
-
-
-def linked(text: str, place: str) -> str:
-    """The Markdown of a document in which links to files outside of ``docs/`` lead to the repository on the web.
+def linked(text: str, place: str, there: Collection[str] | None = None) -> str:
+    """The Markdown of a document in which links to files that are not there lead to the repository on the web.
 
     Args:
         text: the document's Markdown.
         place: the document's path in the repository, such as ``docs/operate/page.md``.
+        there: the paths in the repository of the files that are there; None for all below ``docs/``.
     """
 
     def absolute(found: re.Match[str]) -> str:
         target = normpath(f"{PurePosixPath(place).parent}/{found[1]}")
-        return found[0] if target.startswith("docs/") else f"]({REPOSITORY}/{target}"
+        is_there = target.startswith("docs/") if there is None else target in there
+        return found[0] if is_there else f"]({REPOSITORY}/{target}"
 
     return _LINK.sub(absolute, text)
 
 
-def as_installed(text: str, place: str) -> str:
+def as_installed(text: str, place: str, there: Collection[str]) -> str:
     """The Markdown of a document for readers without a checkout: each file that it names is a link to the web.
 
     Blocks of commands stay as they are.
@@ -169,8 +169,9 @@ def as_installed(text: str, place: str) -> str:
     Args:
         text: Markdown that names files by their path in the repository, such as ``tests/unit/test_docs.py``.
         place: the document's path in the repository, such as ``docs/operate/page.md``.
+        there: the paths in the repository of the files that the reader has.
     """
-    parts = _BLOCK.split(linked(text, place))
+    parts = _BLOCK.split(linked(text, place, there))
     parts[::2] = [_NAMED.sub(_on_the_web, part) for part in parts[::2]]
     return "".join(parts)
 

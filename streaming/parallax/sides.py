@@ -15,7 +15,7 @@ from typing import Any
 from parallax.model import UNKNOWN
 
 _OFFSET_DIGITS = 19
-"""Digits that the largest offset has."""
+"""How many digits the largest offset has."""
 
 
 class Shows(StrEnum):
@@ -28,7 +28,7 @@ class Shows(StrEnum):
     ENDED = "ended"
     ENDED_AS_READ = "ended, as it was read"
     VALUE = "value at offset"
-    """They show the key's value whose record has the side's offset."""
+    """They show a value of the key: that of the record at the side's offset."""
     SOME_VALUE = "a value"
     NO_VALUE = "no value"
     """They show no value of the key. If the side has an offset, they were read only from that offset on."""
@@ -93,7 +93,7 @@ class Side:
 
     @property
     def alike(self) -> tuple[Shows, str]:
-        """The kind of answer and the content, without offsets: two sides show the same if this is equal.
+        """The kind of answer and the content as a tuple, without offsets: sides show the same if it is equal.
 
         ``ended`` and ``ended, as it was read`` are alike. They differ only in how it is known that the transaction
         ended.
@@ -109,7 +109,7 @@ def _offset(text: str) -> int:
 
 
 Sides = Mapping[Side, Collection[int]]
-"""The ids of the brokers on each side."""
+"""By side, the ids of the brokers on it."""
 
 
 def parsed(document: Any) -> dict[Side, tuple[int, ...]]:
@@ -156,7 +156,10 @@ def standing(sides: Sides) -> frozenset[int]:
 
 
 def against(sides: Sides, broker: int) -> list[frozenset[int]]:
-    """The broker ids of each side that is not the given broker's; empty sides are left out."""
+    """The broker ids of each side that ``broker`` is not on; empty sides are left out.
+
+    They are in the order of ``sides``.
+    """
     return [frozenset(brokers) for brokers in sides.values() if brokers and broker not in brokers]
 
 
@@ -166,12 +169,12 @@ def are_outcomes(sides: Collection[Side], *others: Shows) -> bool:
 
 
 def outcomes_on(sides: Sides, broker: int) -> frozenset[str]:
-    """The outcomes of a transaction that a broker shows: ``committed``, ``aborted``, or none."""
+    """The outcome of a transaction that ``broker`` shows, ``committed`` or ``aborted``; empty if it shows none."""
     return frozenset(str(side.shows) for side, on in sides.items() if broker in on and side.shows in OUTCOMES)
 
 
 def values(sides: Collection[Side]) -> dict[Side, int]:
-    """The offset of each side that shows a key's value at a known offset.
+    """By side that shows a key's value at a known offset, that offset.
 
     Sides that show anything else are left out.
     """
@@ -179,7 +182,7 @@ def values(sides: Collection[Side]) -> dict[Side, int]:
 
 
 def showing_the_value_of(sides: Sides, brokers: Collection[int]) -> frozenset[int]:
-    """Ids of the given brokers and of all others that show the same value of the key."""
+    """Ids of the given brokers, and of others that show the value that one of them shows."""
     alike = [sides[side] for side in values(sides.keys()) if not set(sides[side]).isdisjoint(brokers)]
     return frozenset(brokers).union(*alike)
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, MutableMapping
 
 HADOOP = "spark.hadoop.fs.s3a."
-"""How the options of Hadoop's S3A begin in ``spark.conf``."""
+"""The prefix of the names that options of Hadoop's S3A have in ``spark.conf``."""
 
 _VARIABLES = {
     "endpoint": "AWS_ENDPOINT_URL",
@@ -20,10 +20,10 @@ _VARIABLES = {
     "secret.key": "AWS_SECRET_ACCESS_KEY",
     "session.token": "AWS_SESSION_TOKEN",
 }
-"""The variable of AWS's own tools for each of Hadoop's options."""
+"""By option of Hadoop's S3A, the variable of AWS's own tools."""
 
 PUBLIC = ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ALLOW_HTTP", "AWS_CONDITIONAL_PUT", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST")
-"""Variables without secrets that Spark's executors need as well."""
+"""Environment variables that hold no secrets, and that Spark's executors need too."""
 
 _OTHER_PROTOCOLS = ("AWS_S3_LOCKING_PROVIDER", "AWS_S3_ALLOW_UNSAFE_RENAME")
 """Variables with which delta-rs would not commit by conditional puts."""

@@ -25,11 +25,11 @@ log = structlog.get_logger(__name__)
 
 
 _LONGEST_DEADLINE = 8
-"""A query's deadline grows to so many times the setting, at most."""
+"""A query's deadline grows to at most so many times the setting."""
 
 
 _START_DEADLINES = 10
-"""A query may take so many deadlines to start."""
+"""How many deadlines a query may take to start."""
 
 
 class Query(Protocol):

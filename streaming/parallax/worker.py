@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any
 
 PORT, SECRET = "PYTHON_WORKER_FACTORY_PORT", "PYTHON_WORKER_FACTORY_SECRET"
-"""Environment variables with which Spark says where a process is to connect. It sets them only if it waits for that."""
+"""Environment variables: the port on which Spark waits for a Python worker, and the secret that lets it connect.
+
+Spark sets them only if it waits for a worker to connect.
+"""
 
 _SCRIPT = """\
 #!/bin/sh
@@ -58,8 +61,12 @@ def connect(port: int, secret: str) -> tuple[Any, socket.socket]:
 
     It does the same as ``pyspark.util.local_connect_and_auth``.
 
+    Args:
+        port: the port of this machine on which Spark waits.
+        secret: the secret that Spark has given.
+
     Returns:
-        The connection as a file for reading and writing, and its socket.
+        A tuple: the connection as a file for reading and writing, and its socket.
 
     Raises:
         OSError: Spark no longer waits, or refuses.

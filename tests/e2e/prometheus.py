@@ -21,6 +21,7 @@ import yaml
 from parallax.lab.ports import free_ports
 from parallax.lab.waiting import until
 from parallax.lab.watchdog import Watchdog
+from tests.rules.receivers import turned_on
 
 ROOT = Path(__file__).parents[2]
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager") or ""
@@ -73,12 +74,20 @@ class Alertmanager(_Service):
         folder: for its files.
         receiver: the port of the receiver.
         is_quick: it waits for seconds where the configuration says half a minute.
-        speaks: the configuration's examples are the receivers of what is wrong: Slack and PagerDuty, in its words.
+        speaks: the configuration's examples are receivers of what is wrong as well: Slack and PagerDuty, in its words.
         ends_all: the receiver of notes is told of their end as well.
+        group_by: a label by which a user groups instead; empty: the shipped ones.
     """
 
     def __init__(
-        self, folder: Path, receiver: int, *, is_quick: bool = False, speaks: bool = False, ends_all: bool = False
+        self,
+        folder: Path,
+        receiver: int,
+        *,
+        is_quick: bool = False,
+        speaks: bool = False,
+        ends_all: bool = False,
+        group_by: str = "",
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (port,) = free_ports(1)
@@ -86,6 +95,8 @@ class Alertmanager(_Service):
         shipped = (ROOT / "deploy/alertmanager/alertmanager.yaml").read_text()
         if is_quick:
             shipped = re.sub(r"group_(wait|interval): \d+s", r"group_\1: 1s", shipped)
+        if group_by:
+            shipped = re.sub(r"group_by:\n(  - \w+\n)+", f"group_by: [{group_by}]\n", shipped)
         if ends_all:
             shipped = shipped.replace("send_resolved: false", "send_resolved: true")
         if speaks:
@@ -129,17 +140,17 @@ class Alertmanager(_Service):
 
 
 def _with_examples(shipped: str, to: str) -> str:
-    """The configuration with the receivers that its head shows, which post to an address instead."""
-    shown = re.sub(r"(?m)^# ?", "", "".join(re.findall(r"(?m)^# (?:- name|  ).*\n", shipped)))
-    (example,) = yaml.safe_load(shown)
-    (slack,), (pagerduty,) = example["slack_configs"], example["pagerduty_configs"]
+    """The configuration with Slack and PagerDuty turned on by its words, which post to an address instead."""
+    services = ("slack_configs", "pagerduty_configs")
+    kinds = [yaml.safe_load(turned_on(shipped, one, ["page", "ticket"])) for one in services]
+    (slack,), (pagerduty,) = (kind["receivers"][0][one] for kind, one in zip(kinds, services, strict=True))
     del slack["api_url_file"], pagerduty["routing_key_file"]
     slack["api_url"] = f"{to}/slack"
     pagerduty |= {"routing_key": "0" * 32, "url": f"{to}/pagerduty"}
     document = yaml.safe_load(shipped)
     said = {"slack_configs": [slack], "pagerduty_configs": [pagerduty]}
     document["receivers"] = [
-        {"name": one["name"], **said} if one["name"] in ("page", "ticket") else one for one in document["receivers"]
+        {**one, **said} if one["name"] in ("page", "ticket") else one for one in document["receivers"]
     ]
     return yaml.safe_dump(document)
 
@@ -159,18 +170,14 @@ class Prometheus(_Service):
         self._targets = folder / "targets.json"
         self._targets.write_text("[]")
         self.began = time.time()
-        scrape = {
-            "job_name": "parallax",
-            "file_sd_configs": [{"files": [str(self._targets)], "refresh_interval": "1s"}],
-        }
-        document: dict[str, Any] = {
-            "global": {"scrape_interval": f"{every_s}s", "evaluation_interval": f"{every_s}s"},
-            "rule_files": [str(ROOT / "deploy/prometheus/parallax-rules.yaml")],
-            "scrape_configs": [scrape],
-        }
-        if alertmanager is not None:
-            targets = [{"targets": [f"127.0.0.1:{alertmanager}"]}]
-            document["alerting"] = {"alertmanagers": [{"static_configs": targets}]}
+        document = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
+        document["global"] = {"scrape_interval": f"{every_s}s", "evaluation_interval": f"{every_s}s"}
+        document["rule_files"] = [str(ROOT / "deploy/prometheus/parallax-rules.yaml")]
+        (scrape,) = document["scrape_configs"]
+        del scrape["static_configs"]
+        scrape["file_sd_configs"] = [{"files": [str(self._targets)], "refresh_interval": "1s"}]
+        (sent_to,) = document["alerting"]["alertmanagers"]
+        sent_to["static_configs"] = [] if alertmanager is None else [{"targets": [f"127.0.0.1:{alertmanager}"]}]
         config = folder / "prometheus.yaml"
         config.write_text(yaml.safe_dump(document))
         options = [f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}"]

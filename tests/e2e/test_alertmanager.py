@@ -17,7 +17,7 @@ import yaml
 from prometheus_client import CollectorRegistry, start_http_server
 
 from parallax.alerting.collector import OfCluster, ParallaxCollector
-from parallax.alerting.listing import ALARMS, state_of
+from parallax.alerting.listing import ALARMS, Turn, state_of
 from parallax.alerting.places import Places
 from parallax.alerting.state import MonitorState
 from parallax.audit.result import Result
@@ -202,7 +202,8 @@ ONE_OF_EACH = [
 
 PLACES = [
     of_finding("grouped", 0, "f1"),
-    of_finding("grouped", 0, "f2", "ParallaxDivergenceExposed"),
+    of_finding("grouped", 0, "f2"),
+    of_finding("grouped", 0, "f6", "ParallaxDivergenceExposed"),
     of_finding("grouped", 0, "f3", "ParallaxMarkerMissing"),
     of_finding("grouped", 1, "f4"),
     of_finding("near-grouped", 0, "f5"),
@@ -296,16 +297,18 @@ if INSTALLED:
             labels["alertname"]: [receiver_of(labels)] for labels in ONE_OF_EACH
         }
 
-    def test_what_is_wrong_with_a_partition_is_one_message_to_each_receiver(told: Told) -> None:
+    def test_findings_of_a_partition_with_the_same_alert_are_one_message(told: Told) -> None:
         sent = [
             (message.path, sorted(one["labels"]["finding_id"] for one in message.body["alerts"]))
             for message in told.messages
             if message.body["groupLabels"].get("cluster") in ("grouped", "near-grouped")
         ]
-        assert sorted(sent) == [("/page", ["f1", "f2"]), ("/page", ["f4"]), ("/page", ["f5"]), ("/ticket", ["f3"])]
+        pages = [("/page", ["f1", "f2"]), ("/page", ["f4"]), ("/page", ["f5"]), ("/page", ["f6"])]
+        assert sorted(sent) == [*pages, ("/ticket", ["f3"])]
 
     def test_all_jobs_of_a_cluster_that_are_away_are_one_message(told: Told) -> None:
-        (message,) = (m for m in told.messages if m.path == "/page" and m.body["groupLabels"] == {"cluster": "away"})
+        of = {"alertname": "ParallaxAbsent", "cluster": "away"}
+        (message,) = (m for m in told.messages if m.path == "/page" and m.body["groupLabels"] == of)
         assert [one["labels"] for one in message.body["alerts"]] == [INCIDENTS["all jobs of a cluster are away"].source]
 
     def test_a_source_that_is_over_suppresses_nothing(tmp_path: Path) -> None:
@@ -376,16 +379,16 @@ if INSTALLED:
             names = [[one["labels"]["alertname"] for one in alerts] for alerts in firing]
             assert names == [["ParallaxDivergenceConfirmed"], *[["ParallaxFindingWorse"]] * 2], "one message of each"
             said = firing[1][0]["annotations"]["summary"]
-            assert said.startswith("Worse than was known: ")
-            assert "; consumers meet it now" in said, "of the new state"
+            assert said.startswith(Turn.WORSE)
+            assert "; the leader is wrong" in said, "of the new state"
             state.update_findings(FindingsStatus())
 
             def ends() -> int:
                 return [m.body["status"] for m in receiver.messages if m.path == "/page"].count("resolved")
 
-            until(lambda: ends() == 1, "the end to be said", timeout=60)
-            (end,) = (m.body["alerts"] for m in receiver.messages if m.body["status"] == "resolved")
-            was = {one["annotations"]["resolved_summary"] for one in end}
+            until(lambda: ends() == 3, "each page to be resolved", timeout=60)
+            ended = [m.body["alerts"] for m in receiver.messages if m.body["status"] == "resolved"]
+            was = {one["annotations"]["resolved_summary"] for end in ended for one in end}
             assert was == {f"Replicas of {wrong.place.name} differed ({wrong.kind}), and that is over (cluster lab)"}
 
     def test_a_finding_that_is_less_grave_ends_no_page_and_pages_again_when_it_is_worse(tmp_path: Path) -> None:
@@ -427,7 +430,7 @@ if INSTALLED:
             state.update_findings(FindingsStatus(open=(exposed,)))
             until(lambda: len(told("/page")) == 2, "it to page once more", timeout=60)
             assert told("/page")[1][0] == "firing"
-            assert told("/page")[1][1].startswith("Worse than was known: Broker 2 still shows")
+            assert told("/page")[1][1].startswith(f"{Turn.WORSE}Broker 2 still shows")
             until(lambda: len(told("/ticket")) == 2, "the ticket to say so", timeout=60)
             assert told("/ticket")[1][1].startswith(
                 "When ParallaxDivergenceUnsettled ended, the finding had not. It has"
@@ -438,7 +441,7 @@ if INSTALLED:
             until(lambda: told("/note"), "the note", timeout=60)
             assert len(told("/page")) == 2
             state.update_findings(FindingsStatus(ended=(replace(unsettled, status=FindingStatus.RESOLVED),)))
-            for path, count in (("/page", 3), ("/ticket", 4), ("/note", 2)):
+            for path, count in (("/page", 4), ("/ticket", 4), ("/note", 2)):
                 until(lambda: len(told(path)) >= count, f"the end at {path}", timeout=60)  # noqa: B023
                 assert len(told(path)) == count
                 status, said = told(path)[-1]
@@ -548,59 +551,92 @@ if INSTALLED:
                     assert any(saying(rule, "resolved_") in text for text in texts), rule["alert"]
                     assert not any(rule["annotations"]["summary"] in text for text in texts), rule["alert"]
 
-    def test_a_finding_that_becomes_worse_is_one_message_that_says_so_and_nothing_that_it_is_over(
-        tmp_path: Path,
-    ) -> None:
+    def test_a_finding_that_becomes_worse_pages_once_more_and_its_end_resolves_both_pages(tmp_path: Path) -> None:
+        state, confirmed = MonitorState(), finding("f1")
+        exposed = replace(confirmed, exposed=True, summary="Broker 2 shows it, and leads.")
+        over = replace(exposed, status=FindingStatus.RESOLVED, summary="Broker 2 showed it. Healed.")
+        registry = CollectorRegistry()
+        registry.register(OfCluster(ParallaxCollector(state), "lab"))
         with (
             Receiver() as receiver,
-            Alertmanager(tmp_path, receiver.port, is_quick=True, speaks=True) as alertmanager,
+            Alertmanager(tmp_path / "alertmanager", receiver.port, is_quick=True, speaks=True) as alertmanager,
+            Prometheus(tmp_path / "prometheus", alertmanager.port, every_s=1) as prometheus,
+            served(registry) as port,
         ):
 
-            def told() -> list[tuple[str, str]]:
-                """Title and text of each message to Slack."""
-                slack = [m.body["attachments"][0] for m in receiver.messages if m.path == "/slack"]
-                return [(one["title"], one["text"]) for one in slack]
+            def bodies(path: str) -> list[dict[str, Any]]:
+                return [m.body for m in receiver.messages if m.path == path]
 
-            def of(name: str, summary: str) -> dict[str, Any]:
-                said = {**RULES[name]["annotations"], "summary": summary, "resolved_summary": "Replicas differed"}
-                said["resolved_turn"] = ""
-                return {"labels": of_finding("lab", alertname=name), "annotations": said}
+            def events() -> list[tuple[str, str]]:
+                """What PagerDuty was sent, each as what it does and to which incident."""
+                return [(one["event_action"], one["dedup_key"]) for one in bodies("/pagerduty")]
 
-            confirmed = of("ParallaxDivergenceConfirmed", "Broker 2 lacks it")
-            exposed = of("ParallaxDivergenceExposed", "It has become worse: Broker 2 lacks it")
-            alertmanager.post(confirmed)
-            until(lambda: len(told()) == 1, "the page", timeout=60)
-            over = datetime.now(UTC).isoformat()
-            alertmanager.post({**confirmed, "endsAt": over}, exposed)
-            until(lambda: len(told()) == 2, "the next page", timeout=60)
-            title, text = told()[1]
-            assert title == "[FIRING] It has become worse: Broker 2 lacks it"
-            assert "Over" not in text
-            assert "differed" not in text
-            alertmanager.post({**exposed, "endsAt": datetime.now(UTC).isoformat()})
-            until(lambda: len(told()) == 3, "its end", timeout=60)
-            title, text = told()[2]
-            assert title == "[RESOLVED] Replicas differed"
-            assert "Over: Replicas differed" in text
-            alertmanager.post(confirmed, exposed)
-            until(lambda: len(told()) == 4, "both to be back", timeout=60)
-            over = {"endsAt": datetime.now(UTC).isoformat()}
-            alertmanager.post({**confirmed, **over}, {**exposed, **over})
-            until(lambda: len(told()) == 5, "the end of both", timeout=60)
-            assert told()[4][1].count("Over: Replicas differed") == 1, "it is said once of a finding"
-            del exposed["annotations"]["resolved_summary"]
-            alertmanager.post(exposed)
-            until(lambda: len(told()) == 6, "it to be back", timeout=60)
-            alertmanager.post({**exposed, "endsAt": datetime.now(UTC).isoformat()})
-            until(lambda: len(told()) == 7, "its end, of which nothing was said", timeout=60)
-            title, text = told()[6]
-            assert title == "[CHANGED] Nobody knows whether this is over: It has become worse: Broker 2 lacks it"
-            assert "Over" not in text
+            prometheus.scrape(port)
+            state.update_findings(FindingsStatus(open=(confirmed,)))
+            until(lambda: len(events()) == 1, "the page", timeout=60)
+            state.update_findings(FindingsStatus(open=(exposed,)))
+            until(lambda: len(events()) == 2, "the next page", timeout=60)
+            for _ in range(4):
+                seen = prometheus.now("timestamp(finding:parallax_shown)")
+                until(lambda: prometheus.now("timestamp(finding:parallax_shown)") != seen, "the rules", timeout=60)  # noqa: B023
+            (first, second) = events()
+            assert (first[0], second[0]) == ("trigger", "trigger")
+            assert first[1] != second[1], "somebody may have taken on the first incident: only another one calls again"
+            (now,) = bodies("/page")[1]["alerts"]
+            assert now["annotations"]["summary"].startswith(f"{Turn.WORSE}Broker 2 still shows")
+            assert now["annotations"]["description"] == exposed.summary
+            state.update_findings(FindingsStatus(ended=(over,)))
+            until(lambda: len(events()) == 4, "both to be resolved", timeout=60)
+            assert sorted(events()[2:]) == sorted(("resolve", key) for _, key in (first, second))
+            was = f"Replicas of {confirmed.place.name} differed ({confirmed.kind}), and that is over (cluster lab)"
+            slack = [one["attachments"][0] for one in bodies("/slack")]
+            assert [one["title"] for one in slack[2:]] == [f"[RESOLVED] {was}"] * 2
+            for body in bodies("/page")[2:]:
+                (one,) = body["alerts"]
+                said = one["annotations"]
+                assert (said["summary"], said["description"]) == (was, over.summary), "what is known by then"
+            assert len(slack) == 4
 
-    def test_of_a_finding_that_became_worse_and_is_over_in_one_message_its_end_is_told(tmp_path: Path) -> None:
+    def test_the_title_counts_findings_and_not_their_alerts(tmp_path: Path) -> None:
         with (
             Receiver() as receiver,
-            Alertmanager(tmp_path, receiver.port, is_quick=True, speaks=True) as alertmanager,
+            Alertmanager(tmp_path, receiver.port, is_quick=True, speaks=True, group_by="cluster") as alertmanager,
+        ):
+
+            def titles() -> list[str]:
+                return [m.body["attachments"][0]["title"] for m in receiver.messages if m.path == "/slack"]
+
+            def alerts(cluster: str, *ids: str) -> list[dict[str, Any]]:
+                said = {"summary": "Broker 2 lacks it", "resolved_summary": "Replicas differed", "resolved_turn": ""}
+                return [
+                    {"labels": of_finding(cluster, name=name, alertname=alarm), "annotations": said}
+                    for name in ids
+                    for alarm in CRITICAL
+                ]
+
+            def ended(of: list[dict[str, Any]]) -> list[dict[str, Any]]:
+                return [{**one, "endsAt": datetime.now(UTC).isoformat()} for one in of]
+
+            one, three = alerts("one", "f1"), alerts("three", "f1", "f2", "f3")
+            alertmanager.post(*one, *three)
+            until(lambda: len(titles()) == 2, "both groups", timeout=60)
+            assert sorted(titles()) == [
+                "[FIRING] Broker 2 lacks it",
+                "[FIRING] Broker 2 lacks it (and 2 more findings)",
+            ]
+            alertmanager.post(*ended(one), *ended(three))
+            until(lambda: len(titles()) == 4, "their ends", timeout=60)
+            over = "[RESOLVED] Replicas differed"
+            assert sorted(titles()[2:]) == [over, f"{over} (and 2 more findings)"]
+            absent = [alert("ParallaxBrokerUnreachable", cluster="c", broker_id=name) for name in "12"]
+            alertmanager.post(*({"labels": labels, "annotations": {"summary": "It is away"}} for labels in absent))
+            until(lambda: len(titles()) == 5, "what is about no finding", timeout=60)
+            assert titles()[4] == "[FIRING] It is away (and 1 more alert)"
+
+    def test_of_a_finding_whose_alerts_are_grouped_otherwise_its_end_is_told_once(tmp_path: Path) -> None:
+        with (
+            Receiver() as receiver,
+            Alertmanager(tmp_path, receiver.port, is_quick=True, speaks=True, group_by="cluster") as alertmanager,
         ):
 
             def told() -> list[dict[str, Any]]:
@@ -612,7 +648,7 @@ if INSTALLED:
                 return {"labels": of_finding("lab", alertname=name), "annotations": said | {"resolved_turn": turn}}
 
             began = {"startsAt": (datetime.now(UTC) - timedelta(minutes=5)).isoformat()}
-            worse = of("ParallaxDivergenceConfirmed", "It has not ended: consumers see it now", "It has become worse: ")
+            worse = of("ParallaxDivergenceConfirmed", "It has not ended: consumers see it now", Turn.WORSE)
             over = of("ParallaxDivergenceExposed", "Replicas differed, and that is over", "")
             alertmanager.post(worse | began, over | began)
             until(lambda: len(told()) == 1, "both", timeout=60)
@@ -620,10 +656,17 @@ if INSTALLED:
             before = {"endsAt": (now - timedelta(minutes=1)).isoformat()}
             alertmanager.post(worse | began | before, over | began | {"endsAt": now.isoformat()})
             until(lambda: len(told()) == 2, "their end", timeout=60)
-            assert told()[1]["title"] == "[RESOLVED] Replicas differed, and that is over (the first of 2 alerts)"
+            assert told()[1]["title"] == "[RESOLVED] Replicas differed, and that is over"
             assert told()[1]["color"] == "good"
-            assert "Over: Replicas differed, and that is over" in told()[1]["text"]
+            assert told()[1]["text"].count("Over: Replicas differed, and that is over") == 1
             assert "consumers see it now" not in told()[1]["text"]
+            del over["annotations"]["resolved_summary"]
+            alertmanager.post(over)
+            until(lambda: len(told()) == 3, "it to be back", timeout=60)
+            alertmanager.post({**over, "endsAt": datetime.now(UTC).isoformat()})
+            until(lambda: len(told()) == 4, "its end, of which nothing was said", timeout=60)
+            assert told()[3]["title"] == "[CHANGED] Nobody knows whether this is over: Broker 2 lacks it"
+            assert "Over" not in told()[3]["text"]
 
     def test_a_resolved_alert_says_in_each_annotation_that_it_is_worse_or_what_healed_it(
         tmp_path: Path,

@@ -37,12 +37,18 @@ from tests.e2e.play import Played, Recorder
 pytestmark = pytest.mark.timeout(600)
 
 HASHER = ContentHasher(bytes(range(16)))
-KEYS = {"tombstone": "customer-7", "abort": "transfer-1", "commit": "order-5", "put": "price-3", "frozen": "account-9"}
+KEYS = {
+    "tombstone": "customer-7",
+    "abort": "transfer-1",
+    "commit": "order-5",
+    "deletion": "price-3",
+    "frozen": "account-9",
+}
 KINDS = {
     "tombstone": FindingKind.DELETED_RECORD_RESURRECTED,
     "abort": FindingKind.ABORTED_RECORD_COMMITTED,
     "commit": FindingKind.COMMITTED_RECORD_ABORTED,
-    "put": FindingKind.COMMITTED_RECORD_ABORTED,
+    "deletion": FindingKind.ABORTED_RECORD_COMMITTED,
     "frozen": FindingKind.READ_COMMITTED_FROZEN,
 }
 
@@ -155,7 +161,7 @@ def test_the_judge_in_shadow_accuses_nobody_of_a_healthy_partition(healthy: Stag
     assert not second(prober, healthy.claim(suffix)).verdicts
 
 
-@pytest.mark.parametrize("suffix", ["abort", "commit", "put"])
+@pytest.mark.parametrize("suffix", ["abort", "commit", "deletion"])
 def test_a_missing_marker_is_confirmed_as_the_wrong_outcome_it_has_become(
     diverged: Stage, prober: Prober, suffix: str
 ) -> None:

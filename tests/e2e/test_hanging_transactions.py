@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka.protocol.producer import ProduceRequest
-from kafka.record.default_records import DefaultRecordBatchBuilder
 from typer.testing import CliRunner, Result
 
 from parallax.cli import app
@@ -25,37 +23,19 @@ from parallax.lab.view import read_replica
 from parallax.lab.waiting import until
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
-from parallax.replica.connection import Deadline
-from parallax.replica.requests import Request
-from parallax.replica.versions import Versions
 from tests.e2e.kafka_tools import run_as_written
+from tests.e2e.killed import killed_after_each_event
+from tests.e2e.transactional import send_late, unverified_by
 
 NOBODY = 424_242
 """A producer id that no coordinator has given out."""
-VERIFICATION = "transaction.partition.verification.enable"
 
 
 @pytest.fixture
 def unverified(kafka: Cluster) -> Iterator[Cluster]:
     """Brokers that take a transaction without asking its coordinator, as those before Kafka 3.6 do."""
-    admin.set_broker_config(kafka, {VERIFICATION: "false"})
-    yield kafka
-    admin.set_broker_config(kafka, {VERIFICATION: "true"})
-
-
-def send_late(cluster: Cluster, topic: str, producer_id: int, key: str = "key") -> None:
-    """Send one transactional batch without AddPartitionsToTxn, as a request that comes after its producer is gone."""
-    builder = DefaultRecordBatchBuilder(2, 0, True, producer_id, 0, 0, 16384)
-    builder.append(0, int(time.time() * 1000), key.encode(), b"late", [])
-    kind = ProduceRequest.TopicProduceData
-    partition = kind.PartitionProduceData(index=0, records=bytes(builder.build()))
-    data = [kind(name=topic, partition_data=[partition])]
-    message = ProduceRequest(transactional_id=f"gone-{producer_id}", acks=-1, timeout_ms=10_000, topic_data=data)
-    with closing(ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=10_000)) as client:
-        leader = client.metadata([topic])[topic].partitions[0].leader
-        answer = client._connections.exchange(leader, Request(message, Versions(3, 9)), Deadline(10_000))
-    (part,) = answer.responses[0].partition_responses
-    assert part.error_code == 0
+    with unverified_by(kafka):
+        yield kafka
 
 
 def test_a_hanging_transaction_is_told_from_one_that_goes_on_and_ends_by_the_printed_command(
@@ -92,6 +72,7 @@ def test_a_hanging_transaction_is_told_from_one_that_goes_on_and_ends_by_the_pri
         assert "no coordinator knows its producer" in text
         command = words(found, kafka).rpartition("end it: ")[2]
         assert text.endswith(command)
+        assert command.startswith("kafka-transactions.sh ")
         run_as_written(command, tmp_path)
         until(lambda: not wrong(), "nothing to hang")
     producer.commit()
@@ -144,3 +125,31 @@ def test_hanging_transactions_are_ended_by_a_plan_that_their_owner_answers_for(
     for broker in (2, 1, 3):
         admin.elect_leaders(unverified, topic, broker=broker)
         assert consumed(unverified.bootstrap_servers, topic) == {"kept": "late"}, f"led by broker {broker}"
+
+
+@pytest.mark.release
+@pytest.mark.timeout(900)
+def test_end_markers_whose_repair_is_killed_after_each_event_are_written_once_each(
+    unverified: Cluster, topic: str, tmp_path: Path
+) -> None:
+    unverified.create_topics([topic])
+    for number, key in enumerate(("kept", "dropped"), start=4):
+        send_late(unverified, topic, NOBODY + number, key)
+    config, file = tmp_path / "parallax.yaml", tmp_path / "plan"
+    document: dict[str, Any] = {
+        "kafka": {"bootstrap.servers": unverified.bootstrap_servers},
+        "topics": {"include": [topic]},
+        "storage": {"path": str(tmp_path / "data")},
+        "repair": {"mode": "on"},
+    }
+    config.write_text(json.dumps(document))
+    said = ("--outcome", "commit", "--offset", "0", "--outcome", "abort", "--offset", "1")
+    place = ("--topic", topic, "--partition", "0", "-c", str(config), "-o", str(file))
+    planned = CliRunner().invoke(app, ["repair", "plan", *place, *said])
+    assert planned.exit_code == 0, planned.output
+    kinds = killed_after_each_event(file, config, tmp_path / "data")
+    assert kinds.count("proven") == 2, kinds
+    with closing(ReplicaClient(document["kafka"], timeout_ms=10_000)) as client:
+        for broker in (1, 2, 3):
+            shown = read_replica(client, broker, topic)
+            assert (shown.visible, sorted(shown.markers)) == ({"kept": "late"}, [2, 3])

@@ -171,6 +171,12 @@ def test_a_lab_outlives_the_process_that_started_it_until_it_is_taken_down(lab: 
         "the broker that came back is on record"
     )
 
+    found_on_path = os.environ | {"PATH": f"{os.environ['PATH']}:{commands.status(name=lab).tools}"}
+    listing = ["kafka-topics.sh", "--bootstrap-server", after["bootstrap_servers"], "--list"]
+    listed = subprocess.run(listing, env=found_on_path, capture_output=True, text=True, check=True)
+    assert {finding["topic"] for finding in result["expected"]} <= set(listed.stdout.split())
+    assert listed.stderr == ""
+
     config = tmp_path / "lab.yaml"
     config.write_text(parallax("lab", "config", "--name", lab))
     assert load(config).kafka["bootstrap.servers"] == found["bootstrap_servers"]

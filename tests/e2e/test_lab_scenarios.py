@@ -21,7 +21,7 @@ ALL = {
     "tombstone": (FindingKind.DELETED_RECORD_RESURRECTED, 0),
     "abort": (FindingKind.ABORTED_RECORD_COMMITTED, 0),
     "commit": (FindingKind.COMMITTED_RECORD_ABORTED, 1),
-    "put": (FindingKind.COMMITTED_RECORD_ABORTED, 0),
+    "deletion": (FindingKind.ABORTED_RECORD_COMMITTED, 1),
     "frozen": (FindingKind.READ_COMMITTED_FROZEN, 0),
 }
 """What each script leaves behind: the finding and its offset."""
@@ -30,7 +30,7 @@ ALONE = {
     "resurrected": "tombstone",
     "aborted-committed": "abort",
     "committed-aborted": "commit",
-    "put-aborted": "put",
+    "deletion-committed": "deletion",
     "frozen": "frozen",
 }
 """Scenarios of one script."""

@@ -37,8 +37,9 @@ def test_a_right_replica_leads_the_accused_is_copied_anew_and_the_order_is_resto
 
     try:
         until_it_is([3, 1, 2], 3)
-        lead, check, _, drop, copy, ended, order = explain(accused(topic, 3, 3, [3, 1, 2]), shell=shell).steps
+        lead, check, _, _, drop, copy, ended, order = explain(accused(topic, 3, 3, [3, 1, 2]), shell=shell).steps
         assert not ended.run
+        assert "kafka-reassign-partitions.sh" in copy.run
         run_as_written(lead.run, tmp_path)
         until_it_is([1, 3, 2], 1)
         run_as_written(check.run, tmp_path)

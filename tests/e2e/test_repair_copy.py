@@ -30,9 +30,9 @@ from parallax.lab.traffic import PlainProducer
 from parallax.lab.view import read_replica
 from parallax.lab.waiting import until
 from parallax.model import TopicPartition
-from parallax.repair.table import RepairTable
 from parallax.replica.client import ReplicaClient
 from tests.e2e.accused import accused
+from tests.e2e.killed import killed_after_each_event
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -149,46 +149,10 @@ def test_one_that_is_killed_after_each_event_that_it_records_comes_to_its_end(
     filled(kafka, topic, [3, 1, 2])
     config = settings(kafka, tmp_path, accused(topic, 3, 3, [3, 1, 2], offset=NOT_REACHED))
     file, _ = planned(config)
-    words = ["repair", "run", str(file), "-c", str(config), "--yes"]
-    for _ in range(60):
-        ended = subprocess.run(
-            [sys.executable, "-c", DYING_AFTER_AN_EVENT, *words],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        if ended.returncode != -signal.SIGKILL:
-            break
-        (known,) = json.loads(repair("status", "-c", config, "--format", "json").stdout)
-        if known["phase"] == "over":
-            break
-        words = ["repair", "resume", known["id"], "-c", str(config)]
-    kinds = [event.kind.value for event in RepairTable(str(tmp_path / "data"), create=False).news()]
-    assert kinds[-1] == "over", (kinds, ended.stdout, ended.stderr)
-    assert "stopped" not in kinds
-    killed = [kind for kind in kinds if kind not in ("resumed", "working")]
-    assert (killed.count("intended"), killed.count("proven")) == (4, 4), kinds
-    assert kinds.count("resumed") >= len(killed) - 2, "each process died after one event"
+    kinds = killed_after_each_event(file, config, tmp_path / "data")
+    assert (kinds.count("intended"), kinds.count("proven")) == (4, 4), kinds
     assert state(client, topic) == ([3, 1, 2], 1)
     until_all_show_the_same(client, topic)
-
-
-DYING_AFTER_AN_EVENT = """
-import os, signal
-from parallax.repair.record import EventKind
-from parallax.repair.table import RepairTable
-real = RepairTable.append
-def dies(self, event):
-    recorded = real(self, event)
-    if event.kind is not EventKind.RESUMED:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return recorded
-RepairTable.append = dies
-from parallax.cli import main
-main()
-"""
-"""Python that runs the command line, and is killed right after it has recorded an event of its own."""
 
 
 def test_of_two_that_are_wrong_one_is_copied_at_a_time(

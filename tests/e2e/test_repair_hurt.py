@@ -1,4 +1,4 @@
-"""Copies that somebody or something gets in the way of, on real brokers: they stop, and go on once a person says so.
+"""Copies that somebody or something gets in the way of, by version of Kafka: they stop, and go on once resumed.
 
 Who is wrong is said by findings made by hand: what is moved, and when, does not depend on how they were found.
 """
@@ -30,6 +30,7 @@ from parallax.lab.waiting import until
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from tests.e2e.accused import accused
+from tests.versions import REPAIRED
 
 pytestmark = [pytest.mark.release, pytest.mark.timeout(600)]
 
@@ -42,23 +43,30 @@ RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.ra
 WHOSE = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 
 
+@pytest.fixture(scope="module", params=REPAIRED)
+def lab(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Three brokers of one version; each test leaves all of them running."""
+    with Cluster(request.param) as cluster:
+        yield cluster
+
+
 @pytest.fixture(scope="module")
-def client(hurt: Cluster) -> Iterator[ReplicaClient]:
-    with closing(ReplicaClient({"bootstrap.servers": hurt.bootstrap_servers}, timeout_ms=10_000)) as made:
+def client(lab: Cluster) -> Iterator[ReplicaClient]:
+    with closing(ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=10_000)) as made:
         yield made
 
 
 @pytest.fixture
-def config(hurt: Cluster, topic: str, tmp_path: Path) -> Path:
+def config(lab: Cluster, topic: str, tmp_path: Path) -> Path:
     """Settings of a job by which broker 3 is wrong, and broker 1 leads a topic of some megabytes."""
-    hurt.create_topic(topic, replicas=[1, 2, 3])
-    producer = PlainProducer(hurt.bootstrap_servers)
+    lab.create_topic(topic, replicas=[1, 2, 3])
+    producer = PlainProducer(lab.bootstrap_servers)
     for number in range(RECORDS):
         producer.send(topic, f"k{number}", str(number) * SIZE)
     (tmp_path / "data").mkdir()
     FindingsTable(str(tmp_path / "data")).append([accused(topic, 3, 1, [1, 2, 3], offset=NOT_REACHED)])
     document = {
-        "kafka": {"bootstrap.servers": hurt.bootstrap_servers},
+        "kafka": {"bootstrap.servers": lab.bootstrap_servers},
         "topics": {"include": [topic]},
         "storage": {"path": str(tmp_path / "data")},
         "repair": {"mode": "on"},
@@ -134,16 +142,16 @@ def all_show_all(client: ReplicaClient, topic: str) -> None:
 
 
 def test_a_copy_whose_leader_is_killed_stops_is_given_up_and_planned_anew(
-    hurt: Cluster, client: ReplicaClient, config: Path, topic: str
+    lab: Cluster, client: ReplicaClient, config: Path, topic: str
 ) -> None:
-    with slowed(hurt, topic), running(client, config, topic) as process:
-        hurt.kill_broker(1)
+    with slowed(lab, topic), running(client, config, topic) as process:
+        lab.kill_broker(1)
         code, said = ended(process)
         assert (code, said["phase"]) == (1, "stopped"), said
         assert state(client, topic)[1] == 2, said
-        hurt.start_broker(1)
-        hurt.wait_ready()
-    hurt.wait_isr(topic, {1, 2, 3})
+        lab.start_broker(1)
+        lab.wait_ready()
+    lab.wait_isr(topic, {1, 2, 3})
     assert client.elect(TopicPartition(topic, 0))
     until(lambda: state(client, topic)[1] == 1, "broker 1 to lead again")
     resumed = repair("resume", said["id"], "-c", config, "--format", "json")
@@ -157,10 +165,10 @@ def test_a_copy_whose_leader_is_killed_stops_is_given_up_and_planned_anew(
 
 
 def test_a_copy_that_somebody_else_cancels_stops_and_is_made_once_it_is_resumed(
-    hurt: Cluster, client: ReplicaClient, config: Path, topic: str
+    lab: Cluster, client: ReplicaClient, config: Path, topic: str
 ) -> None:
-    with slowed(hurt, topic), running(client, config, topic) as process:
-        with closing(KafkaAdminClient(bootstrap_servers=hurt.bootstrap_servers)) as cancelling:
+    with slowed(lab, topic), running(client, config, topic) as process:
+        with closing(KafkaAdminClient(bootstrap_servers=lab.bootstrap_servers)) as cancelling:
             cancelling.alter_partition_reassignments({KafkaPythonPartition(topic, 0): None})
         code, said = ended(process)
         assert (code, said["phase"]) == (1, "stopped"), said
@@ -169,7 +177,7 @@ def test_a_copy_that_somebody_else_cancels_stops_and_is_made_once_it_is_resumed(
 
 
 def test_a_plan_that_is_out_of_date_changes_nothing(
-    hurt: Cluster, client: ReplicaClient, config: Path, topic: str
+    lab: Cluster, client: ReplicaClient, config: Path, topic: str
 ) -> None:
     file = planned(config)
     client.reassign(TopicPartition(topic, 0), [2, 1, 3])

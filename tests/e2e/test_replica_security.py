@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,13 +31,14 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from prometheus_client import CollectorRegistry
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from parallax.alerting.collector import ParallaxCollector
 from parallax.alerting.refusals import Change
 from parallax.alerting.state import MonitorState
 from parallax.cli import app
 from parallax.config import validate
+from parallax.findings.table import FindingsTable
 from parallax.guard.command import read_record
 from parallax.guard.holds import SETTINGS, Event, open_holds
 from parallax.guard.run import GuardRounds
@@ -45,9 +46,10 @@ from parallax.lab.cluster import Cluster
 from parallax.lab.ports import free_ports
 from parallax.lab.traffic import LegacyTransactionalProducer, PlainProducer
 from parallax.lab.waiting import until
-from parallax.model import IsolationLevel, MissingRight, ReadEvent
-from parallax.replica.changes import MayRepair
-from parallax.replica.client import ReplicaClient
+from parallax.model import IsolationLevel, MissingRight, ReadEvent, TopicPartition
+from parallax.repair.placing import layout_of
+from parallax.replica.changes import MARKER_RIGHTS, MOVE_RIGHTS, EndMarker, MayRepair
+from parallax.replica.client import ReplicaClient, Watermarks
 from parallax.replica.errors import BadOption, Unauthorized, Unreachable
 from parallax.source.feedback import Recorded, write
 from parallax.source.offsets import Range, Reader
@@ -55,11 +57,15 @@ from parallax.source.options import progress_options, replica_options
 from parallax.source.planner import Planner
 from parallax.source.progress_source import ProgressWatch
 from tests.builders.absences import absence
+from tests.e2e.accused import accused
 from tests.e2e.job_process import JobProcess
 from tests.e2e.kafka_tools import run_as_written
+from tests.e2e.transactional import send_late, unverified_by
 from tests.tokens import AUDIENCE, CLIENT, ISSUER, SECRET, Endpoint, endpoint
 
 PASSWORD = "correct-horse"
+NOBODY = 424_242
+"""A producer id that no coordinator has given out."""
 _ALLOWED = "org.apache.kafka.sasl.oauthbearer.allowed"
 SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 OAUTH_LOGIN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
@@ -691,6 +697,88 @@ def test_the_check_names_each_right_of_a_repair_that_is_missing_until_none_is(
     finally:
         for one in given:
             revoke(admin, on_cluster(one))
+
+
+@pytest.mark.parametrize(
+    ("right", "may"),
+    [
+        (None, None),
+        (AclOperation.DESCRIBE, MayRepair(mark=False, move=False)),
+        (AclOperation.CLUSTER_ACTION, MayRepair(mark=True, move=False)),
+        (AclOperation.ALTER, MayRepair(mark=True, move=True)),
+    ],
+    ids=["no right", "DESCRIBE", "CLUSTER_ACTION", "ALTER"],
+)
+def test_each_right_of_a_repair_allows_what_is_said_of_it_and_no_more(
+    secured: Secured, admin: AdminClient, topic: str, right: AclOperation | None, may: MayRepair | None
+) -> None:
+    user, place = "parallax-repair", TopicPartition(topic, 0)
+    secured.cluster.create_topic(topic)
+    with unverified_by(secured.cluster):
+        send_late(secured.cluster, topic, NOBODY)
+    reads = [acl(AclOperation.READ, topic, user=user), acl(AclOperation.DESCRIBE_CONFIGS, topic, user=user)]
+    # Who may not describe the cluster is not told what it may do there, though it may do it.
+    asks = {AclOperation.DESCRIBE, right} - {None} if right else set()
+    grant(admin, *reads, *(acl(one, "kafka-cluster", ResourceType.BROKER, user) for one in asks))
+
+    def is_refused(change: Callable[[], object], needs: str) -> bool:
+        try:
+            change()
+        except Unauthorized as error:
+            return needs in str(error)
+        return False
+
+    marker = EndMarker(place, NOBODY, 0, -1, is_commit=True)
+    client = ReplicaClient({**secured.sasl, "sasl.username": user}, timeout_ms=30_000)
+    try:
+        until(lambda: topic in client.metadata(), "the topic to be seen")
+        until(lambda: client.may_repair() == may, "the rights to be there", timeout=20)
+        allowed = may or MayRepair(mark=False, move=False)
+        assert ("DESCRIBE on the cluster" in layout_of(client, place).error) == (right is None), "to plan a copy"
+        assert is_refused(lambda: client.reassign(place, [1]), MOVE_RIGHTS) != allowed.move
+        assert is_refused(lambda: client.elect(place), MOVE_RIGHTS) != allowed.move
+        assert is_refused(lambda: client.write_end_marker(1, marker), MARKER_RIGHTS) != allowed.mark
+        stable = client.watermarks(1, [place])[place]
+        assert isinstance(stable, Watermarks)
+        assert (stable.last_stable_offset > 0) == allowed.mark, "what is refused changes nothing"
+    finally:
+        client.close()
+        for one in asks:
+            revoke(admin, acl(one, "kafka-cluster", ResourceType.BROKER, user))
+
+
+def test_what_reports_may_ask_of_groups_and_lead_of_a_topic_is_named_where_it_is_missing(
+    secured: Secured, admin: AdminClient, topic: str, tmp_path: Path
+) -> None:
+    secured.cluster.create_topic(topic)
+    FindingsTable(str(tmp_path / "data")).append([accused(topic, 1, 1, [1])])
+    document: dict[str, Any] = {
+        "kafka": secured.sasl,
+        "topics": {"include": [topic]},
+        "storage": {"path": str(tmp_path / "data")},
+        "alerting": {"metrics_port": 0},
+    }
+    path = tmp_path / "parallax.yaml"
+    path.write_text(json.dumps(document))
+
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(app, [*words, "-c", str(path)])
+
+    def of_groups() -> str:
+        done = run("check", "--format", "json")
+        (line,) = [line for line in json.loads(done.stdout) if line["about"] == "consumer groups"]
+        return f"{line['result']}: {line['text']}"
+
+    until(lambda: of_groups().startswith("note: DESCRIBE on consumer groups is not granted"), "it to be missing")
+    groups = acl(AclOperation.DESCRIBE, "*", ResourceType.GROUP)
+    grant(admin, groups)
+    until(lambda: of_groups().startswith("ok"), "it to be there", timeout=20)
+    revoke(admin, groups)
+
+    refused = run("lead", topic)
+    assert (refused.exit_code, "DESCRIBE on the topic" in refused.stderr) == (2, True), refused.output
+    grant(admin, acl(AclOperation.DESCRIBE, topic))
+    until(lambda: run("lead", topic).exit_code == 1, "the wrong replica to be named", timeout=20)
 
 
 _CLUSTER = acl(AclOperation.DESCRIBE, "kafka-cluster", ResourceType.BROKER)

@@ -1,12 +1,24 @@
-"""Transactions of which consumers see all outcomes."""
+"""Transactions of which consumers see all outcomes, and some that no coordinator knows."""
 
 from __future__ import annotations
 
-from confluent_kafka import Producer
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
+from confluent_kafka import Producer
+from kafka.protocol.producer import ProduceRequest
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from parallax.lab import admin
 from parallax.lab.cluster import Cluster
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient, Watermarks
+from parallax.replica.connection import Deadline
+from parallax.replica.requests import Request
+from parallax.replica.versions import Versions
+
+_VERIFICATION = "transaction.partition.verification.enable"
 
 
 def transactions(kafka: Cluster, topic: str) -> None:
@@ -35,3 +47,28 @@ def all_show(kafka: Cluster, topic: str, stable: int, partition: int = 0) -> Non
 
     until(lambda: all(last_stable_offset(broker) == stable for broker in kafka.brokers), "every replica to catch up")
     client.close()
+
+
+@contextmanager
+def unverified_by(cluster: Cluster) -> Iterator[None]:
+    """Brokers take a transaction without asking its coordinator meanwhile, as those before Kafka 3.6 do."""
+    admin.set_broker_config(cluster, {_VERIFICATION: "false"})
+    try:
+        yield
+    finally:
+        admin.set_broker_config(cluster, {_VERIFICATION: "true"})
+
+
+def send_late(cluster: Cluster, topic: str, producer_id: int, key: str = "key") -> None:
+    """Send one transactional batch without AddPartitionsToTxn, as a request that comes after its producer is gone."""
+    builder = DefaultRecordBatchBuilder(2, 0, True, producer_id, 0, 0, 16384)
+    builder.append(0, int(time.time() * 1000), key.encode(), b"late", [])
+    kind = ProduceRequest.TopicProduceData
+    partition = kind.PartitionProduceData(index=0, records=bytes(builder.build()))
+    data = [kind(name=topic, partition_data=[partition])]
+    message = ProduceRequest(transactional_id=f"gone-{producer_id}", acks=-1, timeout_ms=10_000, topic_data=data)
+    with closing(ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=10_000)) as client:
+        leader = client.metadata([topic])[topic].partitions[0].leader
+        answer = client._connections.exchange(leader, Request(message, Versions(3, 9)), Deadline(10_000))
+    (part,) = answer.responses[0].partition_responses
+    assert part.error_code == 0

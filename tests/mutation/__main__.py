@@ -14,16 +14,20 @@ import random
 import sys
 import time
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
+from typing import TextIO
 
 from tests.mutation.mutants import Mutant, is_another_program, mutants
-from tests.mutation.trial import trial
+from tests.mutation.trial import Tried, trial
 
 ROOT = Path(__file__).parents[2] / "streaming"
 SAME = "the same program"
 """The result of a mutant that only changes annotations or decorators: it is not counted."""
 UNTOUCHED = "no mutant"
-"""What the results name the program as it is by: it has to pass first."""
+"""What the results name the program as it is by, with the package: it has to pass first."""
+TOO_LONG = 2
+"""A mutant that takes so many times the CPU of the program as it is does not come to an end."""
 WITH_IO = ("__init__", "feed", "processor", "query", "recorded", "results", "tables", "together")
 """Of ``compare/``: what stands around the decisions. Tests on real tables and in Spark hold it, which are no trial."""
 COMPILED = ("quiet",)
@@ -52,19 +56,34 @@ def main() -> int:
     # In an order drawn over all modules, so that a run that is stopped has tried a fair part of each.
     in_order = random.Random(arguments.seed).sample(chosen, len(chosen))
     with arguments.results.open("a") as results:
-        for mutant in (None, *in_order):
-            name = mutant.name if mutant is not None else UNTOUCHED
-            if name not in known:
-                started = time.monotonic()
-                is_tried = mutant is None or is_another_program(mutant, ROOT)
-                known[name] = trial(mutant, ROOT) if is_tried else SAME
-                line = {"mutant": name, "result": known[name], "s": round(time.monotonic() - started, 1)}
-                print(json.dumps(line), file=results, flush=True)
-            if mutant is None and known[name] != "survived":
-                print(f"the program as it is does not pass: {known[name]}")
+        limits = {}
+        for package in sorted({_package(mutant) for mutant in chosen}):
+            untouched = known.get(f"{UNTOUCHED} of {package}") or _tried(
+                f"{UNTOUCHED} of {package}", package, None, results
+            )
+            if untouched.result != "survived":
+                print(f"the program as it is does not pass: {untouched.result}")
                 return 2
+            limits[package] = round(TOO_LONG * untouched.cpu_s) + 10
+        for mutant in in_order:
+            if mutant.name not in known:
+                package = _package(mutant)
+                known[mutant.name] = _tried(mutant.name, package, mutant, results, limits[package])
     _report(chosen, known)
     return 0
+
+
+def _package(mutant: Mutant) -> str:
+    return Path(mutant.path).parts[1]
+
+
+def _tried(name: str, package: str, mutant: Mutant | None, results: TextIO, limit_s: int | None = None) -> Tried:
+    started = time.monotonic()
+    is_another = mutant is None or is_another_program(mutant, ROOT)
+    tried = trial(package, mutant, ROOT, limit_s) if is_another else Tried(SAME, 0.0)
+    line = {"mutant": name, **asdict(tried), "s": round(time.monotonic() - started, 1)}
+    print(json.dumps(line), file=results, flush=True)
+    return tried
 
 
 def _arguments() -> argparse.Namespace:
@@ -80,11 +99,11 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
-def _known(results: Path) -> dict[str, str]:
+def _known(results: Path) -> dict[str, Tried]:
     if not results.exists():
         return {}
     lines = (json.loads(line) for line in results.read_text().splitlines())
-    return {line["mutant"]: line["result"] for line in lines}
+    return {line["mutant"]: Tried(line["result"], line["cpu_s"]) for line in lines}
 
 
 def _import() -> None:
@@ -95,14 +114,14 @@ def _import() -> None:
     importlib.import_module("tests.unit.findings.decide.answered")
 
 
-def _report(chosen: list[Mutant], known: dict[str, str]) -> None:
+def _report(chosen: list[Mutant], known: dict[str, Tried]) -> None:
     tried: Counter[str] = Counter()
     alive: Counter[str] = Counter()
     for mutant in chosen:
-        if known[mutant.name] == SAME:
+        if known[mutant.name].result == SAME:
             continue
         tried[mutant.path] += 1
-        if known[mutant.name] == "survived":
+        if known[mutant.name].result == "survived":
             alive[mutant.path] += 1
             print(f"survived: {mutant.name}")
     print(f"{'module':<40} mutants killed score")

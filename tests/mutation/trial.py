@@ -9,7 +9,8 @@ import resource
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -21,9 +22,6 @@ import pytest
 from tests.mutation.mutants import Mutant
 from tests.simulation.history import generate, profile
 from tests.simulation.world import World
-
-CPU_SECONDS = {"compare": 90, "findings": 180}
-"""By package: a mutant that takes longer than this, twice what the trial takes, does not come to an end."""
 
 UNIT = Path("tests/unit")
 USERS = {"compare": ("compare", "audit"), "findings": ("findings",)}
@@ -42,19 +40,42 @@ FIRST, ALL = 15, 200
 """Seeds run before the unit tests, and in all: each as a faulty history, every third as a healthy one as well."""
 
 
-def trial(mutant: Mutant | None, root: Path) -> str:
-    """Run everything against a mutant, or against the program as it is: ``survived``, or who noticed."""
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """The end of one trial.
+
+    Attributes:
+        result: ``survived``, or who noticed.
+        cpu_s: seconds of CPU that it took.
+    """
+
+    result: str
+    cpu_s: float
+
+
+def trial(package: str, mutant: Mutant | None, root: Path, limit_s: int | None = None) -> Tried:
+    """Run everything that holds a package, against a mutant or against the program as it is.
+
+    Args:
+        package: the package that the trial is for, such as ``compare``.
+        mutant: the change; None for the program as it is.
+        root: the folder that holds the package ``parallax``.
+        limit_s: seconds of CPU after which a mutant counts as one that does not come to an end; None for no limit.
+    """
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory(prefix="mutant-") as kernels:
-        return _forked(mutant, root, kernels)
+        result = _forked(partial(_in_child, package, mutant, root, kernels, limit_s))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Tried(result, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
-def _forked(mutant: Mutant | None, root: Path, kernels: str) -> str:
+def _forked(work: Callable[[], str]) -> str:
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(read)
         with open(write, "w") as answer:  # noqa: PTH123 - a descriptor
-            answer.write(_in_child(mutant, root, kernels))
+            answer.write(work())
             answer.flush()
         os._exit(0)
     os.close(write)
@@ -64,10 +85,9 @@ def _forked(mutant: Mutant | None, root: Path, kernels: str) -> str:
     return said or f"killed: ended by {signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else status}"
 
 
-def _in_child(mutant: Mutant | None, root: Path, kernels: str) -> str:
-    package = Path(mutant.path).parts[1] if mutant else ""
-    seconds = CPU_SECONDS.get(package, sum(CPU_SECONDS.values()))
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+def _in_child(package: str, mutant: Mutant | None, root: Path, kernels: str, limit_s: int | None) -> str:
+    if limit_s is not None:
+        resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 5))
     resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         try:
@@ -109,7 +129,7 @@ def _histories(seeds: range) -> str:
 
 def _unit(package: str, own: str) -> str:
     """The unit tests of a package, the module's own first, in a run apart: they notice most, and are soon collected."""
-    folders = [UNIT / name for name in USERS.get(package, ("compare", "findings", "audit"))]
+    folders = [UNIT / name for name in USERS[package]]
     files = sorted(
         (path for folder in folders for path in folder.rglob("test_*.py") if path.name not in APART),
         key=lambda path: (path.name in SLOW or path.parts[2] != package, path),

@@ -217,7 +217,7 @@ def _others() -> Iterator[Case]:
         BEGAN,
         200,
     )
-    for name, again, ends in (("then it is over", 220, 221), ("then it is again", 150, 151)):
+    for name, again, ends in (("then it is over", 220, 221), ("then it is again", 150, 221)):
         yield Case(
             "ParallaxFindingWorse",
             f"it is not acknowledged any more, {name}",
@@ -245,7 +245,7 @@ def _others() -> Iterator[Case]:
     }
     what = "it is exposed, less grave, exposed again, less grave again, and over"
     yield Case("ParallaxDivergenceExposed", what, less, 4, 151)
-    yield Case("ParallaxFindingWorse", what, less, 101, 131)
+    yield Case("ParallaxFindingWorse", what, less, 101, 151)
     yield Case("ParallaxDivergenceUnsettled", what, {**less, **_only_until(less, 120)}, 50, 101)
     yield Case("ParallaxFindingsUnlisted", "more than are listed", {series("findings_unlisted", {}): _at(0, 3)}, BEGAN)
     hanging = series("hanging_transaction_start_timestamp_seconds", PARTITION | {"producer_id": "4000"})

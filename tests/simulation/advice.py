@@ -48,6 +48,7 @@ _KNOWN: Sequence[re.Pattern[str]] = (
     _pattern("puts {} first", "first"),
     _pattern("[Cc]heck with kafka-topics.sh --describe that {} leads", "sources"),
     _pattern("[Hh]ave {} drop its copy", "copied"),
+    _pattern("[Gg]ive {} a new copy by a plan", "copied"),
     _pattern("Have {} rebuild its index", "wrong"),
     _pattern("{} may be the right one in finding", "open"),
     _pattern("{} holds the transaction open that has ended on {}", "open", "ended"),

@@ -84,7 +84,7 @@ PLAIN_RATE = 32.0
 LEGACY_PRODUCERS = 3
 JAVA_PRODUCERS = 3
 
-FAULTS = ("resurrected", "aborted-committed", "committed-aborted", "frozen", "put-aborted")
+FAULTS = ("resurrected", "aborted-committed", "committed-aborted", "frozen", "deletion-committed")
 """The lab's scenarios that are played after the healthy part."""
 
 

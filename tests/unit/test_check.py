@@ -156,6 +156,15 @@ def test_everything_that_is_fine_is_said_once(monkeypatch: pytest.MonkeyPatch, s
     assert exit_code(list(found.values())) == 0
 
 
+def test_what_is_asked_is_said_before_what_came_of_it(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    lines(monkeypatch, settings)
+    told: list[str] = []
+    told.extend(line.about for line in check(settings, told.append))
+    for number in (1, 2):
+        asked = next(n for n, one in enumerate(told) if one.startswith(f"asking broker {number} at "))
+        assert asked < told.index(f"broker {number}")
+
+
 def test_each_address_is_looked_at_by_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     answers = {
         ("one", 9092): "abc",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -141,6 +142,22 @@ def test_a_lab_is_lines_or_a_document(monkeypatch: pytest.MonkeyPatch, command: 
     assert "broker 1  h:1  running (pid 7)" in CliRunner().invoke(app, words).stdout
     (broker,) = json.loads(CliRunner().invoke(app, [*words, "--format", "json"]).stdout)["brokers"]
     assert broker == {"id": 1, "address": "h:1", "pid": 7, "condition": "running"}
+
+
+def test_who_has_started_a_lab_reads_how_a_job_watches_it_and_where_kafkas_tools_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    status = LabStatus("mine", "4.2.1", "h:1,h:2", Path("/my lab"), ())
+    monkeypatch.setattr("parallax.lab.commands.status", lambda **_: status)
+    said = CliRunner().invoke(app, ["lab", "status"]).stderr
+    commands = [shlex.split(line, comments=True) for line in said.splitlines() if line.startswith("  ")]
+    (exported,) = (words for words in commands if words[0] == "export")
+    assert exported[1] == "PATH=$PATH:/my lab/bin"
+    (begun,) = (words[1:] for words in commands if words[1] == "init")
+    assert CliRunner().invoke(app, [word.replace("DIR", str(tmp_path)) for word in begun]).exit_code == 0
+    assert load(tmp_path / "parallax.yaml").kafka["bootstrap.servers"] == "h:1,h:2"
+    assert ["parallax", "lab", "config", "--name", "mine", ">", "lab.yaml"] in commands
+    assert ["parallax", "lab", "scenario", "frozen", "--name", "mine", "--watched-by", "lab.yaml"] in commands
 
 
 def test_a_lab_that_was_stopped_is_a_line_or_a_document(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,6 +110,17 @@ def test_hadolint_has_nothing_to_say_against_the_image() -> None:
     assert (said.returncode, said.stdout) == (0, "")
 
 
+def test_the_image_is_built_in_a_checkout_that_nobody_has_set_up(tmp_path: Path) -> None:
+    script = tmp_path / "checkout" / "deploy" / "image" / "build.sh"
+    program(script, (DEPLOY / "image" / "build.sh").read_text())
+    program(tmp_path / "bin" / "buildah", "#!/bin/sh\n")
+    program(tmp_path / "bin" / "make", f'#!/bin/sh\necho "$@" >{tmp_path}/made\nexit 7\n')
+    given = {name: value for name, value in os.environ.items() if name != "PYTHON"}
+    done = ran(script, env=given | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"})
+    assert done.returncode == 7, done.stderr
+    assert (tmp_path / "made").read_text() == f"-C {tmp_path / 'checkout'} setup\n"
+
+
 def test_a_command_in_the_container_has_a_passwd_entry_as_its_process_has(tmp_path: Path) -> None:
     image = (DEPLOY / "image" / "Containerfile").read_text()
     (installed,) = re.findall(r"^COPY .*entrypoint\.sh (\S+)$", image, re.MULTILINE)
@@ -212,6 +223,27 @@ def test_kubernetes_takes_what_the_chart_renders(tmp_path: Path, chosen: str) ->
     (tmp_path / "password").write_text("secret")
     settings.write_text(text)
     assert str(load(settings).storage.path) == "/data"
+
+
+def test_the_values_of_the_page_make_a_job_with_tls_and_users_once_their_lines_are_turned_on(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "operate" / "kubernetes.md").read_text()
+    (block,) = re.findall(r"(?s)```yaml\n(.*?\n)```\n", page)
+    values = tmp_path / "values.yaml"
+    values.write_text(re.sub(r"(?m)^( *)#(?=\w)", r"\1", block).replace("HASH", f"$2y$10${'a' * 53}"))
+    kinds = documents(rendered("parallax", "-f", values))
+    (claim,) = kinds["StatefulSet"][0]["spec"]["volumeClaimTemplates"]
+    assert claim["spec"]["resources"]["requests"] == {"storage": "200Gi"}
+    (volume,) = (one for one in kinds["StatefulSet"][0]["spec"]["template"]["spec"]["volumes"] if "secret" in one)
+    (made,) = re.findall(r"create secret generic (\S+) (.*)", page)
+    assert volume["secret"]["secretName"] == made[0]
+    text = kinds["ConfigMap"][0]["data"]["parallax.yaml"]
+    for key in re.findall(r"--from-file=(\S+)", made[1]):
+        (tmp_path / key).write_text("secret")
+        assert f"/etc/parallax/secret/{key}" in text
+    (tmp_path / "parallax.yaml").write_text(text.replace("/etc/parallax/secret", str(tmp_path)))
+    settings = load(tmp_path / "parallax.yaml")
+    assert (settings.kafka["security.protocol"], settings.kafka["sasl.password"]) == ("SASL_SSL", "secret")
+    assert settings.alerting.users.keys() == {"ann"}
 
 
 @pytest.mark.release

@@ -112,6 +112,7 @@ RUN_BY = {
     "test_the_commands_of_the_document_grant_all_that_is_needed_and_no_more",
     "kafka-reassign-partitions.sh": "e2e/test_repair.py::"
     "test_a_right_replica_leads_the_accused_is_copied_anew_and_the_order_is_restored",
+    "kafka-topics.sh": _LAB,
     "kafka-transactions.sh": f"e2e/test_hanging_transactions.py::test_{_HUNG}",
 }
 """By how a command begins, the test function that runs it, or the script of the CI."""

@@ -132,3 +132,18 @@ def test_the_page_on_installing_has_each_version_that_is_tried_and_no_other() ->
     rows = re.findall(r"^\| (\d+\.\d+\.\d+) \| (\w+) \| (\w+)", page, re.MULTILINE)
     wanted = [*((version, "yes", "not") for version in READ), *((version, "yes", "yes") for version in FOUND)]
     assert rows == sorted(wanted)
+
+
+def test_what_the_steps_name_in_a_file_is_in_that_file() -> None:
+    tops = (ROOT, PACKAGE, ROOT / "tests", ROOT / "tests" / "unit")
+    rows = re.findall(r"(?m)^\| [^|]+ \| (.+) \|$", (ROOT / "docs" / "contribute" / "adding.md").read_text())
+    held = 0
+    for cell in rows:
+        for names, file in re.findall(r"((?:`\w+(?:\.\w+)?`,? )+)in `([\w/]+(?:\.py|/))`", cell):
+            where = [top / file for top in tops if (top / file).exists()]
+            texts = [path.read_text() for one in where for path in ([one] if one.is_file() else one.glob("*.py"))]
+            for name in re.findall(r"`(\w+)(?:\.(\w+))?`", names):
+                defined = [rf"(?m)^ *(?:class |def )?{part}\b(?:[:(\[]| =)" for part in name if part]
+                assert any(all(re.search(one, text) for one in defined) for text in texts), f"{file} has no {name}"
+                held += 1
+    assert held > 15

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import string
 from pathlib import Path
+from types import NoneType
 
 import pytest
 
-from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, UNLIKE_OUTCOMES, Clears, Family, kinds_of, refines
+from parallax import kinds
+from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, Clears, Family, Variant, effect_of, kinds_of, refines
 from parallax.model import FindingKind, Rule, Severity
 
-RUNBOOK = (Path(__file__).parents[2] / "docs/runbook.md").read_text()
+ROOT = Path(__file__).parents[2]
+RUNBOOK = (ROOT / "docs/runbook.md").read_text()
 FIELDS = {"broker", "partition", "others", "sides", "offset", "marker", "producer_id", "start", "lso", "shown"}
 
 
@@ -61,6 +65,7 @@ def test_every_kind_is_in_one_family() -> None:
 
 
 def test_only_a_marker_that_is_missing_pages_nobody() -> None:
+    # Its alert has that name: parallax.alerting.listing.ALARMS.
     assert [k for k, row in KINDS.items() if row.severity is Severity.WARNING] == [FindingKind.MARKER_MISSING]
 
 
@@ -76,7 +81,33 @@ def test_a_difference_with_a_direction_says_more_than_one_without() -> None:
         assert not refines(FindingKind.VISIBILITY_MISMATCH, kind)
 
 
-def test_an_outcome_without_direction_has_its_own_words() -> None:
-    shows, consumers = UNLIKE_OUTCOMES
-    assert {name for _, name, _, _ in string.Formatter().parse(shows) if name} <= FIELDS
-    assert consumers
+@pytest.mark.parametrize("kind", FindingKind)
+@pytest.mark.parametrize("variant", Variant)
+def test_the_words_on_what_a_finding_means_have_only_fields_that_are_known(kind: FindingKind, variant: Variant) -> None:
+    said = effect_of(kind, variant)
+    for text in (said.shows, said.headline):
+        assert {name for _, name, _, _ in string.Formatter().parse(text) if name} <= FIELDS
+    assert said.consumers
+
+
+@pytest.mark.parametrize("folder", ["streaming/parallax/alerting", "dashboards"])
+def test_alerts_page_and_messages_name_no_kind(folder: str) -> None:
+    assert [path.name for path in (ROOT / folder).rglob("*.py") if "FindingKind." in path.read_text()] == []
+
+
+def test_sets_and_other_names_of_kinds_are_in_one_module() -> None:
+    package = ROOT / "streaming" / "parallax"
+    for path in sorted(package.rglob("*.py")):
+        if path != package / "kinds.py":
+            body = ast.parse(path.read_text()).body
+            values = [one.value for one in body if isinstance(one, ast.Assign | ast.AnnAssign)]
+            # A table by kind names its kinds where each is used.
+            named = [
+                one for one in values if not isinstance(one, ast.Dict | NoneType) and "FindingKind." in ast.unparse(one)
+            ]
+            assert named == [], f"{path.name}:{named[0].lineno}"
+
+
+def test_no_set_of_kinds_lists_kinds() -> None:
+    after_table = Path(kinds.__file__).read_text().rpartition("\nTRANSACTION_KINDS = ")[2]
+    assert "FindingKind." not in after_table

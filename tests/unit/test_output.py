@@ -170,6 +170,16 @@ def test_what_moves_is_on_standard_error_and_not_in_what_a_program_reads(config:
             assert seen == ""
 
 
+def test_a_check_says_on_a_terminal_what_it_asks(config: Path) -> None:
+    errors = Terminal()
+    command = [*CHECK, str(config)]
+    subprocess.run(command, stdout=subprocess.PIPE, stderr=errors.stream, timeout=120, check=False)
+    seen = errors.seen()
+    assert (
+        seen.index("loading Parallax") < seen.index("looking for Java") < seen.index("asking the cluster for its top")
+    )
+
+
 def test_a_report_comes_when_nothing_moves_any_more() -> None:
     terminal = Terminal()
     with waiting("looking", terminal.stream):

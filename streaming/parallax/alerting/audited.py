@@ -30,7 +30,7 @@ class Outcome(StrEnum):
 
 
 CALM = frozenset({Outcome.CONSISTENT, Outcome.OVER})
-"""What nobody has to look after."""
+"""The outcomes that nobody has to look after."""
 
 
 @dataclass(frozen=True, slots=True)

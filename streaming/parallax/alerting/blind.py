@@ -14,15 +14,16 @@ from enum import StrEnum
 from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
 from parallax.alerting.snapshot import Replica, Snapshot
 from parallax.counts import agreed, counted, named
-from parallax.model import FindingKind, TopicPartition
+from parallax.kinds import KINDS, Extent
+from parallax.model import TopicPartition
 from parallax.moments import roughly
 from parallax.source.feedback import ALL
 from parallax.views.pause import in_words as paused_in_words
 
 STALE_S = 120.0
-"""How old the end-to-end heartbeat may be."""
+"""How many seconds old the heartbeat of the comparison (`Snapshot.heartbeat`) may be."""
 STALLED_S = 300.0
-"""A query without progress for this many seconds counts as stalled; one batch may take long.
+"""A query without progress for this many seconds counts as stalled; one micro-batch may take long.
 
 A comparison that has produced nothing for as long counts as held up.
 """
@@ -40,18 +41,18 @@ class Cause(StrEnum):
     QUERY_DOWN = "query_down"
     QUERY_STALLED = "query_stalled"
     FINDINGS_FAIL = "findings_fail"
-    """They cannot be read or written: what the comparison suspects stays so."""
+    """Findings cannot be read or written, so suspects get no verdict."""
     BROKER_AWAY = "broker_away"
     REPLICA_OFFLINE = "replica_offline"
-    """The broker answers, and not for this replica: its log directory is offline, say."""
+    """The broker answers, but not for this replica, e.g. because the log directory is offline."""
     PAUSED = "paused"
     HANGING = "hanging"
-    """A transaction without end: in read_committed nothing beyond it is shown, and so nothing compared."""
+    """A transaction hangs, or is open for too long: in read_committed no later record is compared."""
     FROZEN = "frozen"
-    """A replica that stands still does the same; a finding says so."""
+    """A finding says that a replica is frozen: in read_committed no later record is compared."""
     UNAUTHORIZED = "unauthorized"
     NOTHING_WATCHED = "nothing_watched"
-    """No topic is there that is to be watched."""
+    """The settings match no topic."""
     NOT_BEGUN = "not_begun"
     """Nothing has been compared since the job started."""
     FINDINGS_NOT_LOADED = "findings_not_loaded"
@@ -87,10 +88,14 @@ _OF_THE_JOB = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The replicas that a cause hides from the job.
+    """The replicas that a cause hides from the job; ``replica in reach`` says whether it hides one.
 
-    ``replica in reach`` is true if everything is hidden, or if an attribute has the replica, its broker, its topic or
-    its partition.
+    Attributes:
+        everything: whether it hides all replicas.
+        brokers: ids of brokers all of whose replicas it hides.
+        topics: topics all of whose replicas it hides.
+        partitions: partitions all of whose replicas it hides.
+        replicas: further replicas that it hides.
     """
 
     everything: bool = False
@@ -121,7 +126,7 @@ class Blind:
     Attributes:
         cause: what kind of cause it is.
         reach: the replicas that it hides.
-        since: since when, seconds since 1970 UTC; None if that is not known.
+        since: when it began, seconds since 1970 UTC; None if that is not known.
         phrase: for people, the cause with the brokers or topics that it hides.
         here: for people, the cause in words that fit a single hidden replica.
         shows_offsets: whether the job still learns the hidden replicas' offsets, and only does not compare their
@@ -158,8 +163,8 @@ def unseen(snapshot: Snapshot, replica: Replica) -> str:
 def is_read(snapshot: Snapshot, replica: Replica) -> bool:
     """Whether the job can read a replica now.
 
-    False if its broker does not answer, its log directory is offline, reading the broker is paused, or the right to
-    read is missing.
+    False if its broker does not answer, its log directory is offline, reading the broker is paused, or the permission
+    to read is missing.
     """
     return not any(replica in one.reach for one in blindness(snapshot) if one.cause in _UNREAD)
 
@@ -207,7 +212,8 @@ class HeldUp:
 def held_up(snapshot: Snapshot) -> HeldUp:
     """The partitions whose comparison does not go on at the moment of a snapshot (`Cause.holds_up`).
 
-    If the only cause is that the comparison gives no result, partitions count after `STALLED_S` seconds without one.
+    If the only cause is that the comparison gives no result, all partitions count once that has lasted for `STALLED_S`
+    seconds.
     """
     return snapshot.once(_held_up)
 
@@ -267,7 +273,7 @@ def _of_topics(snapshot: Snapshot) -> Iterator[Blind]:
 
 
 def of_queries(snapshot: Snapshot) -> Iterator[Blind]:
-    """Yield a `Blind` for each streaming query that is down or has stalled. It hides all replicas."""
+    """Yield a `Blind` for each streaming query that is down or has stalled, by name. It hides all replicas."""
     now = snapshot.taken_at
     for name, query in sorted(snapshot.queries.items()):
         shows = name != "progress"
@@ -322,7 +328,7 @@ def _of_pauses(snapshot: Snapshot) -> Iterator[Blind]:
 
 
 _TOO_LONG = ("is open for too long", "are open for too long")
-"""What is said of one transaction, and of several, where a coordinator may still end one."""
+"""What the phrases say of one transaction, and of several, that a coordinator may still end."""
 
 
 def _of_transactions(snapshot: Snapshot) -> Iterator[Blind]:
@@ -334,7 +340,7 @@ def _of_transactions(snapshot: Snapshot) -> Iterator[Blind]:
         phrase = f"{what or of_one} in {named(place.name for place in hanging)}: {beyond}"
         reach = Reach(partitions=frozenset(hanging))
         yield Blind(Cause.HANGING, reach, since, phrase, f"{of_one}: {beyond}", shows_offsets=True)
-    frozen = [one for one in snapshot.findings.standing if one.kind is FindingKind.READ_COMMITTED_FROZEN]
+    frozen = [one for one in snapshot.findings.standing if KINDS[one.kind].extent is Extent.STOPPED]
     if frozen:
         reach = Reach(partitions=frozenset(one.place for one in frozen))
         since = min(one.first_suspected_at.timestamp() for one in frozen)

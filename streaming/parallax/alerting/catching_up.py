@@ -14,14 +14,15 @@ from parallax.compare.suspect import Coverage
 from parallax.model import UNKNOWN, TopicPartition
 
 _Ends = tuple[int, int]
-"""By view, the offset below which a log shows records; `UNKNOWN` where it shows none."""
+"""By isolation level, the offset below which a log shows records; `UNKNOWN` (-1) where it shows none."""
 
 
 class CatchingUp:
-    """Knows which partitions have caught up: everything below the partition's *mark* has a verdict.
+    """Knows which partitions are *catching up*: their comparison has not come to their *goal* yet.
 
-    The mark is the furthest end of the partition's logs. It is noted when the partition is first seen, and again after
-    each outage or pause.
+    The goal is the furthest end of the partition's logs. It is noted when the partition is first seen, and again after
+    each time in which its comparison did not go on, e.g. an outage. The partition has caught up once the comparison has
+    come to the goal and no offset below waits for a verdict. Offsets that need an audit do not wait.
     """
 
     def __init__(self) -> None:
@@ -34,13 +35,15 @@ class CatchingUp:
         self._done: set[TopicPartition] = set()
 
     def observe(self, replica: Replica, brokers: Collection[int] | None) -> None:
-        """Take in that a row of progress names a replica, so `look` waits until that replica has reported its offsets.
+        """Take in which replicas a partition has, by a row of progress about one of them.
 
-        A replica that is new to its partition makes the partition catch up again.
+        A replica that is new makes the partition catch up again. In `look`, the partition has no goal, and so has not
+        caught up, until each of its replicas has reported offsets.
 
         Args:
-            replica: the replica that the row of progress is about.
-            brokers: ids of the brokers that hold the partition; None if that is not known.
+            replica: the replica that the row of progress is about; the row need not have its offsets.
+            brokers: ids of the brokers that hold the partition, as the row says. None or empty if it does not say: as
+                long as no row has, the replicas are those that rows were about.
         """
         place = TopicPartition(*replica[:2])
         before = self._brokers.get(place, frozenset())
@@ -58,10 +61,10 @@ class CatchingUp:
         coverages: Mapping[TopicPartition, Coverage],
         held: HeldUp,
     ) -> dict[TopicPartition, bool]:
-        """By partition, whether it has caught up.
+        """By partition that `observe` has named, whether it has caught up.
 
-        True once everything below the partition's mark has a verdict. The mark is where its logs ended when it was
-        first seen, or when its last outage or pause was over.
+        A partition that has caught up stays so, until its comparison does not go on (``held``) or it has a new replica.
+        While its comparison does not go on, the value is False.
 
         Args:
             replicas: by replica, the offsets that it reported last.

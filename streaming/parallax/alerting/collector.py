@@ -52,7 +52,7 @@ class ParallaxCollector(Collector):
     Args:
         state: the state of the job.
         series: whether all partitions have series of their own, or only those with something to report.
-        places: the cluster's name, and links and commands for the texts of alerts.
+        places: the cluster's name, and links and commands for the texts of alerts; None: no name, and the defaults.
     """
 
     def __init__(self, state: MonitorState, series: Series = Series.ALL, places: Places | None = None) -> None:
@@ -104,6 +104,10 @@ class OfCluster(Collector):
     """Adds the label ``cluster`` to every sample of a collector.
 
     One Prometheus may scrape the jobs of many clusters.
+
+    Args:
+        inner: the collector.
+        cluster: the label's value.
     """
 
     def __init__(self, inner: Collector, cluster: str) -> None:
@@ -521,7 +525,7 @@ _INFO = (
     *("kind", "severity", "broker_id", "record_offset", "runbook", "turn", "headline", "summary"),
     *("command", "page_url"),
 )
-"""The labels of what is said of a finding."""
+"""The labels of the metric ``parallax_finding_info``, without those that identify the finding."""
 
 
 def _said(one: Listed, places: Places) -> list[str]:

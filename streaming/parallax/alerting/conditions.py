@@ -20,14 +20,14 @@ from parallax.model import Severity
 from parallax.shell import Shell
 
 _LASTS_S = 300.0
-"""For how long what may pass by itself has to last."""
+"""How many seconds a condition must be true before it is reported, if it may end by itself."""
 _STORAGE_S = 60.0
 _PAUSED_S = 3600.0
 _ABSENT_SHARE = 0.5
 _NEAR_SHARE = 0.75
 _NEAR_S = 3600.0
 OVER_S = 60.0
-"""How long a condition must be gone before it is over. So one that comes and goes is one message."""
+"""How many seconds a condition must be gone before it is over. So one that comes and goes is one message."""
 
 _WARNING, _CRITICAL = Severity.WARNING, Severity.CRITICAL
 _HEARTBEAT, _START = "heartbeat_timestamp_seconds", "start_time_seconds"
@@ -63,7 +63,7 @@ class Samples:
 
 
 Found = Callable[[Samples], Iterable[Mapping[str, str]]]
-"""The labels of what is wrong at a moment."""
+"""A function that returns, from the samples of a moment, the labels of each thing that is wrong."""
 
 
 class Condition(NamedTuple):
@@ -73,8 +73,10 @@ class Condition(NamedTuple):
 
     Attributes:
         metrics: names of the metrics that decide whether it is true, without ``parallax_``.
-        found: from samples, one mapping of labels for each thing for which the condition is true, e.g. for each broker.
+        found: called with the samples of a moment; yields the labels of each thing for which the condition is true
+            then, e.g. of each broker.
         wait_s: for how many seconds the condition has to be true before it is reported.
+        severity: how urgent the message about it is.
         headline: what is wrong, in a few words; a format, whose fields are labels.
         was: the headline in the past tense.
         description: what it means, and what to do; a format, whose fields are labels and commands (`commands`).
@@ -83,11 +85,12 @@ class Condition(NamedTuple):
         about: a metric whose labels are further fields of the formats. They are taken from the sample of that metric
             that has all labels of the condition. Its label ``outcome`` says how the condition ended, once that is
             known.
-        ended: from later samples and the condition's labels, how the condition ended; a format like the description,
-            empty if the samples do not say.
+        ended: called with later samples and the condition's labels; returns how the condition ended, a format like the
+            description, or an empty text if the samples do not say. None if no samples ever say it.
         worsens: the name of the condition that this one makes worse. Receivers get both as one alert, with the text of
             the graver one.
-        lasts: like ``found``, for things that keep a reported condition open although ``found`` no longer yields them.
+        lasts: called like ``found``; yields the labels of things for which a condition that is reported stays so,
+            although ``found`` no longer yields them. None if there are none.
     """
 
     metrics: tuple[str, ...]
@@ -177,7 +180,7 @@ def _is_near(share: float, left: float) -> bool:
 
 OUTAGE = "ParallaxReplicaOutage"
 NO_OUTAGE = ("no_time", "reassigned")
-"""Reasons of late copies that no outage has made (`parallax.guard.clock.Late.is_of_an_outage`)."""
+"""Reasons of late copies that no outage has caused (`parallax.guard.absences.Late.is_of_an_outage`)."""
 
 CONDITIONS: Mapping[str, Condition] = {
     "ParallaxStalled": Condition(
@@ -317,7 +320,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "Consumers in read_committed get nothing beyond it until it ends. Whether it hangs, and only then how to end "
         "it: {check}",
         cause=Cause.HANGING,
-        left="It ended, or its topic was deleted: no consumer waits for it any more.",
+        left="It ended, or its topic was deleted.",
     ),
     "ParallaxGuardStopped": Condition(
         ("guard_works",),
@@ -340,7 +343,7 @@ CONDITIONS: Mapping[str, Condition] = {
         left="The version that runs knows them all, or they were removed.",
     ),
 }
-"""By the name of the alert rule."""
+"""All conditions, by the names of their alert rules."""
 _SAID_BY = {
     "ParallaxQueryStalled": frozenset({"ParallaxStalled", "ParallaxStorageFull"}),
     "ParallaxStalled": frozenset({"ParallaxStorageFull"}),
@@ -356,7 +359,7 @@ UNSAID = {
     "headline": "A broker was away for long",
     "now": "What it lacks may be gone from the others, or will be; the page says of which topics.",
 }
-"""What the formats of conditions say in place of a label that nobody has said (`Condition.about`)."""
+"""What the formats of conditions say for a label that no sample has (`Condition.about`)."""
 
 
 def commands(shell: Shell) -> dict[str, str]:
@@ -370,7 +373,7 @@ class Suffered(NamedTuple):
     Attributes:
         alertname: the condition's key in `CONDITIONS`.
         labels: labels that say what it is true of, such as a broker's id.
-        since: since when it has been true.
+        since: when it began to be true.
         about: further labels for its texts (`Condition.about`), which may change while the condition lasts.
     """
 
@@ -394,7 +397,12 @@ class Suffered(NamedTuple):
 
 
 def name_of(alertname: str, labels: Mapping[str, str]) -> str:
-    """The name of a condition and its labels as one text, like a PromQL selector: ``Name{broker_id="2"}``."""
+    """A condition and its labels as one text, like a PromQL selector: ``Name{broker_id="2"}``.
+
+    Args:
+        alertname: the condition's key in `CONDITIONS`.
+        labels: the labels by name.
+    """
     matchers = ", ".join(f'{name}="{value}"' for name, value in sorted(labels.items()))
     return f"{alertname}{{{matchers}}}"
 
@@ -412,9 +420,9 @@ def _about(one: Suffered, samples: Samples) -> Mapping[str, str]:
 
 
 class Watch:
-    """Finds the conditions to report.
+    """Finds the conditions to report: `look` gets the job's samples, again and again.
 
-    It is given the job's samples regularly, and remembers how long each condition is true.
+    It remembers since when each condition is true.
     """
 
     def __init__(self) -> None:
@@ -432,10 +440,10 @@ class Watch:
         return frozenset(self._wrong_at)
 
     def look(self, samples: Samples) -> list[Suffered]:
-        """The conditions to report at the moment of some samples.
+        """Take in the samples of a moment, and return the conditions to report now.
 
-        A condition is reported once it has been true for its `Condition.wait_s`, until it has not been true for a
-        minute. A condition that another reported one explains is left out.
+        A condition is reported once it has been true for its `Condition.wait_s` seconds, until it has not been true for
+        a minute. It is left out while another condition is reported that explains it, or that makes it worse.
         """
         now = samples.now
         wrong = [(name, labels) for name, one in CONDITIONS.items() for labels in one.found(samples)]

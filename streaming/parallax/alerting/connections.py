@@ -15,15 +15,21 @@ from weakref import WeakSet
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MAX_SOCKETS = 128
-"""Connections at a time, those that are still at their TLS handshake among them."""
+"""How many connections may be open at a time, those at their TLS handshake included."""
 MAX_CONNECTIONS = 64
-"""Connections past that. Where there are more, one that waits for its client is closed."""
+"""How many connections may be open after their handshake.
+
+Beyond that, one that waits for its client is closed.
+"""
 BACKLOG = 32
-"""Connections that are accepted in one go, before any is looked at."""
+"""How many connections are accepted in one go, before any is looked at."""
 LOOK_S = 10.0
-"""A connection that has begun no request for so long is closed."""
+"""A connection that begins no request within this many seconds is closed."""
 ANSWER_LOOKS = 6
-"""After this many looks the connection is closed. Its client takes no answer, or its body does not end."""
+"""After so many looks (each `LOOK_S` apart) at the same request, its connection is closed.
+
+Either its client takes no answer, or the request does not end.
+"""
 
 
 class BoundedListener(socket.socket):
@@ -39,7 +45,7 @@ class BoundedListener(socket.socket):
         return cls(listening.family, listening.type, listening.proto, listening.detach())
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept a client's connection.
+        """Accept a client's connection; returns its socket and the client's address.
 
         Raises:
             BlockingIOError: no client has connected, or too many connections are open and the new one was closed.
@@ -55,7 +61,7 @@ class BoundedListener(socket.socket):
 class BoundedProtocol(H11Protocol):
     """uvicorn's protocol for one HTTP connection, with limits.
 
-    It closes one that is idle or whose request does not end.
+    It closes a connection that is idle, or whose request does not end.
     """
 
     _looks = 0
@@ -64,7 +70,7 @@ class BoundedProtocol(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether no request is being answered on the connection, so that the client's next request is awaited."""
+        """Whether no request is being answered on the connection, so that it waits for the client's next one."""
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -10,7 +10,7 @@ from parallax.model import ReadEvent
 
 _DENIED = frozenset({ReadEvent.TOPIC_DELETED, ReadEvent.NOT_HOSTED})
 _SILENT_S = 30.0
-"""How long it may take until a repeated denial of the brokers arrives here.
+"""How many seconds it may take until a repeated denial of the brokers arrives here.
 
 A denial that lasts is recorded again after half the time that it has lasted (`parallax.source.repeats`).
 """
@@ -31,6 +31,10 @@ class Deleted:
         """Take in the rows of progress of one tick.
 
         A replica that answers shows that its topic exists: earlier answers that it was deleted are forgotten.
+
+        Args:
+            rows: the rows.
+            now: the present, in seconds.
         """
         denied: dict[str, dict[Replica, str]] = {}
         answered = set()
@@ -56,12 +60,12 @@ class Deleted:
         A topic counts as deleted in two cases:
 
         - A broker answered that the topic was deleted, and none of the topic's replicas answers.
-        - A broker answered that it does not hold a replica of the topic, and then nobody reported on the topic for 30 s
-          or more.
+        - A broker answered that it does not hold a replica of the topic, and since then nobody reported on the topic
+          for 30 s or more.
 
         Args:
             answering: the replicas that answered when they were asked last.
-            looked_at: when the brokers were asked last; None if that is not known.
+            looked_at: when the brokers were asked last, in seconds; None if that is not known.
         """
         if not self._denied:
             return frozenset()

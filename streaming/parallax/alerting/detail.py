@@ -17,14 +17,14 @@ from parallax.alerting.state import Snapshot
 from parallax.model import TopicPartition
 
 LASTING_S = 300.0
-"""For how long what comes and goes must have lasted before it is shown."""
+"""How many seconds a state that comes and goes must have lasted before it is shown."""
 
 SHOWN_S = 3600.0
-"""For how long it is shown afterwards, so that its end is seen."""
+"""For how many seconds something is shown after it last had something to report. So its end is seen."""
 
 
 MOST_REPLICAS = 6000
-"""How many replicas have series under ``auto``. A scrape of so many takes 2 s of a core; Prometheus waits for 10 s."""
+"""How many replicas have series under ``auto``. A scrape of these takes 2 s of a core; Prometheus waits for 10 s."""
 
 
 class Series(StrEnum):
@@ -50,10 +50,12 @@ class Lasting:
     _until: dict[Hashable, float] = field(default_factory=dict)
 
     def shown(self, now: float, present: Collection[Hashable], at_once: Collection[Hashable] = ()) -> set[Hashable]:
-        """The keys to show now: those with something to report for five minutes, and those shown within the last hour.
+        """Take in which keys have something to report now, and return those to show.
+
+        A key is shown from when it has had something to report for five minutes, until an hour after it last had.
 
         Args:
-            now: seconds on any running clock.
+            now: the present, in seconds on any running clock.
             present: the keys with something to report now.
             at_once: the keys to show immediately, without waiting for five minutes.
         """

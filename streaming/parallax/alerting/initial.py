@@ -10,7 +10,7 @@ from parallax.model import IsolationLevel, TopicPartition
 
 
 class InitialReading:
-    """Follows whether each replica has been read up to its *mark*: where its log ended at the start.
+    """Follows whether each replica has been read up to its *goal*: where its log ended at the start.
 
     The start of a replica is its first answer to this job.
     """
@@ -22,11 +22,17 @@ class InitialReading:
         self._topic_ids: dict[str, str] = {}
 
     def observe(self, replica: Replica, row: Mapping[str, Any]) -> bool:
-        """Take in a row of progress. The first one in which a replica answers says where its log ended at the start.
+        """Take in a row of progress about one replica.
+
+        The first row in which the replica answers says where its log ended at the start.
+
+        Args:
+            replica: the replica that the row is about.
+            row: the row, by column.
 
         Returns:
-            Whether the row's topic id is new: the topic was created again, and what was read before was the deleted
-            log.
+            True if the row's topic id differs from an earlier one. Then the topic was created again, and what was read
+            before was a deleted log.
         """
         topic, partition, broker = replica
         recreated = self._is_recreated(topic, row.get("topic_id"))
@@ -60,7 +66,7 @@ class InitialReading:
             self._done.discard(place)
 
     def read(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[TopicPartition, bool]:
-        """By partition, whether every replica was read up to where its log ended at the start.
+        """Whether every replica of a partition was read up to where its log ended at the start, by partition.
 
         It is true once both isolation levels were read that far, and stays true.
 

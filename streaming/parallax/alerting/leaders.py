@@ -14,7 +14,10 @@ from parallax.repair.leading import by_clock, fitness, uncompared, waiting_in_wo
 
 
 def may_lead(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[int, Fitness]]:
-    """By partition and broker, whether that replica may lead, and if not, why (`parallax.findings.leading`)."""
+    """By partition and broker, whether that replica may lead, and if not, why (`parallax.findings.leading`).
+
+    It has the partitions whose replicas are known.
+    """
     return snapshot.once(_may_lead)
 
 

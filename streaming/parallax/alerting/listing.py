@@ -11,15 +11,15 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from parallax.findings.acknowledgement import status_of
-from parallax.findings.finding import Finding
-from parallax.findings.in_brief import ended_in_words
+from parallax.findings.finding import Finding, effect_in
+from parallax.findings.in_brief import ended_in_words, is_sure
 from parallax.kinds import KINDS
-from parallax.model import FindingKind, FindingStatus, Severity, broker_label
+from parallax.model import FindingStatus, Severity, broker_label
 
 MOST = 500
-"""How many findings are listed: those already listed, then the first by state. The others are only counted."""
+"""How many findings are listed: first those that already are, then by state. The others are only counted."""
 OVER_FOR_S = 3600.0
-"""For how long a finding that is over is listed without a state. So even a late scrape sees it end."""
+"""How many seconds a finding that is over is listed without a state. So even a late scrape sees it end."""
 
 
 class FindingState(StrEnum):
@@ -29,14 +29,14 @@ class FindingState(StrEnum):
     """
 
     SPREAD = "spread"
-    """All replicas share it."""
+    """All replicas are wrong in the same way, so none is known to be right."""
     EXPOSED = "exposed"
-    """Consumers see it."""
+    """Consumers of the leader get what the accused shows (`parallax.findings.finding.Finding.exposed`)."""
     CONFIRMED = "confirmed"
     UNSETTLED = "unsettled"
     """The replicas agree by now, and nothing has proven that they agree on what is right."""
     WARNING = "warning"
-    """Confirmed, and of a kind that pages nobody."""
+    """Confirmed, and of a kind that pages nobody: only ``marker_missing``, after which the alert is named."""
 
 
 class Alarm(NamedTuple):
@@ -44,6 +44,7 @@ class Alarm(NamedTuple):
 
     Attributes:
         name: the alert's name, which its section of docs/runbook.md has as well.
+        severity: how grave the alert is.
         adds: the words that this alert adds to what is wrong.
     """
 
@@ -54,35 +55,32 @@ class Alarm(NamedTuple):
 
 ALARMS: Mapping[FindingState, Alarm] = {
     FindingState.SPREAD: Alarm("ParallaxLossComplete", Severity.CRITICAL, "; no replica is known to be right"),
-    FindingState.EXPOSED: Alarm("ParallaxDivergenceExposed", Severity.CRITICAL, "; consumers {meet} it now"),
+    FindingState.EXPOSED: Alarm("ParallaxDivergenceExposed", Severity.CRITICAL, "; the leader {is_} wrong"),
     FindingState.CONFIRMED: Alarm("ParallaxDivergenceConfirmed", Severity.CRITICAL),
     FindingState.UNSETTLED: Alarm("ParallaxDivergenceUnsettled", Severity.WARNING),
     FindingState.WARNING: Alarm("ParallaxMarkerMissing", Severity.WARNING),
 }
 
 
-def headline(state: FindingState, kind: FindingKind, broker: str, place: str) -> str:
+def headline(state: FindingState, finding: Finding) -> str:
     """One line about a finding: which broker is accused of what in which partition, and what the state adds.
 
     Args:
         state: the state of the finding.
-        kind: the kind of the finding.
-        broker: id of the accused broker, as text; empty if none is accused.
-        place: the partition, as in ``orders-0``.
+        finding: its last event.
     """
+    broker, kind, place = broker_label(finding.broker), finding.kind, finding.place.name
     if state is FindingState.UNSETTLED:
         whose = f", broker {broker}" if broker else ""
         return f"Replicas of {place} agree again; nothing proves them right ({kind}{whose})"
-    # Where nobody is accused, or another replica is only known to show the same record, it may be the right one.
-    is_known = broker and kind is not FindingKind.OUTCOME_CONTRADICTS_MARKER
-    adds = ALARMS[state].adds.format(meet="meet" if is_known else "may meet")
+    adds = ALARMS[state].adds.format(is_="is" if is_sure(kind, finding.broker) else "may be")
     if not broker:
         if state is FindingState.SPREAD:
             return f"Replicas of {place} differed{adds} ({kind})"
         return f"Replicas of {place} differ{adds} ({kind}; nothing proves which is right)"
     one = KINDS[kind]
     led = one.led if state in (FindingState.EXPOSED, FindingState.SPREAD) else one.not_led
-    return f"{one.headline}{led}".format(broker=broker, partition=place) + adds
+    return f"{effect_in(finding).headline}{led}".format(broker=broker, partition=place) + adds
 
 
 def over_in_words(place: str, kind: str, event: Finding | None = None) -> str:
@@ -114,15 +112,31 @@ def is_worse(before: FindingState, now: FindingState) -> bool:
     return ALARMS[now].severity is Severity.CRITICAL and order.index(now) < order.index(before)
 
 
-def turn_of(before: FindingState, now: FindingState) -> str:
-    """Words to put before the headline of a finding whose state has changed: ``It has become worse: ``, say.
+class Turn(StrEnum):
+    """What has changed about a finding that was reported before, as words before its headline.
 
-    Such a change ends one alert and begins another.
+    Alerts, messages and metrics use these words, so that one change has one text.
+    """
+
+    WORSE = "It has become worse: "
+    """It is graver than before, or than what somebody acknowledged."""
+    LESS = "Less grave now: "
+    """It is less grave than before."""
+    OTHER = "It has changed: "
+    """It is graver than before, and pages nobody."""
+
+
+def turn_of(before: FindingState, now: FindingState) -> Turn:
+    """Return how the state of a finding has changed.
+
+    Args:
+        before: the state before the change.
+        now: the state since.
     """
     if is_worse(before, now):
-        return "It has become worse: "
+        return Turn.WORSE
     order = list(FindingState)
-    return "Less grave now: " if order.index(now) > order.index(before) else "It has changed: "
+    return Turn.LESS if order.index(now) > order.index(before) else Turn.OTHER
 
 
 class Listed(NamedTuple):
@@ -131,7 +145,7 @@ class Listed(NamedTuple):
     Attributes:
         finding: the finding's last known event.
         state: the finding's state; None if it is over.
-        turn: words on the last change of its state (`turn_of`); empty if it has not changed.
+        turn: the last change of its state, as a `Turn`; empty if it has not changed.
         is_ended: whether the finding's last event is known, which says how the finding ended.
     """
 
@@ -149,10 +163,9 @@ class Listed(NamedTuple):
     def headline(self) -> str:
         """One line that says what the finding is, or what it was if it is over."""
         finding = self.finding
-        place = f"{finding.topic}-{finding.partition}"
         if self.state is None:
-            return over_in_words(place, finding.kind, finding if self.is_ended else None)
-        return headline(self.state, finding.kind, broker_label(finding.broker), place)
+            return over_in_words(finding.place.name, finding.kind, finding if self.is_ended else None)
+        return headline(self.state, finding)
 
 
 def state_of(finding: Finding) -> FindingState:
@@ -187,7 +200,7 @@ class Listing:
 
         Args:
             standing: all findings that are not over.
-            now: the moment, in seconds.
+            now: the moment, seconds on any running clock.
             ended: the last events of findings that are over, which say how they ended.
         """
         order = list(FindingState)

@@ -10,12 +10,12 @@ from parallax.compare.suspect import Coverage
 from parallax.model import TopicPartition
 
 BEHIND = 10_000
-"""Offsets that a replica may be behind the furthest one on a busy partition before it is said."""
+"""How many offsets a replica may be behind the furthest one before that is reported."""
 LAGGING_S = 300.0
-"""How long a delay that should pass by itself is not reported.
+"""For how many seconds a delay is not reported, since most end by themselves.
 
-A replica may have shown what is unread, or an offset may have no verdict. ParallaxViewLagging and
-ParallaxVerdictOverdue wait for longer.
+A delay means that offsets are unread, or have no verdict. The alerts ParallaxViewLagging and ParallaxVerdictOverdue
+wait longer.
 """
 
 
@@ -31,7 +31,7 @@ def behind(coverage: Coverage) -> dict[int, int]:
 
 
 def overdue(snapshot: Snapshot) -> Mapping[TopicPartition, float]:
-    """For how many seconds partitions have waited for a verdict on the same offset: partition to seconds.
+    """By partition, for how many seconds it has waited for a verdict on the same offset.
 
     It is the longer wait of the two isolation levels. Partitions whose comparison cannot go on, e.g. because a broker
     does not answer (`parallax.alerting.blind`), are left out. Other alerts report these.

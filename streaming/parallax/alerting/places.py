@@ -26,7 +26,7 @@ class Places:
     shell: Shell = ANYWHERE
 
     def named(self, what: str) -> str:
-        """A headline with the cluster's name added, as in ``... (cluster prod)``; unchanged if the cluster has none."""
+        """The headline ``what`` with the cluster's name, as in ``... (cluster prod)``; unchanged if it has none."""
         return f"{what} (cluster {self.cluster})" if self.cluster else what
 
     def page_of(self, path: str = "") -> str:
@@ -34,11 +34,11 @@ class Places:
         return f"{self.page.rstrip('/')}/{path}" if self.page else ""
 
     def page_of_finding(self, finding_id: str) -> str:
-        """The full address of a finding's page; empty if ``alerting.external_url`` is not set."""
+        """The full address of the page of the finding ``finding_id``; empty if ``alerting.external_url`` is not set."""
         return self.page_of(f"findings/{quote(finding_id, safe='')}")
 
     def explain(self, finding_id: str) -> str:
-        """The shell command that explains a finding, ready to be pasted."""
+        """The shell command that explains the finding ``finding_id``, ready to be pasted."""
         return self.shell.parallax("findings", "explain", finding_id)
 
 

@@ -19,7 +19,7 @@ NOBODY = -1, -1
 """Partition and broker of a topic whose partitions cannot be seen."""
 
 TopicRight = tuple[str, MissingRight]
-"""A topic, and what is missing there."""
+"""A topic, and the permission that is missing there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Refusal:
     """Why the job may not read one replica.
 
     Attributes:
-        right: the right that is missing.
+        right: the permission that is missing.
         log_end_offset: where the replica's log ends; None if the job may not ask for that either.
     """
 
@@ -37,15 +37,15 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Says that a right on a topic went missing, or that it is there again.
+    """Says that a permission on a topic went missing, or that it is there again.
 
     Attributes:
         topic: the topic.
-        right: the right.
-        began: whether the right went missing; False if it is there again.
-        replicas: how many replicas may not be read now without the right; 0 if it is there again.
+        right: the permission.
+        began: whether the permission went missing; False if it is there again.
+        replicas: how many replicas may not be read now without it; 0 if it is there again.
         seconds: for how long it was missing; 0 if it has just gone missing.
-        error: what the first broker said that refused; empty if the right is there again.
+        error: what the first broker said that refused; empty if the permission is there again.
     """
 
     topic: str
@@ -67,26 +67,29 @@ class Refusals:
 
     @property
     def standing(self) -> Mapping[Replica, Refusal]:
-        """The replicas that the job may not read now, each with the missing right; a copy."""
+        """The replicas that the job may not read now, each with the missing permission; a copy."""
         return dict(self._standing)
 
     @property
     def counts(self) -> Mapping[TopicRight, int]:
-        """By topic and missing right, how many replicas the job may not read. It is 0 if the right is there again."""
+        """By topic and missing permission, how many replicas the job may not read.
+
+        It is 0 if the permission is there again.
+        """
         counted = Counter((topic, refusal.right) for (topic, _, _), refusal in self._standing.items())
         return {place: counted[place] for place in self._seen}
 
     def take_in(self, rows: Iterable[Mapping[str, Any]], now: float) -> list[Change]:
-        """Take in the rows of one tick, and return which rights went missing or are there again.
+        """Take in the rows of one tick, and return which permissions went missing or are there again.
 
-        A replica that does not answer says nothing of rights, so its last answer still counts.
+        A replica that does not answer says nothing of permissions, so its last answer still counts.
 
         Args:
             rows: rows of ``replica_progress``.
             now: seconds since 1970 UTC.
 
         Returns:
-            One change for each topic and right, not for each replica.
+            One change for each topic and permission, not for each replica.
         """
         errors: dict[TopicRight, str] = {}
         for row in rows:
@@ -102,18 +105,18 @@ class Refusals:
         return [*self._began(errors, now), *self._ended(now)]
 
     def refused(self, replicas: Iterable[Replica], right: MissingRight, error: str, now: float) -> list[Change]:
-        """Count a right as missing because brokers refused a reader or the check at the start.
+        """Count a permission as missing because brokers refused a reader or the check at the start.
 
         Args:
             replicas: the replicas that may not be read; with partition and broker `NOBODY`, a topic whose partitions
                 cannot be seen.
-            right: the missing right. If a row of progress has named another for a replica, that one stays, since it is
-                more precise.
+            right: the missing permission. If a row of progress has named another for a replica, that one stays, since
+                it is more precise.
             error: what the broker said.
             now: seconds since 1970 UTC.
 
         Returns:
-            The rights that were not known to be missing before, one change for each topic and right.
+            The permissions that were not known to be missing before, one change for each topic and permission.
         """
         errors: dict[TopicRight, str] = {}
         for replica in replicas:
@@ -125,7 +128,7 @@ class Refusals:
     def forget(self, before: float) -> None:
         """Forget replicas that no row has named since a moment.
 
-        They were reassigned, or their topic was deleted. Their missing right does not count as being there again.
+        They were reassigned, or their topic was deleted. Their missing permission does not count as being there again.
         Topics whose partitions cannot be seen have no rows, so they are not forgotten.
 
         Args:

@@ -24,15 +24,18 @@ from parallax.views.sharing import Saved
 from parallax.views.tables import TableSize
 
 Replica = tuple[str, int, int]
-"""Topic, partition, broker."""
+"""A replica as topic, partition number and broker id."""
 
 Leadership = tuple[int | None, tuple[int, ...] | None]
-"""The leader of a partition, None where there is none; the in-sync replicas, None where nobody has said."""
+"""Id of a partition's leader, and ids of its replicas in sync.
+
+The first is None if there is no leader, the second if nobody has reported the replicas.
+"""
 
 Derived = TypeVar("Derived")
 
 _IDLE_S = 1.5 * LONGEST_US / 1e6
-"""For how long nothing may come out of the comparison while there is nothing to compare."""
+"""For how many seconds the comparison may give no result while there is nothing to compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,8 @@ class ReplicaState:
         stands_since: since when the last stable offset has not moved although it is below the high watermark, seconds
             since 1970 UTC. None if it moves, or has reached the high watermark.
         frozen_for_s: for how many seconds the comparison has seen its last stable offset behind that of other replicas.
-        reported_at: when anything was last reported about the replica, by this machine's clock.
-        offsets_at: when the replica last reported these offsets itself, by this machine's clock.
+        reported_at: when anything was last reported about the replica, seconds since 1970 UTC by this machine's clock.
+        offsets_at: when the replica last reported these offsets itself, by the same clock.
         answers: whether it answered when it was last asked, even if only to refuse.
         is_offline: whether its broker answered when it was last asked, but not for this replica. False if the broker
             was away: then the replica is as its broker is.
@@ -121,7 +124,7 @@ _BY_PLACE = (
     "behind_since",
     "waiting_s",
 )
-"""Of a snapshot, what goes by partition, by replica, or by view of one."""
+"""The attributes of a snapshot whose keys are partitions, replicas, or isolation levels of these."""
 
 
 def _topic_of(key: Any) -> str:
@@ -134,25 +137,52 @@ def _topic_of(key: Any) -> str:
 class Snapshot:
     """Everything that a job knows about itself at one moment; the mappings are copies.
 
+    Times are in seconds since 1970 UTC.
+
     Attributes:
         replicas: by replica, what it reported last.
         positions: by replica and isolation level, the next offset to read.
         coverage: by partition, how far it has been compared, and what of it is unknown.
         reachable: by broker, whether it answered when it was last asked.
         refused: the replicas that the job may not read.
-        unauthorized: by topic and right that was ever missing, how many replicas the job may not read; 0 if it is there
-            again.
+        unauthorized: by topic and permission that was ever missing, how many replicas the job may not read; 0 if it is
+            there again.
+        queries: by name of a streaming query, its state.
+        findings: the findings that are not over, how many suspects wait, and the like.
+        listed: the findings that are reported one by one.
+        left_out: how many findings are not over, and not in ``listed`` because it is full.
+        findings_loaded: whether the job has read the findings from their table.
+        maintenance: by result (``success`` or ``failure``), how many upkeeps of tables had it.
+        maintained_at: when an upkeep last succeeded; None if none has.
+        tables: by table, how large it was after its last upkeep.
+        shared: by view, what upkeep has taken out of it since other replicas show it alike.
+        lease: on an object store, the number of the job's lease and when it was last renewed; None elsewhere.
+        audits: what the job's audits have found and read.
+        initially_read: by partition, whether it was read up to where its logs ended when the job started.
+        initially_left: by replica that was not read that far, how many offsets are left to read.
+        started_at: when the job started.
+        taken_at: the moment of the snapshot.
+        is_all_compared: whether the comparison has taken in everything that is recorded.
+        mismatches: by address at which another cluster answers, the id of that cluster.
+        comparison_errors: by partition, how often a fault of Parallax kept it from being compared.
+        hanging: the transactions that hang.
         assigned: by partition, the brokers that hold it and are to be read. A partition that was never reported is
             missing.
         preferred: by partition, the first broker of its assignment. An election of preferred leaders makes it the
             leader if it is in sync.
+        leadership: by partition, its leader and the brokers in sync.
         left_out_brokers: ids of brokers that hold partitions but are not to be read (``topics.brokers``).
-        nothing_since: since when there has been nothing to watch, seconds since 1970 UTC. None if there is something,
-            or if that is not known yet.
-        caught_up: by partition, whether it has caught up: all of its logs, as they ended at one moment, has a verdict.
-            The moment is when the partition was first seen, or when its last outage or pause ended.
-        audits_at: by partition that was read or copied too late, when the job will audit it, seconds since 1970 UTC.
-            None if the job audits none for that reason.
+        nothing_since: since when there has been nothing to watch. None if there is something, or if that is not known
+            yet.
+        caught_up: by partition, whether it has caught up: it is compared up to its goal, and no offset below waits for
+            a verdict. The goal is where its logs ended when it was first seen, or when its last outage or pause ended.
+        absences: the absent and late replicas, with their bounds.
+        audits_at: by partition that was read or copied too late, when the job will audit it. None if the job audits
+            none for that reason.
+        guard: what the guard holds and refuses; None until it has looked for the first time.
+        paused: by broker, the pause of reading that is on; the key -1 (`ALL`) means all brokers.
+        storage_full: whether a disk that the job writes to is full.
+        storage_id: the id of the job's storage; None if it is not known yet.
         behind_since: by replica and isolation level with unread offsets, since when the replica has shown them.
         waiting_s: by partition and isolation level, for how many seconds it has waited for a verdict at one offset.
             Time in which its comparison could not go on does not count.
@@ -200,7 +230,7 @@ class Snapshot:
     _derived: dict[Callable[[Snapshot], Any], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, derive: Callable[[Snapshot], Derived]) -> Derived:
-        """The result of a pure function of this snapshot. It is computed the first time, and remembered."""
+        """The result of ``derive``, a pure function of this snapshot. It is computed the first time, and remembered."""
         if derive not in self._derived:
             self._derived[derive] = derive(self)
         found: Derived = self._derived[derive]

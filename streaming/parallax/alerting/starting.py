@@ -44,11 +44,13 @@ class Step:
 class Past:
     """What `parallax.alerting.status.Watch` remembers from the snapshots that it has seen before.
 
+    Times are in seconds since 1970 UTC.
+
     Attributes:
         has_started: whether the start has been over once; nothing later counts as a start.
-        since: since when every look has shown the same condition, seconds since 1970 UTC; None before the first look.
+        since: since when every look has shown the same condition; None before the first look.
         first_left: when it was first known how many offsets the initial reading has to read, and how many these were.
-        got_on_at: when the start last made progress.
+        got_on_at: when the start last made progress; None if it has not yet.
         reasons: by name of a reason why the status is unknown, since when it has applied at every look.
     """
 

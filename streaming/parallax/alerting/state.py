@@ -35,10 +35,10 @@ from parallax.views.sharing import Saved
 from parallax.views.tables import TableSize
 
 _FORGET_AFTER_S = 600.0
-"""A replica or partition of which nothing was reported for so long is gone (deleted, moved away)."""
+"""A replica or partition without a report for this many seconds is gone: it was deleted or moved."""
 
 _FORGET_EVERY_S = 10.0
-"""How often these are looked for."""
+"""How many seconds pass between two looks for such replicas and partitions."""
 
 
 class QueryReport(Protocol):
@@ -54,7 +54,7 @@ class QueryReport(Protocol):
 
 
 _ASKED_S = 60.0
-"""After so long the brokers have been asked what they hold, once the queries run."""
+"""How many seconds after the start of the queries the brokers have surely been asked what they hold."""
 
 _OFFSETS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
 
@@ -76,7 +76,7 @@ class MonitorState:
     """What one job knows about itself. Any thread may update it or take a snapshot of it.
 
     Args:
-        clock: seconds since 1970 UTC, for tests.
+        clock: returns seconds since 1970 UTC; a test gives its own.
         brokers: the brokers that are read (``topics.brokers``); None for all.
     """
 
@@ -125,7 +125,11 @@ class MonitorState:
         self._hanging: tuple[Hanging, ...] = ()
 
     def update_mismatches(self, mismatches: Mapping[str, str]) -> None:
-        """Set the addresses (``host:port``) at which another cluster answers, each with that cluster's id."""
+        """Set at which addresses another cluster answers.
+
+        Args:
+            mismatches: by such an address (``host:port``), the id of the other cluster; empty if there is none.
+        """
         with self._lock:
             self._mismatches = dict(mismatches)
 
@@ -135,7 +139,10 @@ class MonitorState:
             self._hanging = tuple(hanging)
 
     def standstills(self) -> dict[TopicPartition, Standstill]:
-        """By partition, its highest last stable offset, since when that has not moved, and when it was reported."""
+        """By partition, its highest last stable offset, and since when that has not moved (`Standstill`).
+
+        Partitions of which no replica has reported a last stable offset are left out.
+        """
         found: dict[TopicPartition, list[ReplicaState]] = {}
         with self._lock:
             for (topic, partition, _), state in self._replicas.items():
@@ -155,7 +162,7 @@ class MonitorState:
         return stands
 
     def update_paused(self, paused: Paused) -> None:
-        """Set which brokers are not read because an operator has paused reading them."""
+        """Set which brokers are not read because an operator has paused reading them: ``paused``, by broker."""
         with self._lock:
             self._paused = dict(paused)
 
@@ -168,7 +175,7 @@ class MonitorState:
             rows: of any number of ticks, in any order.
 
         Returns:
-            The rights that went missing by these rows, or are there again.
+            The permissions that went missing by these rows, or are there again.
         """
         rows = sorted(rows, key=lambda row: row["observed_at"])
         answered: dict[tuple[int, datetime], bool] = {}
@@ -201,10 +208,15 @@ class MonitorState:
             return self._refusals.take_in(rows, self._clock())
 
     def update_refusals(self, replicas: Iterable[Replica], right: MissingRight, error: str) -> list[Change]:
-        """Count a right as missing, because brokers refused some part of the job (`Refusals.refused`).
+        """Count a permission as missing, because brokers refused some part of the job (`Refusals.refused`).
+
+        Args:
+            replicas: the replicas that may not be read.
+            right: the missing permission.
+            error: what the broker said.
 
         Returns:
-            The rights that were not known to be missing before.
+            The permissions that were not known to be missing before.
         """
         with self._lock:
             return self._refusals.refused(replicas, right, error, self._clock())
@@ -238,12 +250,13 @@ class MonitorState:
                     self._cover(coverage, broker)
 
     def settle(self, settled: Callable[[Coverage], Coverage]) -> None:
-        """Remove from the unknown offsets of all partitions those that an audit has compared.
+        """Replace the coverage of every partition: an audit has compared some of its unknown offsets.
 
         A coverage comes again only when its partition moves. Without this, an idle partition would stay unknown.
 
         Args:
-            settled: returns a partition's coverage without the ranges that an audit has compared.
+            settled: called with a partition's coverage; returns it without the unknown offsets that an audit has
+                compared.
         """
         with self._lock:
             self._coverage = {place: settled(coverage) for place, coverage in self._coverage.items()}
@@ -281,7 +294,7 @@ class MonitorState:
             self._lease = epoch, renewed_at
 
     def update_storage_id(self, storage_id: str) -> None:
-        """Set the id of the job's storage (`parallax.views.binding.id_of`), which metrics show."""
+        """Set the id of the job's storage, ``storage_id``, which metrics show (`parallax.views.binding.id_of`)."""
         with self._lock:
             self._storage_id = storage_id
 
@@ -315,7 +328,7 @@ class MonitorState:
             self._shared[table] = Saved(before.rows + saved.rows, before.size + saved.size)
 
     def update_absences(self, absences: Absences) -> None:
-        """Set which replicas are absent, with their bounds, and which were copied late."""
+        """Set which replicas are absent, with their bounds, and which have copied something too late."""
         with self._lock:
             self._absences = absences
 
@@ -343,7 +356,11 @@ class MonitorState:
             )
 
     def spot_checked(self, counts: Mapping[str, int]) -> None:
-        """Add the results of a spot check to the counts: by result, how many records had it."""
+        """Add the results of a spot check to those of earlier ones.
+
+        Args:
+            counts: by result (`parallax.audit.spot.Spot`), how many records of this check had it.
+        """
         with self._lock:
             spots = dict(self._audits.spots)
             for result, count in counts.items():

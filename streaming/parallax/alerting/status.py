@@ -35,9 +35,9 @@ from parallax.model import IsolationLevel, TopicPartition, UnknownReason
 from parallax.moments import roughly
 
 STUCK_S = 600.0
-"""For how long a start may get on with nothing before that is said."""
+"""How many seconds a start may make no progress before that is reported."""
 _STARTS = frozenset({UnknownReason.LOG_START_DIFFERS, UnknownReason.RETENTION_DIFFERS, UnknownReason.DELETED_UNREAD})
-"""What has words of its own: no audit tells of what lay before the beginning of a log."""
+"""Reasons with words of their own: no audit can say what was below the beginning of a log."""
 
 
 class Condition(StrEnum):
@@ -45,7 +45,7 @@ class Condition(StrEnum):
 
     AGREE = "agree"
     AGREE_IN_PART = "agree_in_part"
-    """What was compared agrees, and not every partition is known to agree whole now."""
+    """What was compared agrees, but of some partitions not everything is compared now."""
     FINDINGS = "findings"
     STARTING = "starting"
     UNKNOWN = "unknown"
@@ -213,7 +213,11 @@ def _steps(snapshot: Snapshot, past: Past) -> tuple[Step, ...]:
 def reasons_of(snapshot: Snapshot, past: Past) -> tuple[Reason, ...]:
     """Why nobody knows whether all replicas agree.
 
-    The most important reason is first; empty if nothing speaks against it.
+    The most important reason is first; empty if there is none.
+
+    Args:
+        snapshot: the present snapshot.
+        past: what earlier snapshots have shown.
     """
     return tuple(_reasons(snapshot, past, is_starting=bool(_steps(snapshot, past))))
 

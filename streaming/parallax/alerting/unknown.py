@@ -31,9 +31,9 @@ class Telling(StrEnum):
     """How the status line and the page report offsets without a verdict. The reason decides it (`telling`)."""
 
     ON_ITS_WAY = "on_its_way"
-    """It passes by itself; it is reported only if it does not (`parallax.alerting.overdue`)."""
+    """They will get a verdict by themselves. If they do not, that is reported (`parallax.alerting.overdue`)."""
     IN_PART = "in_part"
-    """The rest agrees. Nobody was in time, or retention moved the beginning of logs; neither is anybody's fault."""
+    """Nobody is at fault: they were not read in time, or retention moved the beginning of logs."""
     CANNOT_TELL = "cannot_tell"
     """Nobody can say that all agree.
 
@@ -65,7 +65,7 @@ def telling(reason: UnknownReason, coverage: Coverage) -> Telling:
 def unknown_offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[UnknownReason, int]]:
     """By partition and reason, how many offsets have no verdict. Zeros are left out.
 
-    It is the larger number of the two isolation levels, because most offsets lack a verdict at both.
+    Each number is the larger one of the two isolation levels, because most offsets lack a verdict at both.
     """
     return snapshot.once(_unknown_offsets)
 
@@ -81,7 +81,7 @@ def _unknown_offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[Unkn
 def unknown_by(
     snapshot: Snapshot, how: Telling, places: Container[TopicPartition] | None = None
 ) -> Mapping[UnknownReason, int]:
-    """By reason, how many offsets have no verdict, of those that are reported in a given way.
+    """Of the offsets that are reported in a given way, how many have no verdict, by reason.
 
     Args:
         snapshot: the present snapshot.
@@ -110,7 +110,7 @@ def to_be_read(snapshot: Snapshot) -> int:
 
 
 def in_part(snapshot: Snapshot) -> Mapping[TopicPartition, Part]:
-    """The partitions that are known to agree in part only, each with the first reason in `Part`."""
+    """The partitions that are known to agree in part only, each with its first reason in `Part`."""
     return snapshot.once(_in_part)
 
 
@@ -149,7 +149,7 @@ _WORDS = {
     UnknownReason.NOT_READ_YET: "not read from every replica yet",
     UnknownReason.RETENTION_GAP: "read later than delete.retention.ms allows",
 }
-"""Reasons of which the name says too little, or more than is known."""
+"""Words for the reasons whose names say too little, or more than is known."""
 
 
 def words(reason: UnknownReason) -> str:
@@ -161,6 +161,10 @@ def without_verdict(coverage: Coverage, reasons: Iterable[UnknownReason]) -> str
     """How many offsets of a partition have no verdict, in words, for each of some reasons. Empty if none.
 
     If offsets lack a verdict at one isolation level only, the text names that level.
+
+    Args:
+        coverage: the partition's coverage.
+        reasons: the reasons.
     """
     found = ((reason, coverage.unknown_for(reason)) for reason in reasons)
     return ", ".join(

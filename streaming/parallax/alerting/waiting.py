@@ -25,9 +25,13 @@ class Waiting:
         self._reported_at: dict[TopicPartition, float] = {}
 
     def reported(self, place: TopicPartition, now: float) -> None:
-        """Take in that a row of progress has named a partition.
+        """Take in that a row of progress is about a partition.
 
-        A partition that was never compared waits since the first such row.
+        Until it is first compared, the partition waits since the first such row, at both isolation levels.
+
+        Args:
+            place: the partition.
+            now: the present, in seconds.
         """
         if place not in self._reported_at:
             for view in IsolationLevel:
@@ -35,7 +39,14 @@ class Waiting:
         self._reported_at[place] = now
 
     def covered(self, coverage: Coverage, now: float) -> None:
-        """Take in from which offset on a partition waits for verdicts. If that offset is new, the wait begins now."""
+        """Take in from which offset on a partition waits for verdicts (`Coverage.waits_from`).
+
+        If that offset is new, the wait begins now.
+
+        Args:
+            coverage: the partition's coverage.
+            now: the present, in seconds.
+        """
         self._reported_at.setdefault(coverage.place, now)
         for view, offset in zip(IsolationLevel, coverage.waits_from, strict=True):
             key = coverage.place, view
@@ -45,13 +56,13 @@ class Waiting:
                 self._since[key] = offset, now
 
     def hold_up(self, is_held_up: Callable[[TopicPartition], bool], now: float) -> None:
-        """Restart the wait at 0 for each partition whose comparison cannot go on now.
+        """Let the wait begin at ``now`` for each partition whose comparison cannot go on now.
 
-        So it counts as waiting only from the time at which its comparison goes on.
+        Call it at each look. So a partition counts as waiting only from the time at which its comparison goes on.
 
         Args:
-            is_held_up: whether the comparison of a given partition does not go on now.
-            now: the present time in seconds.
+            is_held_up: called with a partition; returns whether its comparison cannot go on now.
+            now: the present, in seconds.
         """
         self._since = {key: (offset, now if is_held_up(key[0]) else at) for key, (offset, at) in self._since.items()}
 

@@ -20,7 +20,7 @@ from parallax.views.blocks import Blocks, ByPlace, recorded
 log = structlog.get_logger(__name__)
 
 Views = Mapping[IsolationLevel, Mapping[int, Blocks]]
-"""What the rows of each view add up to, by broker."""
+"""By isolation level and broker, what the rows that were recorded add up to, block by block."""
 
 
 def recorded_blocks(storage: str) -> Views:
@@ -39,7 +39,7 @@ def recorded_blocks(storage: str) -> Views:
 def agreeing(blocks: Views, plans: Iterable[PartitionPlan]) -> dict[TopicPartition, Agreed]:
     """By partition, the range of offsets in which the sums of all replicas' rows are equal.
 
-    A partition without such a range is left out.
+    A partition without such a range is left out. The audit need not read the rows in it.
 
     Args:
         blocks: the sums, by isolation level and broker. Read them before you make the plans. Then no sum reaches beyond

@@ -20,20 +20,20 @@ from parallax.views.queries import source_options
 
 _TRAITS = ("cleanup.policy", "remote.storage.enable")
 _CATCH_UP_S = 6.0
-"""How long a replica that is behind the others is waited for. A follower trails by a fetch of half a second."""
+"""How many seconds a replica that is behind the others is waited for. A follower trails by a fetch of half a second."""
 _LOOK_AGAIN_S = 0.3
 
 
 def select(
     client: ReplicaClient, settings: Settings, topics: Sequence[str] = (), partitions: Sequence[int] = ()
 ) -> list[TopicPartition]:
-    """The partitions to audit, in order: those that the settings watch, or those of named topics.
+    """The partitions to audit, sorted: those that the settings watch, or those of named topics.
 
     Args:
         client: asks the cluster.
         settings: the job's settings.
-        topics: names of topics; the watched topics by default.
-        partitions: partition numbers, in each of the topics; all by default.
+        topics: names of topics; empty: the watched topics.
+        partitions: partition numbers, in each of the topics; empty: all.
 
     Raises:
         ReplicaError: no broker answers, a topic does not exist, or a topic has no partition of that number.
@@ -67,6 +67,10 @@ def topic_traits(client: ReplicaClient, topics: Sequence[str]) -> dict[str, Topi
     """By topic, what its settings mean for an audit, e.g. whether its logs are compacted.
 
     If a topic's settings cannot be read, its traits say why; its partitions are then unknown.
+
+    Args:
+        client: asks the cluster.
+        topics: the topics' names.
     """
     try:
         found: Mapping[str, Any] = client.topic_configs(sorted(set(topics)), _TRAITS)
@@ -81,7 +85,7 @@ class Looker:
     Args:
         settings: the job's settings.
         places: the partitions.
-        sleep: waits some seconds, for tests.
+        sleep: waits some seconds; a test gives its own.
     """
 
     def __init__(
@@ -127,6 +131,10 @@ class Looker:
         """Wait until each replica reaches the end up to which its partition is to be compared.
 
         It gives up after ``patience_s`` seconds.
+
+        Args:
+            plans: by partition, its plan, which names that end.
+            patience_s: how long to wait at most, in seconds.
 
         Returns:
             The plans, with how far each replica reached at the last look (`PartitionPlan.marks`).

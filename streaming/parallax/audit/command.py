@@ -32,7 +32,7 @@ from parallax.views.hash_key import hash_key
 REPORT = FileKind(
     "a report of parallax audit", r'partition +result|broker +partitions|\{\s*"result":|\{\s*"brokers":\s*\[|\s*$'
 )
-"""Of an audit, or of what it would read; as text or as JSON."""
+"""Tells by its beginning whether a file is a report of an audit or of a dry run."""
 
 
 class AuditFailedError(Exception):
@@ -48,9 +48,9 @@ class Flags:
         partitions: partition numbers to audit of each topic; if empty, all.
         source: what is compared: ``brokers`` for the replicas, ``tables`` for the rows that the job has recorded.
         dry_run: whether only to say what would be read.
-        max_bytes_per_second: limit for each broker; None for ``audit.max_bytes_per_second``.
+        max_bytes_per_second: limit for each broker; 0: no limit; None: ``audit.max_bytes_per_second``.
         output: ``text`` or ``json``.
-        file: where the report goes; standard output by default.
+        file: where the report goes; None: to standard output.
         config: the settings file as it was given, for printed commands.
     """
 

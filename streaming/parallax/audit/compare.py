@@ -40,13 +40,13 @@ from parallax.config import CompareSettings
 from parallax.model import UNKNOWN, FindingKind, ReadEvent, TopicPartition, UnknownReason
 
 STATE = -1
-"""``at`` of the row that opens a partition. Its ``packed`` is the state of the round before, or empty."""
+"""The ``at`` of a partition's first row. The ``packed`` of that row is the state of the round before, or empty."""
 
 STEP_ROWS = 1 << 17
-"""Rows that a step takes in, about: a step costs a millisecond or so however few there are."""
+"""About how many rows one step takes in. A step costs about a millisecond even with few."""
 
 MAX_SUSPECTS = 20_000
-"""Suspects of one partition that leave their task; probing more would read its logs for hours."""
+"""How many suspects of one partition are probed at most; more would read its logs for hours."""
 
 MAX_UNLIKE = 1000
 """How many offsets of a partition that only some replicas hold are kept to be counted. The highest are kept."""
@@ -371,7 +371,16 @@ def _left_behind(coverage: Coverage, reason: UnknownReason) -> int:
 
 
 def parse(text: str) -> tuple[Compared, list[Suspect], Coverage]:
-    """Read the column ``result`` of one partition's row: what was compared, the suspects, and the coverage."""
+    """Read the column ``result`` of one partition's row.
+
+    Args:
+        text: the column's value, as `Comparer.compare` made it.
+
+    Returns:
+        What was compared.
+        The suspects, not dated yet (`dated`).
+        The coverage.
+    """
     document = json.loads(text)
     suspects, coverage = from_json(document["step"])
     fields = document["compared"]

@@ -48,8 +48,8 @@ def confirm(
         manager: a manager that has been started.
         suspects: the audit's suspects.
         timeout_s: how long to wait, in seconds.
-        clock: monotonic seconds, for tests.
-        sleep: waits some seconds, for tests.
+        clock: returns monotonic seconds; a test gives its own.
+        sleep: waits some seconds; a test gives its own.
 
     Returns:
         The findings that are not over, and the suspects without a verdict at the timeout.
@@ -70,7 +70,7 @@ class MemoryStore:
     """
 
     skipped = 0
-    """No other version writes here."""
+    """How many events could not be read: none, since no other version writes here."""
 
     def __init__(self, recorded: Sequence[Finding] = ()) -> None:
         self._events = list(recorded)

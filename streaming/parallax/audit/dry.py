@@ -81,7 +81,7 @@ def dry_run(
         settings: the job's settings.
         client: asks the brokers.
         places: the partitions to audit.
-        max_bytes_per_second: limit for each broker; None without one.
+        max_bytes_per_second: limit for each broker; None: no limit.
 
     Raises:
         ReplicaError: no broker answers.

@@ -205,7 +205,12 @@ def narrowed(rows: Any, view: Any) -> Any:
 
 
 def openings(session: Any, places: Iterable[TopicPartition]) -> Any:
-    """A DataFrame with one row for each partition: the empty state in which its comparison begins."""
+    """A DataFrame with one row for each partition: the empty state in which its comparison begins.
+
+    Args:
+        session: the Spark session of the audit (`session_of`).
+        places: the partitions.
+    """
     return session.createDataFrame([(*place, STATE, b"") for place in places], _CHUNKS)
 
 

@@ -109,7 +109,12 @@ def known_before(one: PartitionPlan, at: int) -> bytes:
 
 
 def ticks(place: TopicPartition, rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """Rows of progress of one partition, packed for Spark's tasks."""
+    """Rows of progress of one partition, packed for Spark's tasks.
+
+    Args:
+        place: the partition.
+        rows: its rows; ``observed_at`` in microseconds since 1970 UTC.
+    """
     return pack(Observations.of(*place, [_tick(row) for row in rows]))
 
 

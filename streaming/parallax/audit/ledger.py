@@ -32,7 +32,10 @@ SETTLED_BY = (
     "an audit that the job runs by itself (audit.unread_delay_s after it was noticed unless that is 0, or at "
     "audit.interval_s)"
 )
-"""What ends that something is unknown to the job; no other audit does. For people: the runbook says so too."""
+"""Which audits make offsets known again that are unknown to the job, as text for people; other audits do not.
+
+The runbook says the same.
+"""
 
 _TIME: Any = pa.timestamp("ms", tz="UTC")
 TABLE = Table(
@@ -73,7 +76,7 @@ class Ended:
     def covers(self, span: UnreadRange) -> bool:
         """Whether this audit decides about a range of offsets that nobody had read in time.
 
-        True if the audit has compared the whole range, and began after the range was noticed.
+        True if the audit has compared the whole range, and began after the range was noticed (`UnreadRange.since`).
         """
         return (
             self.started_at > span.since
@@ -83,7 +86,7 @@ class Ended:
 
 
 def create_audits(storage: str) -> None:
-    """Create the table ``audits`` if it does not exist."""
+    """Create the table ``audits`` below ``storage`` (``storage.path``) if it does not exist."""
     create_replaced(rust_uri(storage, AUDITS), _SCHEMA)
 
 
@@ -121,7 +124,7 @@ class Ledger:
 
     @property
     def places(self) -> list[TopicPartition]:
-        """The partitions that have an audit with a verdict on record."""
+        """The partitions that have an audit with a verdict on record, by topic and number."""
         with self._lock:
             return sorted(self._ended)
 

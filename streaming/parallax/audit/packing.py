@@ -30,9 +30,9 @@ _COUNTS = struct.Struct("<4Q")
 
 
 def pack(observations: Observations) -> bytes:
-    """The observations of one partition as bytes: their columns as they are in memory.
+    """The observations of one partition as bytes: their columns one after the other, as they are in memory.
 
-    Topic and partition are left out.
+    Topic and partition are left out; `unpack` is given them.
     """
     parts = (
         observations.rows,

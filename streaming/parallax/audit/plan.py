@@ -123,7 +123,7 @@ def plan(
     chosen: Collection[int] | None = None,
     histories: Mapping[tuple[TopicPartition, str], PolicyHistory] | None = None,
 ) -> dict[TopicPartition, PartitionPlan]:
-    """By partition, its plan. The first look fixes the offsets up to which partitions are compared.
+    """Make the plan of each partition, by partition. The first look fixes the offsets up to which it is compared.
 
     Args:
         places: the partitions.
@@ -243,7 +243,7 @@ def bounded(
 ) -> dict[TopicPartition, PartitionPlan]:
     """The plans, with each transaction that is open for too long added to `PartitionPlan.beyond`.
 
-    `held_for_too_long` decides which these are.
+    `held_for_too_long` decides which these are: nothing behind them is compared in read_committed.
 
     Args:
         plans: the plans by partition.
@@ -258,7 +258,7 @@ def bounded(
 
 
 _LATE_MS = (15 + 5) * 60_000
-"""Kafka's default of ``transaction.max.timeout.ms``, and ``ProducerStateManager.LATE_TRANSACTION_BUFFER_MS``."""
+"""Kafka's default of ``transaction.max.timeout.ms`` plus ``ProducerStateManager.LATE_TRANSACTION_BUFFER_MS``."""
 
 
 def _holding(row: Mapping[str, Any], stable: int) -> Mapping[str, Any] | None:

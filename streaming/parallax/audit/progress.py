@@ -25,7 +25,7 @@ class Shown:
 
     Args:
         console: where to print; if it is a terminal, a bar is drawn.
-        clock: monotonic seconds, for tests.
+        clock: returns monotonic seconds; a test gives its own.
     """
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
@@ -56,7 +56,11 @@ class Shown:
             self._bar.stop()
 
     def stage(self, text: str) -> None:
-        """Show that a part of the audit begins, e.g. "reading the replicas"."""
+        """Show that a part of the audit begins.
+
+        Args:
+            text: what the audit does in it, e.g. "reading the replicas".
+        """
         if self._bar is None:
             with self._lock:
                 self._stage, self._said, self._stage_at = text, "", self._clock()

@@ -24,7 +24,7 @@ from parallax.source.repeats import LONGEST_US
 from parallax.views.tables import PROGRESS, table_path
 
 _EARLIER = timedelta(microseconds=2 * LONGEST_US)
-"""Within this time there is a row of every replica that is asked. Rows that only repeat themselves may be held back."""
+"""Each replica that is asked has a row within this time, even if nothing has changed."""
 
 
 def recorded_plan(

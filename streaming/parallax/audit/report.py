@@ -25,7 +25,8 @@ _STYLES: Mapping[Result, str] = {Result.DIVERGED: "bold red", Result.UNKNOWN: "y
 def document(report: AuditReport) -> dict[str, Any]:
     """An audit's report as a dict that can be written as JSON.
 
-    Times are in ISO 8601 UTC, offsets are listed by isolation level, and each finding has its evidence.
+    Times are in ISO 8601 UTC, offsets are listed by isolation level (None if unknown), and each finding has its
+    evidence.
     """
     return {
         "result": str(report.result),
@@ -139,7 +140,7 @@ def _summary(report: AuditReport) -> str:
 
 
 def size_text(size: float) -> str:
-    """A number of bytes for people, with a unit."""
+    """A size in bytes for people, with a unit: ``1.5 MiB`` for ``size`` 1572864."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -16,14 +16,14 @@ from parallax.findings.finding import Finding
 from parallax.model import NOBODY, IsolationLevel, ReadEvent, TopicPartition
 
 NO_MORE = "no_more"
-"""Why a reader that met no failure ended early. Its replica had no more for consumers of that view."""
+"""Why a reader ended early without a failure: its replica had no more for consumers of that view."""
 _SHORT: Mapping[int, str] = {
     IsolationLevel.READ_UNCOMMITTED: "its high watermark was no higher: it is behind another replica; audit again once "
     "it has caught up",
     IsolationLevel.READ_COMMITTED: "its last stable offset was no higher: a transaction is open there, or it is behind "
     "another replica; audit again once that is over",
 }
-"""Why a replica had no more, by view, and what to do."""
+"""Why a replica had no more, by isolation level, and what to do."""
 
 _WHY: Mapping[str, str] = {
     ReadEvent.UNREACHABLE: "it did not answer any more; audit again once it does",
@@ -36,9 +36,9 @@ _WHY: Mapping[str, str] = {
     ReadEvent.TOPIC_RECREATED: "the topic was re-created meanwhile; audit again",
     ReadEvent.TOPIC_DELETED: "the topic was deleted meanwhile",
 }
-"""Why a reader ended early, and what to do."""
+"""By event, why a reader ended early, and what to do."""
 _EXAMPLES = 3
-"""Undecided suspects that a reason spells out; the others are counted."""
+"""How many undecided suspects a reason spells out; the others are counted."""
 
 
 class Result(StrEnum):
@@ -53,7 +53,7 @@ class Result(StrEnum):
 
 
 EXIT_CODES: Mapping[Result, int] = {Result.CONSISTENT: 0, Result.DIVERGED: 1, Result.UNKNOWN: 3}
-"""Of ``parallax audit``; 2 is wrong usage."""
+"""By result, the exit code of ``parallax audit``; 2 is wrong usage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Stopped:
 
     Attributes:
         broker: id of the broker that it read.
-        view: the isolation level at which it read (`IsolationLevel`).
+        view: the isolation level at which it read (`IsolationLevel`): 0 is read_uncommitted, 1 is read_committed.
         read_to: the next offset that it would have read; -1 if it read nothing.
         wanted: the offset that it should have reached.
         event: what ended it (a `parallax.model.ReadEvent`), or `NO_MORE`.
@@ -279,8 +279,8 @@ class AuditReport:
 
     Attributes:
         source: what was compared: ``brokers`` or ``tables``.
-        started_at: seconds since 1970 UTC.
-        ended_at: seconds since 1970 UTC.
+        started_at: when the audit began, seconds since 1970 UTC.
+        ended_at: when it ended, seconds since 1970 UTC.
         partitions: the results, by topic and partition.
         read_bytes: by broker, how many bytes of records its answers had.
     """
@@ -351,6 +351,10 @@ def with_record(one: PartitionResult, verdicts: Confirmed) -> PartitionResult:
     """A partition's result with what the job's table says about its findings.
 
     It adds which of them are on record, and which findings on record are over.
+
+    Args:
+        one: the result without that.
+        verdicts: what the findings manager has decided, of any partition.
     """
     mine = {finding.finding_id for finding in one.findings}
     return replace(

@@ -9,24 +9,25 @@ from parallax.compare.suspect import Coverage
 from parallax.model import TopicPartition
 
 SETTLE_S = 10.0
-"""How long a broker is back before it is asked: it has to catch up first."""
+"""How many seconds a broker must be back before it is asked: it has to catch up first."""
 
 PAUSE_S = 60.0
-"""How long a broker is left alone once it was asked: it may come and go. What it did not answer is asked for again
-after pauses that double from this one on."""
+"""At least so many seconds pass between two spot checks of a broker, because a broker may come and go.
+
+What it did not answer is asked for again. The first time is after this pause, and the pauses double.
+"""
 
 TRIES = 6
-"""How often a broker is asked again for what it does not answer. It may never reach an offset that it lost."""
+"""How often a broker is asked again for what it did not answer. It may never reach an offset that it lost."""
 
 
 class Returned:
     """Notices brokers whose replicas answer again, and says when the spot check of each is due.
 
-    After the job's start every broker that answers counts as one that is back, because nobody knows which were away
-    before.
+    After the job's start every broker that answers counts as back, because nobody knows which were away before.
 
     Args:
-        clock: monotonic seconds.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -47,7 +47,11 @@ class Watcher(Protocol):
     """Shows somebody how far an audit is. The audit calls it."""
 
     def stage(self, text: str) -> None:
-        """Show that a part of the audit begins, e.g. "reading the replicas"."""
+        """Show that a part of the audit begins.
+
+        Args:
+            text: what the audit does in it, e.g. "reading the replicas".
+        """
 
     def reading(self, done: Metered, of: Metered) -> None:
         """Show how much of a round's offsets have been read.
@@ -62,7 +66,7 @@ class Quiet:
     """A `Watcher` that shows nothing."""
 
     def stage(self, text: str) -> None:
-        """Show nothing."""
+        """Show nothing of ``text``."""
 
     def reading(self, done: Metered, of: Metered) -> None:
         """Show nothing."""

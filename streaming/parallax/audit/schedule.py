@@ -44,20 +44,26 @@ from parallax.source.pace import Pace, TokenBucket
 log = structlog.get_logger(__name__)
 
 _NAMED = 20
-"""Partitions of an audit that are named one by one in the log."""
+"""How many partitions of an audit the log names one by one."""
 _FINDINGS = 3
-"""Findings of a partition that the log spells out."""
+"""How many findings of a partition the log spells out."""
 _WRITER = "audit"
 """The writer of the audits' suspects, in the log of their table. Other writers are the ids of queries."""
 
 _HELD_S = 2.0
-"""How often is looked whether audits may begin again."""
+"""How many seconds pass between two looks whether audits may begin again."""
 
 RunAudit = Callable[[str, Sequence[TopicPartition]], AuditReport]
-"""(``brokers`` or ``tables``, partitions; none are all that the settings name) -> what it came to."""
+"""Runs an audit and returns its report. It is given ``brokers`` or ``tables``, and the partitions.
+
+Without partitions it audits all that the settings name.
+"""
 
 RunSpotChecks = Callable[[Mapping[int, Sequence[TopicPartition]], Callable[[], bool]], Checked]
-"""(partitions by the broker that is back with them, whether to end early) -> what was found."""
+"""Checks brokers that are back and returns what it found.
+
+It is given the partitions to check, by broker, and a function that says whether to end early.
+"""
 
 
 class AuditSchedule:
@@ -70,7 +76,7 @@ class AuditSchedule:
         on_failure: called when an audit has failed.
         unread_delay_s: how long a partition's audit waits after the job notices that offsets were not read in time, or
             were copied late, in seconds; 0: no such audit.
-        clock: monotonic seconds, for tests.
+        clock: returns monotonic seconds; a test gives its own.
         is_held: returns whether no audit may begin at present.
         spot_checks: checks brokers that are back; None: they are not checked.
     """

@@ -19,7 +19,7 @@ from parallax.replica.errors import ReplicaError
 from parallax.replica.reader import Pacing, read_range
 
 MANY = 256
-"""Suspects of one replica that are worth a reading of their own; the probe takes as many together."""
+"""A replica with more suspects than this is read once for all of them. A probe takes as many together."""
 
 Replica = tuple[TopicPartition, int]
 
@@ -27,7 +27,8 @@ Replica = tuple[TopicPartition, int]
 def many(suspects: Sequence[Suspect]) -> dict[Replica, list[Suspect]]:
     """By accused replica, its suspects that one reading of its log may dismiss (`cleared`).
 
-    Replicas with 256 (`MANY`) or fewer are left out, because probes are fast enough for those.
+    Only suspects about deleted keys can be dismissed so. Replicas with 256 of them (`MANY`) or fewer are left out,
+    because probes are fast enough for those.
     """
     found: dict[Replica, list[Suspect]] = {}
     for suspect in suspects:
@@ -37,7 +38,9 @@ def many(suspects: Sequence[Suspect]) -> dict[Replica, list[Suspect]]:
 
 
 def cleared(suspects: Sequence[Suspect], live: Mapping[Key, RecordShown | None]) -> set[str]:
-    """The ids of the suspects that are over: the accused replica shows no value that was deleted.
+    """The ids of the suspects that are over: the accused no longer shows the value that was deleted.
+
+    Its log ends without a value of the key, or with a newer one than the tombstone.
 
     Args:
         suspects: suspects about one replica.
@@ -65,12 +68,12 @@ def shown_live(
     deadline_ms: float,
     pace: Pacing | None,
 ) -> dict[Key, RecordShown | None]:
-    """By key, the record that a read_committed consumer has after it has read one replica's whole log; None for none.
+    """By key, the record that a read_committed consumer has after reading one replica's whole log; None for none.
 
     Args:
         client: reads the replica.
         replica: the partition and the broker.
-        keys: the hashes of the keys.
+        keys: the hashes of the keys, each as its upper and its lower 64 bits.
         hasher: hashes keys as in the views.
         deadline_ms: timeout of one request.
         pace: limits bytes per second; None for no limit.

@@ -33,34 +33,34 @@ from parallax.views.shared import rows_of
 from parallax.views.tables import rust_uri
 
 _LOG_BYTES = 1 << 14
-"""Asked for of each log: a batch that is larger is asked for again."""
+"""How many bytes of each log a Fetch asks for; a larger batch is asked for again."""
 
 _TOGETHER = 128
-"""Logs that one Fetch asks for at most."""
+"""How many logs one Fetch asks for at most."""
 
 _MANY = 1 << 20
-"""Rows of the table that are gathered before they are thinned out."""
+"""How many rows of the table are gathered before they are thinned out."""
 
 _SPARE = 4
-"""So many times as many records are drawn as are asked for. The cleaner may have taken most of them."""
+"""How many times more records are drawn than are to be read: the cleaner may have taken most."""
 
 _ROWS = pa.schema(
     [VIEW.field(name) for name in ("topic", "partition", "offset", "producer_id", "leader_epoch", "timestamp")]
 )
-"""What is looked up of a record."""
+"""The columns of the table that are read."""
 
 
 class Spot(StrEnum):
     """What became of an aborted record that a spot check has read again, e.g. it is still aborted."""
 
     ABORTED = "aborted"
-    """It is shown as aborted still."""
+    """It is still shown as aborted."""
     COMMITTED = "committed"
     """A read_committed consumer gets it now."""
     GONE = "gone"
     """Its replica holds no such record any more: it was cleaned, deleted or truncated."""
     UNKNOWN = "unknown"
-    """Its replica did not answer, or not up to there."""
+    """Its replica did not answer, or did not answer up to its offset."""
 
 
 _WORDS: Mapping[Spot, str] = {
@@ -69,7 +69,7 @@ _WORDS: Mapping[Spot, str] = {
     Spot.GONE: "are no longer in the log (cleaned, deleted or truncated), which is no fault",
     Spot.UNKNOWN: "could not be read",
 }
-"""What is said of so many of them, the plainest first."""
+"""What the log says of the records with each result, the plainest first."""
 
 
 class Aborted(NamedTuple):
@@ -150,9 +150,9 @@ class SpotChecks:
         client: asks the brokers.
         hasher: hashes keys and values as in the views.
         most: how many records of each partition are read again; records that the replica no longer has do not count.
-        pace: makes, for each check, the object that limits bytes per second; None: no limit.
+        pace: makes, for each check, the object that limits bytes per second; it returns None for no limit.
         timeout_ms: timeout of one Fetch.
-        salt: decides which records are chosen.
+        salt: any number; it decides which records are chosen.
     """
 
     def __init__(

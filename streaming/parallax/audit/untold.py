@@ -29,7 +29,7 @@ _WHY = {
 def late_replicas(storage: str) -> dict[TopicPartition, list[int]] | None:
     """By partition, the brokers whose replicas have copied something too late, by the table ``late_replicas``.
 
-    None if the table cannot be read.
+    Empty if there is no such table; None if it cannot be read, which is logged. ``storage`` is ``storage.path``.
     """
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError

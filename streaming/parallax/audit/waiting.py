@@ -12,20 +12,20 @@ from parallax.compare.suspect import Coverage
 from parallax.model import UNKNOWN, TopicPartition
 
 AGAIN_S = 3600.0
-"""For how long no audit repeats one with a verdict, if nothing has happened in the partition."""
+"""For how many seconds after a verdict a partition is not audited again, unless something happens in it."""
 
 SOON_S = 300.0
-"""At most so long after an audit, an event that made offsets unknown has the partition audited again.
+"""How many seconds after an audit the partition may be audited again, if offsets have become unknown since.
 
-The time doubles with each audit if events come again and again, up to `AGAIN_S`. An example is a partition that cannot
-be compared.
+That may happen again and again, as in a partition that cannot be compared. Then the time doubles with each audit, up to
+`AGAIN_S`.
 """
 
 _QUIET_S = 2 * AGAIN_S
-"""A partition that had no audit for so long begins with `SOON_S` again."""
+"""A partition that had no audit for this many seconds begins with `SOON_S` again."""
 
 MAX_TOGETHER = 32
-"""Partitions of one such audit: the next ones have their turn after it."""
+"""How many partitions one audit of waiting partitions has at most; the others come with the next."""
 
 _FIRST_PAUSE_S = 60.0
 
@@ -80,7 +80,7 @@ class AuditQueue:
 
     Args:
         delay_s: how long an audit waits after its partition was noticed, in seconds; 0: it never is due.
-        clock: monotonic seconds.
+        clock: returns monotonic seconds.
         rest_s: after an audit with a verdict, the partition is not audited again for this many seconds. A new event
             shortens that.
     """
@@ -126,9 +126,9 @@ class AuditQueue:
         return [place for _, place in sorted(ripe)[:MAX_TOGETHER]]
 
     def begin(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Note for each partition the newest event that an audit which begins now takes into account.
+        """Note that an audit of some partitions begins now: it takes into account what has happened in them so far.
 
-        Later events make another audit of the partition necessary.
+        Later events make another audit of a partition necessary.
 
         Args:
             places: the partitions of this audit. It may audit partitions that other queues ask for.
@@ -162,7 +162,8 @@ class AuditQueue:
             report: the audit's report; None if the audit broke off.
 
         Returns:
-            The partitions that still exist and had no verdict.
+            The partitions of ``places`` for which the report has no verdict: all of them if it is None. Those that no
+            broker holds any more are left out.
         """
         settled = {p.place for p in report.partitions if has_verdict(p)} if report else set()
         gone = {p.place for p in report.partitions if not p.replicas} if report else set()
@@ -211,7 +212,7 @@ class Copied(AuditQueue):
 
     Args:
         delay_s: how long an audit waits after its partition was noticed, in seconds; 0: it never is due.
-        clock: monotonic seconds.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, delay_s: float, clock: Callable[[], float]) -> None:
@@ -233,14 +234,17 @@ class Copied(AuditQueue):
             self._wait(place, at_ms)
 
     def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> list[TopicPartition]:
-        """Take in that partitions were audited. Those that still have late copies wait for another audit.
+        """Take in that partitions were audited, and set when each may be audited again.
+
+        A partition waits for another audit until `observe` leaves it out, because its late copies still count.
 
         Args:
             places: the partitions.
             report: the audit's report; None if the audit broke off.
 
         Returns:
-            The partitions that still exist and had no verdict.
+            The partitions of ``places`` for which the report has no verdict: all of them if it is None. Those that no
+            broker holds any more are left out.
         """
         undecided = super().audited(places, report)
         self._copied = {place: at_ms for place, at_ms in self._copied.items() if place in self._known}
@@ -272,7 +276,8 @@ class Doubted(AuditQueue):
             report: the audit's report; None if the audit broke off.
 
         Returns:
-            The partitions that still exist and had no verdict.
+            The partitions of ``places`` for which the report has no verdict: all of them if it is None. Those that no
+            broker holds any more are left out.
         """
         undecided = super().audited(places, report)
         self.add(undecided)

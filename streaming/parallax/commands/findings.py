@@ -183,7 +183,7 @@ def readers(
 def asking_readers(settings: Settings) -> Iterator[Callable[[Finding], Readers]]:
     """In a ``with`` block, gives a function that says which consumer groups may have read a finding's records.
 
-    The function asks the brokers. Their connections are closed at the end of the block.
+    The function takes the finding and asks the brokers. Their connections are closed at the end of the block.
 
     Args:
         settings: the job's settings, which name the brokers and the storage.

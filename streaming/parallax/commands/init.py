@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,9 +15,6 @@ from parallax.commands.shared import Format, OutputFormat, one_line_errors
 from parallax.output import as_json
 from parallax.shell import Shell
 from parallax.stores import is_remote
-
-if TYPE_CHECKING:
-    from parallax.config import AlertingSettings
 
 
 @one_line_errors
@@ -67,7 +63,7 @@ def init(
             typer.echo(str(file))
     settings = load(written[0])
     if output is Format.text:
-        typer.echo(_next(written, settings.alerting), err=True)
+        typer.echo(_next(written), err=True)
     if choices.hash_key_file is not None:
         typer.echo(
             f"\nKeep {choices.hash_key_file}, and let none but the job's user read it: it is the key of all hashes in "
@@ -107,32 +103,19 @@ def _hash_key_file(folder: Path, storage: str) -> str | None:
     return None if given or not is_remote(storage) else str((folder / HASH_KEY).absolute())
 
 
-def _next(written: Sequence[Path], alerting: AlertingSettings) -> str:
+def _next(written: Sequence[Path]) -> str:
     """What to do with what was written, in lines that can be pasted."""
     shell, folder = Shell.of(None, written[0]), written[0].parent.absolute()
-    routes = shlex.quote(str(folder / "alertmanager" / "alertmanager.yaml"))
+    prometheus, alertmanager = folder / "prometheus" / "prometheus.yml", folder / "alertmanager" / "alertmanager.yaml"
     return f"""
 Next:
   {shell.parallax("check")}
   {shell.parallax("run")}
 
-For Prometheus, in prometheus.yml (a target that Prometheus can reach: see alerting.metrics_host):
-  rule_files:
-  - {_in_yaml(folder / "prometheus" / "parallax-rules.yaml")}
-  scrape_configs:
-  - job_name: parallax
-    static_configs:
-    - targets: ["{alerting.metrics_host}:{alerting.metrics_port}"]
-
-For Alertmanager, put your receivers into this file and start it with
-  --config.file={routes}
-Where you have a configuration, take over route, inhibit_rules and receivers from it, and add:
-  templates:
-  - {_in_yaml(folder / "alertmanager" / "parallax.tmpl")}
+For alerts, put your addresses into the lines marked FILL IN of these files, and start:
+  prometheus --config.file={shlex.quote(str(prometheus))}
+  alertmanager --config.file={shlex.quote(str(alertmanager))}
+If you run one of them already, the head of its file says what to take over.
 
 For Grafana, import the JSON files of {folder / "grafana"}.
 What to do when an alert fires: {folder / "docs" / "runbook.md"}"""
-
-
-def _in_yaml(path: Path) -> str:
-    return json.dumps(str(path), ensure_ascii=False)

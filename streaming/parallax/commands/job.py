@@ -129,19 +129,27 @@ def check(
     config: Config,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Check settings, machine, brokers, rights and topics. Exit code 0: fine, 1: something is wrong, 3: unknown."""
+    """Check settings, machine, brokers, permissions and topics. Exit code 0: fine, 1: something wrong, 3: unknown."""
     import structlog
-
-    from parallax.check import check as look
-    from parallax.check import exit_code
-    from parallax.config import load
 
     # What is wrong is a line below, whatever Spark has to say of it.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    said = "loading Parallax"
+
+    def doing(text: str) -> None:
+        nonlocal said
+        said = text
+        show(text)
+
+    with waiting(said) as show:
+        from parallax.check import check as look
+        from parallax.check import exit_code
+        from parallax.config import load
+
+        coming = look(load(config), doing)
     lines = []
-    coming = look(load(config))
     while True:
-        with waiting("looking at the machine and the cluster"):
+        with waiting(said) as show:
             line = next(coming, None)
         if line is None:
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import nullcontext
 from dataclasses import asdict
 from enum import StrEnum
@@ -16,6 +17,7 @@ from parallax.jars import DEFAULT_KAFKA_VERSION
 from parallax.lab.named import listed
 from parallax.output import FileKind, as_json
 from parallax.output import output as report_to
+from parallax.shell import Shell
 
 if TYPE_CHECKING:
     from parallax.lab.commands import LabStatus
@@ -78,6 +80,25 @@ def _show_lab(status: LabStatus, output: Format) -> None:
     for broker in status.brokers:
         process = f" (pid {broker.pid})" if broker.pid else ""
         typer.echo(f"  broker {broker.id}  {broker.address}  {broker.condition}{process}")
+    typer.echo(_next(status), err=True)
+
+
+def _next(status: LabStatus) -> str:
+    """What to do with a lab, in lines that can be pasted."""
+    from parallax.lab.commands import named
+
+    parallax, of = Shell.of(None).program, named(status.name)
+    return f"""
+Watch it, and make it diverge in another terminal:
+  {parallax} lab config{of} > lab.yaml
+  {parallax} run -c lab.yaml
+  {parallax} lab scenario frozen{of} --watched-by lab.yaml
+
+Watch it with alert rules and dashboards, as a cluster of your own:
+  {parallax} init DIR --bootstrap-servers {status.bootstrap_servers}
+
+Find kafka-topics.sh and Kafka's other tools:
+  export PATH="$PATH":{shlex.quote(str(status.tools))}"""
 
 
 @app.command("up")

@@ -9,7 +9,7 @@ import typer
 from parallax.model import MAX_BYTES, MAX_SECONDS, topic_name
 
 MOST = 2**31 - 1
-"""Of a broker's id, a partition's number and a step, as Kafka's protocol writes them in 32 bits."""
+"""The largest broker id, partition number and step number: 32 bits, as in Kafka's protocol."""
 LARGEST_OFFSET = 2**63 - 1
 
 
@@ -44,7 +44,7 @@ def _names_of_topics(value: Any) -> Any:
 
 
 TOPIC: Any = {"callback": _names_of_topics}
-"""Of options and arguments that are a topic's name, or several."""
+"""The check of options and arguments that are topics' names, as keyword arguments of Typer's."""
 
 BrokerIds = Annotated[list[int] | None, typer.Option("--broker", help="Id of a broker; may be repeated.", **NUMBER)]
 

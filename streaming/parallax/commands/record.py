@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NOT_KNOWN = 3
 _MOST_SHOWN = 2000
-"""Characters of a key, value or header for people; programs get all of it."""
+"""How many characters of a key, value or header people are shown; programs get all of it."""
 
 
 @one_line_errors

@@ -119,8 +119,8 @@ def in_words(made: Plan, file: Path | None, shell: Shell) -> str:
 
     Args:
         made: the plan.
-        file: the file that it was written to; None if it was not.
-        shell: how that command names the cluster and the job.
+        file: the file that the plan was written to; None if it was not.
+        shell: how the command names the cluster and the job.
     """
     lines = [f"{made.place.name}, led by broker {made.leader}, replicas {', '.join(map(str, made.replicas))}"]
     if not made.steps and not made.missing:

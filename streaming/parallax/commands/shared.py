@@ -143,8 +143,11 @@ def _settings_of(config: Path) -> Settings:
 def used_settings(config: Path) -> Settings:
     """The settings in a file. It is an error if no job has ever used the storage that they name.
 
+    Args:
+        config: the file.
+
     Raises:
-        ConfigError: the settings cannot be used; or as `used_storage`.
+        ConfigError: the settings cannot be used, no job has ever used their storage, or it cannot be read.
     """
     settings = _settings_of(config)
     _refuse_unused(settings.storage.path, config)
@@ -154,10 +157,15 @@ def used_settings(config: Path) -> Settings:
 def used_storage(config: Path | None, data: str | None) -> str:
     """The storage path that a command's options name. It is an error if no job has ever used it.
 
-    Commands that read or change what a job has recorded use this. The options are those of `storage_of`.
+    Commands that read or change what a job has recorded use this.
+
+    Args:
+        config: option ``-c``, the job's settings file.
+        data: option ``--data``, the storage path itself.
 
     Raises:
-        ConfigError: no job has ever used that storage, or it cannot be read; or as `storage_of`.
+        ConfigError: no job has ever used that storage, or it cannot be read. Or neither option is given, or both are,
+            or the one that is given cannot be used.
     """
     storage = storage_of(config, data)
     _refuse_unused(storage, config)
@@ -189,15 +197,24 @@ def _origin(config: Path | None) -> str:
 
 
 def is_written(context: typer.Context, parameter: str) -> bool:
-    """Whether a user gave an option or argument on the command line. False if it has its default."""
+    """Whether a user gave an option or argument on the command line. False if it has its default.
+
+    Args:
+        context: the command's context.
+        parameter: the name of the option or argument in the command's function.
+    """
     source = context.get_parameter_source(parameter)
     return source is not None and source.name == "COMMANDLINE"
 
 
 def format_of(context: typer.Context, output: Format) -> str:
-    """The output format of a command under ``findings``.
+    """The output format of a command under ``findings``: ``text`` or ``json``.
 
     The option may come before the command as well, as in ``parallax findings --format json list``.
+
+    Args:
+        context: the command's context.
+        output: the command's own option, or its default.
     """
     before = context.parent.params.get("output") if context.parent is not None else None
     return str((output if is_written(context, "output") else before or output).value)
@@ -217,13 +234,20 @@ class Target:
 
     @classmethod
     def of(cls, context: typer.Context, config: Path | None, data: str | None) -> Self:
-        """The job that a command under ``findings`` is about. Its options may come before the command as well."""
+        """The job that a command under ``findings`` is about.
+
+        The options ``config`` and ``data`` may come before the command as well; those of the command take precedence.
+        """
         before = context.parent.params if context.parent is not None else {}
         return cls(config or before.get("config"), before.get("data") if data is None else data)
 
     @cached_property
     def storage(self) -> str:
-        """The job's storage path. Raises what `used_storage` raises."""
+        """The job's storage path.
+
+        Raises:
+            ConfigError: no job has ever used that storage, or the options do not name one (`used_storage`).
+        """
         return used_storage(self.config, self.data)
 
     @cached_property

@@ -21,9 +21,9 @@ RAISED_MISSING, RAISED_TURNED, SHOWN_WRONG = 1, 2, 4
 OUTCOME_NAME = {COMMIT: "committed", ABORT: "aborted"}
 MARKER_NAME = {COMMIT: "commit", ABORT: "abort"}
 EXAMPLES = 8
-"""Offsets that an accusation names at most."""
+"""The most offsets that one accusation names."""
 MAX_KEYS = 16
-"""Keys besides its own that an accusation names at most."""
+"""The most keys that one accusation names in addition to its own."""
 
 
 def broker_of(state: PartitionState, slot: int) -> int:
@@ -51,7 +51,11 @@ def without_direction(sides: Sides, pivot: Side | None = None) -> dict[str, Any]
 
     Args:
         sides: by what the side shows, the ids of its brokers; a side without brokers is left out.
-        pivot: a probe asks the lowest broker id of this side last; None for the first side.
+        pivot: the side from which a probe asks a replica last; None for the first side.
+
+    Returns:
+        ``{"sides": ..., "pivot": ...}``: the broker ids of each side (`parallax.sides.as_document`), and the lowest
+        broker id of the side ``pivot``. If that side has no brokers, it is the lowest broker id of the first side.
     """
     shown = in_order(sides)
     asked_last = shown[pivot] if pivot in shown else next(iter(shown.values()))
@@ -64,9 +68,11 @@ def brokers_of(state: PartitionState, mask: int) -> list[int]:
 
 
 def floor_of(state: PartitionState, view: int) -> int:
-    """The floor of a view (isolation level), an offset.
+    """The offset below which rows of a view are judged already, or can never be judged.
 
-    Rows below it are judged already, or can never be judged.
+    Args:
+        state: the partition's state.
+        view: `READ_UNCOMMITTED` or `READ_COMMITTED`.
     """
     return int(state.partition["floor"][0, view])
 
@@ -74,11 +80,13 @@ def floor_of(state: PartitionState, view: int) -> int:
 def outcomes_shown(state: PartitionState, rows: Array) -> dict[str, Any]:
     """Evidence that replicas show unlike outcomes of the same records.
 
-    It says which broker shows which outcome of the first record, how many records there are, and some of their offsets.
-
     Args:
         state: the partition's state, which knows the broker ids.
         rows: the records (`PENDING` rows), at least one.
+
+    Returns:
+        ``outcomes``: by broker id (as text), the outcome that its replica shows of the first record. ``count``: how
+        many records there are. ``offsets``: the first `EXAMPLES` of their offsets.
     """
     first = rows[0]
     return {
@@ -120,9 +128,10 @@ def epoch_of(state: PartitionState, offset: int, producer: int) -> int:
 
 
 def end_unproven(state: PartitionState, start: int, marker: int) -> dict[str, Any]:
-    """Evidence that another end marker may have ended the transaction; empty if ``marker`` surely ended it.
+    """Evidence that a marker other than ``marker`` may have ended the transaction: ``{"end_unproven": True}``.
 
-    A probe may still prove that ``marker`` did, by reading the offsets next to it.
+    It is empty if ``marker`` surely ended the transaction. A probe may still prove that ``marker`` did, by reading the
+    offsets next to it.
 
     Args:
         state: the partition's state.
@@ -146,10 +155,11 @@ def leave_no_room(offsets: Array, start: int, marker: int) -> bool:
 
 
 def outcome_unproven(state: PartitionState, offsets: Array, start: int, marker: int) -> dict[str, Any]:
-    """Evidence that another end marker may have ended the transaction; empty if ``marker`` surely ended it.
+    """Evidence that a marker other than ``marker`` may have ended the transaction: ``{"end_unproven": True}``.
 
-    It is for accusations about outcomes (`end_unproven` is for those about a missing marker). If the end is not proven,
-    the state also counts the outcomes of these records as unknown, until an audit has compared them.
+    It is empty if ``marker`` surely ended the transaction. It is for accusations about outcomes (`end_unproven` is for
+    those about a missing marker). If the end is not proven, the state also counts the outcomes of these records as
+    unknown, until an audit has compared them.
 
     Args:
         state: the partition's state; may be changed.
@@ -164,10 +174,10 @@ def outcome_unproven(state: PartitionState, offsets: Array, start: int, marker: 
 
 
 def outcome_unseen(state: PartitionState, start: int, marker: int) -> dict[str, Any]:
-    """Evidence that another end marker may have ended the transaction, if the accused showed none of its records.
+    """Evidence that a marker other than ``marker`` may have ended the transaction: always ``{"end_unproven": True}``.
 
-    Nobody knows at which offsets the records lie. So the state also counts every offset from ``start`` to ``marker`` as
-    unknown in read_committed.
+    It is for a transaction of which the accused showed no record. Nobody knows at which offsets the records lie. So the
+    state also counts every offset from ``start`` up to ``marker`` as unknown in read_committed.
 
     Args:
         state: the partition's state; it is changed.

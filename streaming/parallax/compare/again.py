@@ -38,7 +38,11 @@ class Again:
         self._files: dict[tuple[str, Places], list[DataFile]] = {}
 
     def views(self, place: TopicPartition) -> Views:
-        """The reader of one partition's withheld rows, as `parallax.compare.withheld.compare` needs it."""
+        """What reads one partition's withheld rows again, for `parallax.compare.withheld.compare`.
+
+        Args:
+            place: the partition.
+        """
         return Views(self._until_ms, partial(self._rows, place))
 
     def _rows(self, place: TopicPartition, places: Places, start: int, end: int) -> ViewRows:

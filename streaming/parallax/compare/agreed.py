@@ -37,11 +37,12 @@ def goes_on(state: PartitionState) -> Opens | None:
 def fits(state: PartitionState, agreed: Agreed) -> bool:
     """Whether a state may be brought past a range whose sums are equal on all replicas, without its rows (`take_in`).
 
+    It may not, for example, while rows below the range wait to be judged, or if the range is not of the whole replica
+    set. The caller has found already that no reader reported a break, such as a truncation, from the range's start on.
+
     Args:
-        state: the partition's state before the range. The transactions that it has open (`goes_on`) are also those that
-            are open where the range begins.
-        agreed: the range. All readers have been read up to where it begins, or all begin there. From there on no reader
-            reported a break, such as a truncation.
+        state: the partition's state before the range.
+        agreed: the range. It begins with those transactions open that the state has open (`goes_on`).
     """
     return _is_of_all(state, agreed) and _is_clean(state, agreed) and not _is_remembered(state, agreed)
 
@@ -92,9 +93,9 @@ def _is_remembered(state: PartitionState, agreed: Agreed) -> bool:
 
 
 def take_in(state: PartitionState, agreed: Agreed) -> None:
-    """Change a state as if the rows of a range had been compared; their sums are equal on all replicas.
+    """Change a state as if the rows of a range had been read and compared.
 
-    Call it only if `fits` says that this is possible.
+    The sums of these rows are equal on all replicas. Call it only if `fits` is true.
 
     Args:
         state: the partition's state; it is changed.

@@ -29,7 +29,7 @@ class Blobs(NamedTuple):
 
     @classmethod
     def of(cls, pieces: Sequence[bytes]) -> Self:
-        """Put several byte strings into one array, in their order."""
+        """Put several byte strings (``pieces``) into one array, in their order."""
         size = np.array([len(piece) for piece in pieces], np.int64)
         return cls(np.frombuffer(b"".join(pieces), np.uint8), np.cumsum(size) - size, size)
 
@@ -43,5 +43,5 @@ class Blobs(NamedTuple):
         return cls(*(np.concatenate(one) for one in ([p.data for p in parts], start, [p.size for p in parts])))
 
     def piece(self, n: int) -> bytes:
-        """One of the byte strings, by its index."""
+        """The byte string of index ``n``."""
         return bytes(self.data[self.start[n] : self.start[n] + self.size[n]])

@@ -158,7 +158,7 @@ def alike(readers: Mapping[Reader, Recorded], grain: Grain | None = None) -> Ali
         grain: the size of the blocks of offsets whose rows are added up together; None for the usual size.
 
     Returns:
-        None if no offset has equal sums, or if the sums of some rows are not known.
+        The range. None if no offset has equal sums, or if the sums of some rows are not known.
     """
     grain = grain or Grain()
     both = {(broker, view) for broker, _ in readers for view in VIEWS}

@@ -47,8 +47,9 @@ _ADDED = EVENT_CODE[ReadEvent.PARTITION_ADDED]
 def of_the_topic(state: PartitionState, observations: Observations) -> Observations:
     """Leave out the observations of a deleted topic of the same name; if the topic was re-created, empty the state.
 
-    A position row names its topic id. Rows that may belong to either topic are left out, and their offsets become
-    unknown. A progress row has no topic id. So it counts only once the replica's readers have come to the new topic.
+    A row that reports a reader's position names the topic id. Rows that may belong to either topic are left out, and
+    their offsets become unknown. A progress row names no topic id. So it counts only once the replica's readers have
+    come to the new topic.
 
     Args:
         state: the partition's state; it is changed.
@@ -88,16 +89,17 @@ def _is_of_the_topic(state: PartitionState, progress: ProgressRows) -> Array:
 def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[Accusation]]:
     """Update the state where a log was truncated or its start has jumped, or a batch was skipped.
 
-    Rows from before and after such a break are not compared with each other. Those that may belong to either side are
-    left out, and their offsets become unknown. A partition that was added later is handled here as well.
+    Rows from before and after such a break are not compared with each other. Rows that may be from before or from after
+    it are left out, and their offsets become unknown. If a reader begins late, in a partition that was added to its
+    topic, the offsets that were judged without it become unknown as well.
 
     Args:
         state: the partition's state; it is changed.
         rows: what the micro-batch's readers showed, without rows of an earlier topic of that name.
 
     Returns:
-        The rows that can still be compared, and a ``log_truncated`` accusation for each replica whose log was truncated
-        below what it had shown.
+        The rows that can still be compared, and the accusations: one of ``log_truncated`` for each replica whose log
+        was truncated below an offset that the replica had shown.
     """
     at = np.flatnonzero((rows.kind == POSITION) & np.isin(rows.event, (_TRUNCATED, _LOG_START, _SKIPPED, _ADDED)))
     if not len(at):

@@ -19,9 +19,9 @@ CONTENT_SHARE, COMMITTED_SHARE, _TRANSACTIONS_SHARE = 0.25, 0.5, 0.25
 
 
 def stored(state: PartitionState, view: int, offsets: Array) -> Array:
-    """For each offset, whether the state takes in its row.
+    """For each of ``offsets``, whether the state takes in a row of the view ``view`` at that offset.
 
-    It does not where the offset is below the floor or in a deferred range.
+    It does not if the offset is below the floor or in a deferred range.
     """
     kept: Array = offsets >= state.partition["floor"][0, view]
     for deferred in state.deferred[state.deferred["view"] == view]:
@@ -56,32 +56,38 @@ def close_ranges(state: PartitionState) -> None:
 
 
 def lose_markers(state: PartitionState, offsets: Array) -> None:
-    """Record that the state has left out end markers between the lowest and highest of these offsets.
+    """Record that the state may lack end markers from the lowest to the highest of the given offsets.
 
-    After this, the first marker behind a record may be of a later transaction.
+    So the first marker that the state holds behind a record may be of a later transaction.
     """
     if len(offsets):
         unmark(state, int(offsets.min()), int(offsets.max()) + 1)
 
 
 def may_lack_marker(state: PartitionState, offsets: Array) -> Array:
-    """For each offset, whether the state may have left out an end marker that a replica showed there."""
+    """For each of ``offsets``, whether the state may lack an end marker that a replica showed there."""
     first, end = state.partition["unmarked"][0]
     mask: Array = (offsets >= first) & (offsets < end) & ~np.isin(offsets, state.markers["offset"])
     return mask
 
 
 def may_lack_marker_between(state: PartitionState, starts: Array, ends: Array) -> Array:
-    """For each pair of offsets, whether the state may have left out an end marker between them."""
+    """For each range of offsets, whether the state may have left out an end marker in it.
+
+    Args:
+        state: the partition's state.
+        starts: the first offset of each range.
+        ends: for each range, one past its last offset.
+    """
     first, end = state.partition["unmarked"][0]
     mask: Array = (starts < end) & (first < ends)
     return mask
 
 
 def enforce(state: PartitionState, cap_bytes: int) -> None:
-    """Shrink a state to its cap.
+    """Shrink a state to ``cap_bytes`` by dropping the rows with the highest offsets.
 
-    Rows with the highest offsets are dropped. Their offsets become a deferred range, which an audit has to compare.
+    Their offsets become a deferred range, which an audit has to compare.
     """
     _cap_content(state, int(cap_bytes * CONTENT_SHARE) // state.content.itemsize)
     _cap_committed(state, int(cap_bytes * COMMITTED_SHARE) // state.candidates.itemsize)
@@ -116,8 +122,15 @@ def _cap_committed(state: PartitionState, limit: int) -> None:
 def without_superseded(pending: Array, strict_from: int = NEVER) -> Array:
     """Drop the records that a later record of the same key supersedes, because only a key's latest value is compared.
 
-    Records of transactions are kept all the same, because their outcome is compared. So are records from the offset
-    ``strict_from`` on. There the topic is not compacted, and every record is compared.
+    Records of transactions are kept all the same, because their outcome is compared.
+
+    Args:
+        pending: the records (`PENDING` rows), in offset order.
+        strict_from: first offset from which on the topic is not compacted. All records from there on are compared, so
+            they are kept. By default there is no such offset.
+
+    Returns:
+        The rows that are kept, in offset order.
     """
     plain = (pending["producer_id"] == UNKNOWN) & (pending["aborted"] == 0) & (pending["offset"] < strict_from)
     visible = (pending["visible"] != 0) & (pending["aborted"] == 0) & (pending["flags"] & NULL_KEY == 0)

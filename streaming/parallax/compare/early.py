@@ -22,7 +22,7 @@ from parallax.model import UNKNOWN
 
 
 def at_hand(state: PartitionState) -> int:
-    """Bit mask of the replicas that are still being read.
+    """Bit mask (bit n is slot n) of the replicas that are still being read.
 
     They are members of the replica set that answer, and their last stable offset moves.
     """
@@ -95,7 +95,7 @@ def waiting(state: PartitionState, common: int) -> Array:
 
 
 def concerned(state: PartitionState, candidates: Array) -> Array:
-    """For each absence (`CANDIDATE` row), a bit mask of the replicas that its verdict needs.
+    """For each absence (`CANDIDATE` row), a bit mask of the replicas whose reading its verdict needs.
 
     These are the replicas whose logs reach down to the offset. If the absence is judged early, only replicas that are
     still read and have passed the offset count.

@@ -1,12 +1,14 @@
 """The Spark source ``parallax-comparison``: it reads the rows appended to the tables and compares them in its tasks.
 
 No row enters the JVM, and there is no shuffle. Partitions are divided into *buckets*, by a hash of topic and number. A
-task takes some buckets and reads their rows from the micro-batch's files with pyarrow. It compares them and writes the
-buckets' states into new files (*segments*) (`parallax.compare.segments`). Spark sees one row for each bucket.
+Spark task takes some buckets and reads their rows from the micro-batch's files with pyarrow. It compares them and
+writes the buckets' states into new files (*segments*) (`parallax.compare.segments`). Spark sees one row for each
+bucket.
 
 A micro-batch takes whole commits of all three tables, in the order in which they were made. So no replica runs ahead of
-the others. It is divided into *stretches* of about a million rows. A task compares all stretches together if it need
-not read more than that. Otherwise it compares one after another, so a backlog costs time and not memory.
+the others. It is divided into *stretches* of about a million rows (`parallax.compare.work.Stretch`). A Spark task
+compares all stretches together if it need not read more than that. Otherwise it compares one after another, so a
+backlog costs time and not memory.
 """
 
 from __future__ import annotations
@@ -56,13 +58,13 @@ class ComparisonSource(DataSource):
         return RESULT_DDL
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Make the reader that Spark asks for micro-batches."""
+        """Make the `ComparisonReader` that Spark asks for micro-batches; ``schema`` is not used."""
         del schema
         return ComparisonReader(Options.from_json(self.options["settings"]))
 
 
 class Share(InputPartition):
-    """The share of a micro-batch that one Spark task compares.
+    """What one Spark task compares of a micro-batch: the partitions in some buckets.
 
     Attributes:
         work: the micro-batch.
@@ -89,11 +91,16 @@ class ComparisonReader(DataSourceStreamReader):
         return {name: follower.beginning().to_json() for name, follower in self._follow().items()}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """The most rows that one micro-batch takes: ``compare.max_rows_per_trigger``."""
+        """The most rows that one micro-batch takes if Spark sets no other limit: ``compare.max_rows_per_trigger``."""
         return ReadMaxRows(self._options.compare.max_rows_per_trigger)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The Spark offset where the next micro-batch ends; ``start`` itself if nothing was appended to the tables.
+
+        Args:
+            start: the Spark offset where the last micro-batch ended: by table name, `Place.to_json`.
+            limit: the most rows that the micro-batch takes, if it is Spark's ``ReadMaxRows``. Otherwise it takes at
+                most ``compare.max_rows_per_trigger``.
 
         Raises:
             LogGoneError: commits that the comparison has not read yet were removed from a table's log.
@@ -108,9 +115,11 @@ class ComparisonReader(DataSourceStreamReader):
         return {name: taken.get(name, place).to_json() for name, place in places.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Divide a micro-batch into Spark tasks (`Share`).
+        """Divide a micro-batch into Spark tasks: one `Share` for each.
 
-        Each gets the list of files, and the buckets that it compares.
+        Args:
+            start: the Spark offset where the micro-batch begins: by table name, `Place.to_json`.
+            end: the Spark offset where the micro-batch ends, in the same form.
 
         Raises:
             LogGoneError: see `latestOffset`.
@@ -124,7 +133,14 @@ class ComparisonReader(DataSourceStreamReader):
         return [Share(work, frozenset(everything[n::count])) for n in range(count)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Compare the partitions of one Spark task; yields a row for each bucket (share of the partitions)."""
+        """Compare the partitions of one Spark task.
+
+        Args:
+            partition: a `Share`; of anything else nothing is compared.
+
+        Yields:
+            One Arrow batch with a row for each bucket (share of the partitions) in which something was observed.
+        """
         from parallax.compare.passes import compared  # Spark's planning process reads no data files.
 
         if isinstance(partition, Share):

@@ -14,7 +14,7 @@ from parallax.views.commits import Appended, DataFile, Followed, OtherTableError
 from parallax.views.tables import VIEWS
 
 SHARE = 200_000
-"""How many rows are worth a Spark task of their own: a task costs about 10 ms."""
+"""How many rows are worth a Spark task of their own: a Spark task costs about 10 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Log(Protocol):
         """Whether the transaction log still holds the table's first commit."""
 
     def appended(self, version: int) -> Appended | None:
-        """The files that the commit of a version added; None if there is no such commit yet."""
+        """The files that the commit ``version`` added; None if there is no such commit yet."""
 
     def standing(self, version: int | None = None) -> tuple[int, Sequence[Appended]]:
         """A version of the table, and the files that the table consists of at that version.
@@ -97,7 +97,7 @@ class Log(Protocol):
         """
 
     def mark_of(self, version: int) -> str:
-        """The id of the commit of a version (`parallax.views.commits.Appended`)."""
+        """The id of the commit ``version`` (`parallax.views.commits.Appended`)."""
 
 
 class Follower:
@@ -127,10 +127,7 @@ class Follower:
         return Place(self._stood[0], 0, self._log.mark_of(self._stood[0]))
 
     def forget(self, place: Place) -> None:
-        """Free the memory of the commits up to a point in the table's history.
-
-        The caller does not ask for them again.
-        """
+        """Free the memory of the commits up to the point ``place``; do not ask for them again."""
         if place.version in self._commits:
             self._checked = place.version, self._commits[place.version].mark
         self._commits = {version: commit for version, commit in self._commits.items() if version > place.version}
@@ -138,14 +135,14 @@ class Follower:
             self._stood = None
 
     def appended(self, place: Place) -> Iterator[Part]:
-        """Yield the files that were appended after a point in the table's history.
+        """Yield the files that were appended after the point ``place``: one `Part` for each commit, in order.
 
-        There is one `Part` for each commit, in order. The log is read only as far as the caller iterates.
+        The log is read only as far as the caller iterates.
 
         Raises:
-            LogGoneError: the commits that follow the point were removed from the table's log.
-            OtherTableError: the point belongs to another table.
-            deltalake.exceptions.DeltaError: the table's version at the point can no longer be read.
+            LogGoneError: the commits that follow ``place`` were removed from the table's log.
+            OtherTableError: ``place`` belongs to another table.
+            deltalake.exceptions.DeltaError: the table's version at ``place`` can no longer be read.
         """
         self._check(place)
         if place.files is not None:
@@ -157,6 +154,8 @@ class Follower:
 
     def between(self, start: Place, end: Place) -> Iterator[Part]:
         """Yield the files that were appended to the table after the point ``start``, up to the point ``end``.
+
+        There is one `Part` for each commit, in order; none if ``start`` is ``end``.
 
         Raises:
             LookupError: the table's log ends before ``end``.
@@ -208,11 +207,13 @@ def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
     the rows.
 
     Args:
-        tables: for each table its parts, in order.
-        max_rows: the most rows that the parts may hold together; the first part with rows is taken however large it is.
+        tables: for each table, the files that were appended to it, in order.
+        max_rows: the most rows that the chosen files may hold together. The first `Part` with rows is always chosen,
+            however large it is.
 
     Returns:
-        By table name, the point right after what was chosen; empty if there are no rows to read.
+        By table name, the point right after the files that were chosen; a table of which no file was chosen is left
+        out. Empty if there are no rows to read.
     """
     taken: dict[str, Place] = {}
     rows = even_rows = 0
@@ -231,12 +232,13 @@ def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
 
 
 def runs(files: Iterable[DataFile]) -> list[DataFile]:
-    """Join neighbouring parts of one data file, so that they are read in one go.
-
-    Files of each broker keep their order.
+    """Join neighbouring row ranges of one data file, so that they are read in one go.
 
     Args:
-        files: files, or parts of a file that upkeep has joined; in the order of their commits.
+        files: whole files, or row ranges of files that upkeep has joined; in the order of their commits.
+
+    Returns:
+        The same rows as fewer `DataFile`; those of each broker keep their order.
     """
     found: list[DataFile] = []
     last: dict[int | None, int] = {}
@@ -260,7 +262,7 @@ def tasks_for(rows: int, parallelism: int) -> int:
 
     Args:
         rows: how many rows the micro-batch has; may be 0.
-        parallelism: the most tasks that are allowed.
+        parallelism: the most Spark tasks that are allowed.
     """
     return max(1, min(parallelism, rows // SHARE))
 

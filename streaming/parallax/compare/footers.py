@@ -26,12 +26,13 @@ WORTH = 2_000
 """From how many rows on a partition is compared by sums. A step without rows costs a millisecond too."""
 
 VIEW_OF = {isolation.option: int(isolation) for isolation in IsolationLevel}
+"""By name of the view's table, the view's number."""
 
 Span = tuple[int, int]
 """A first offset, and one behind the last."""
 
 Wanted = Callable[[str, int], bool]
-"""Says of a topic and partition number whether the partition is compared here."""
+"""Takes a topic's name and a partition's number, and returns whether this Spark task compares that partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ class Footer:
     Attributes:
         metadata: the file's Parquet metadata.
         spans: by partition, the range of offsets of its rows in the file.
-        spared: by partition, the range of offsets that no file of the micro-batch need be read for. Empty if this
-            file's footer has no sums.
+        spared: by partition, the offsets whose rows are read from no file of the micro-batch. Empty if this file's
+            footer has no sums.
     """
 
     metadata: Any
@@ -50,9 +51,9 @@ class Footer:
     spared: Mapping[TopicPartition, Span]
 
     def is_spared(self, low: TopicPartition, high: TopicPartition, offsets: Span) -> bool:
-        """Whether all rows of a row group need not be read, apart from position rows.
+        """Whether no row of a row group need be read, because the sums of all replicas are equal there.
 
-        The sums of all replicas are equal there.
+        Rows that only report a reader's position (`ViewRows`) are in no sum. So the group may have such rows.
 
         Args:
             low: the lowest topic and the lowest partition number in the group.
@@ -81,7 +82,7 @@ class Sparing:
     Attributes:
         alike: by partition, the range of offsets in which all readers' sums are equal.
         footers: by name of the table and path, the footer of each file that was looked at.
-        rows: how many rows of the files have to be read; all rows of a file that does not say what they add up to.
+        rows: how many rows of the files have to be read. Of a file without sums these are all of its rows.
     """
 
     alike: Mapping[TopicPartition, Alike] = field(default_factory=dict)

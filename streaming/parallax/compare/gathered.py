@@ -80,7 +80,7 @@ class Gathered:
         """The observations of some of the partitions; the object itself if all are chosen.
 
         Args:
-            chosen: mask of the partitions to keep.
+            chosen: for each of ``places``, whether the partition is kept.
         """
         if chosen.all():
             return self
@@ -121,7 +121,7 @@ class Ordered:
     at: tuple[Array, ...]
 
     def observations(self, n: int) -> Observations:
-        """The observations of one partition, by its index in ``places``."""
+        """The observations of the partition whose index in ``places`` is ``n``."""
         made = [
             rows.take(slice(at[n], at[n + 1])) if at[n] < at[n + 1] else type(rows).none()
             for rows, at in zip(self.tables, self.at, strict=True)
@@ -132,7 +132,7 @@ class Ordered:
         """For each row of a table, the index of its partition in ``places``.
 
         Args:
-            table: which of ``tables``.
+            table: the table's index in ``tables``.
         """
         return np.repeat(np.arange(len(self.places)), np.diff(self.at[table]))
 

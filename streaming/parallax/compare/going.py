@@ -25,7 +25,7 @@ MOST = 64
 
 
 def of_state(state: PartitionState, slot: int) -> dict[int, Open]:
-    """The transactions that are open on a replica in read_committed, by producer id.
+    """The transactions that are open on the replica in ``slot`` in read_committed, by producer id.
 
     They are those without an end among the rows that the state has taken in.
     """
@@ -33,7 +33,12 @@ def of_state(state: PartitionState, slot: int) -> dict[int, Open]:
 
 
 def starts_of_state(state: PartitionState, slot: int) -> dict[int, int]:
-    """By producer id, the first offset of each transaction that is open on a replica in read_uncommitted."""
+    """By producer id, the first offset of each transaction that is open on a replica in read_uncommitted.
+
+    Args:
+        state: the partition's state.
+        slot: the replica, as a row of ``state.brokers``.
+    """
     mine = state.intervals[(state.intervals["slot"] == slot) & (state.intervals["end"] == NEVER)]
     return {int(row["producer_id"]): int(row["start"]) for row in mine}
 
@@ -52,9 +57,9 @@ def at(table: Array, end: int) -> Opens | None:
 
 
 def last(table: Array, slot: int) -> Opens | None:
-    """The transactions that are open where a reader's withheld rows end, by producer id.
+    """The transactions that are open where a read_committed reader's withheld rows end, by producer id.
 
-    None if this reader is not followed.
+    None if the transactions of this reader are not kept. Rows are withheld if they were read, and are not compared yet.
 
     Args:
         table: `GOING` rows: which transactions are open on which replica at which offset.
@@ -65,14 +70,14 @@ def last(table: Array, slot: int) -> Opens | None:
 
 
 def followed(table: Array, slot: int, before: Opens, digests: Digests, reached: int, grain: Grain) -> Array:
-    """Add which transactions are open after a reader's new rows: at the end of each block, and behind the last row.
+    """Add to a table which transactions are open behind a reader's new rows: at the end of each block, and behind all.
 
     Args:
         table: `GOING` rows of all readers: which transactions are open on which replica at which offset.
         slot: the reader's replica, as a row of ``state.brokers``.
         before: the transactions that are open where the new rows begin.
         digests: the sums of the new rows, with the moves of their transactions.
-        reached: the offset up to which the reader was read.
+        reached: the offset below which the reader was shown everything.
         grain: the size of blocks.
 
     Returns:

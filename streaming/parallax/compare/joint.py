@@ -54,14 +54,15 @@ class Quiet:
     """The result of `step_quiet`: the new states of the partitions that were quiet, and how far each was compared.
 
     Attributes:
-        at: the index of each quiet partition in the arguments of `step_quiet`.
+        at: the index of each quiet partition in the arguments of `step_quiet`, ascending. All other columns are in the
+            order of ``at``.
         heads: the packed head of each new state (`PartitionState.head_bytes`).
         unmatched: the packed unmatched tables of each new state (`PartitionState.unmatched_bytes`).
-        covered: one `COVERED` row for each partition: how far it was compared.
-        brokers: `BROKER` rows of all partitions, one partition after another.
+        covered: one `COVERED` row for each of these partitions: how far it was compared.
+        brokers: `BROKER` rows of all of these partitions, one partition after another.
         broker_at: for each partition the index of its first row in ``brokers``, and as last entry the number of rows.
-        spans: `UNREAD` rows of all partitions: offsets that are unknown until an audit.
-        span_at: the same for ``spans`` as ``broker_at`` for ``brokers``.
+        spans: `UNREAD` rows of all of these partitions: offsets that are unknown until an audit.
+        span_at: for each partition the index of its first row in ``spans``, and as last entry the number of rows.
     """
 
     at: Array
@@ -89,10 +90,13 @@ def step_quiet(
         heads: the packed head of each partition's state (`PartitionState.head_bytes`); empty for a partition without a
             state, which is never quiet.
         unmatched: the packed unmatched tables of each state (`PartitionState.unmatched_bytes`).
-        may: for each partition, whether it may be compared here.
-        seen: what was observed of each partition.
+        may: for each partition, whether the caller allows that it is compared here.
+        seen: what was observed of each partition, in the same order.
         settings: for the grace period and the cap of the state.
-        compacted: see `parallax.compare.step.step`.
+        compacted: whether the topics are compacted; None to follow the policy that the progress rows report.
+
+    Returns:
+        The quiet partitions alone; a partition that ``Quiet.at`` does not name is as it was.
     """
     counts = _counted(heads, unmatched, may)
     is_quiet = may & (counts[:, _AT["partition"]] == 1)

@@ -21,7 +21,7 @@ def judge(state: PartitionState, left_out: Array, leader: int | None = None) -> 
     Call it once the micro-batch's rows and positions have been taken into the state.
 
     Args:
-        state: the partition's state; rows that are settled are removed from it.
+        state: the partition's state; rows that need no verdict any more are removed from it.
         left_out: records (`PENDING` rows) that were shown, and that the cap kept out of the state.
         leader: broker id of the leader; -1 if there is none. None if the micro-batch has no progress row.
     """

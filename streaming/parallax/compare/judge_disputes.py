@@ -32,10 +32,18 @@ from parallax.sides import Shows, Side
 
 
 def judge_disputes(state: PartitionState) -> list[Accusation]:
-    """Accusations for records that replicas show with unlike outcomes, where no missed end marker explains it.
+    """Accuse where replicas show unlike outcomes of a record, and no replica's missed end marker explains that.
 
-    A record is judged once every replica that may show a deciding end marker has been read far enough. An accusation
-    names the wrong replica only if end markers prove it.
+    Two kinds of replicas may show the end marker that decides: those that answer, and those that showed one of the
+    outcomes. A record is judged once all of these have been read, as read_uncommitted, up to the record's horizon. That
+    is the furthest high watermark or position at the time when the unlike outcomes were first seen.
+
+    Args:
+        state: the partition's state; it is changed. Outcomes that no marker decides become unknown.
+
+    Returns:
+        For each transaction one accusation or several. Each names the wrong replica if end markers prove which it is.
+        Otherwise its kind is ``visibility_mismatch``, and it accuses `NOBODY`.
     """
     disputed = np.flatnonzero(outcome.open_disputes(state.pending))
     if not len(disputed):

@@ -33,10 +33,15 @@ from parallax.model import UNKNOWN, FindingKind, Rule, UnknownReason
 
 
 def judge_markers(state: PartitionState) -> list[Accusation]:
-    """Accusations of replicas that missed an end marker.
+    """Accuse replicas that missed an end marker.
 
-    The kind is ``marker_missing``, or a wrong outcome if the replica ended the transaction by a marker of the other
-    type.
+    Args:
+        state: the partition's state; it is changed.
+
+    Returns:
+        An accusation of ``marker_missing`` for a transaction that is still open on the accused. If a marker of the
+        other type ended it there, the accusation is of the wrong outcome. If the replica's own marker contradicts the
+        outcome that it shows, it is of ``outcome_contradicts_marker``. None is raised twice.
     """
     positions = replicas.positions(state, READ_UNCOMMITTED)
     state.intervals = markers.close_ended(state.intervals, positions)
@@ -253,11 +258,14 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
 
 
 def judge_ends_ahead(state: PartitionState) -> list[Accusation]:
-    """Accusations of replicas whose own end marker contradicts an outcome that they show.
+    """Accuse replicas whose own end marker contradicts an outcome that they show (``outcome_contradicts_marker``).
 
-    They concern markers that only the read_uncommitted reader has passed: while an earlier transaction stays open, the
-    read_committed reader does not get there. Call this after `judge_markers`, which finds the markers that a replica
-    missed.
+    It compares outcomes only with markers that the replica's read_uncommitted reader has passed and its read_committed
+    reader has not: while an earlier transaction stays open, the latter does not get there. Call this after
+    `judge_markers`, which finds the markers that a replica missed.
+
+    Args:
+        state: the partition's state; a transaction of which such a marker was found is removed from ``state.unended``.
     """
     if not len(state.unended):
         return []

@@ -24,10 +24,11 @@ MAX_KEY_VERDICTS = 256
 
 
 def judge_latest(state: PartitionState, left_out: Array, leader: int | None) -> list[Accusation]:
-    """Accusations for records that some replicas show and others lack, where nothing explains it.
+    """Accuse where some replicas show a record that others lack, and nothing explains it.
 
     An explanation is, for example, a later record of the same key on any replica. Absences that cannot be judged yet
-    stay in the state.
+    stay in the state. An accusation names the wrong replica if that is proven. Otherwise it accuses `NOBODY`, and its
+    evidence names the sides.
 
     Args:
         state: the partition's state; it is changed.

@@ -14,7 +14,7 @@ from parallax.model import TopicPartition
 from parallax.views.checkpoints import Checkpoint
 
 _TRIES = 5
-"""A comparison that runs removes what it has replaced."""
+"""How often reading is tried: a comparison that runs meanwhile removes the files that it has replaced."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ EVENTS: tuple[ReadEvent, ...] = tuple(ReadEvent)
 """The events of position rows; the column ``event`` holds an index into these."""
 
 EVENT_CODE: dict[str, int] = {str(event): code for code, event in enumerate(EVENTS)}
+"""The index of each event in `EVENTS`."""
 
 
 def topic_id_code(topic_id: str | None) -> int:
@@ -108,12 +109,12 @@ class Columns:
         return type(self)(**{name: getattr(self, name)[index] for name in self.dtypes()})
 
     def to_bytes(self) -> bytes:
-        """The columns as bytes, one after another, without a header; ``from_bytes`` needs the number of rows."""
+        """The columns as bytes, one after another, without a header; `from_bytes` needs the number of rows as well."""
         return b"".join(getattr(self, name).tobytes() for name in self.dtypes())
 
     @classmethod
     def from_bytes(cls, data: bytes, length: int) -> Self:
-        """The table from the bytes that ``to_bytes`` wrote.
+        """The table of ``length`` rows from ``data``, the bytes that `to_bytes` wrote.
 
         Raises:
             ValueError: the bytes do not hold ``length`` rows.
@@ -132,9 +133,11 @@ class ViewRows(Columns):
     """Rows of the two views, as columns.
 
     Rows of one view and broker are in the order in which they were recorded. ``view`` is an `IsolationLevel`, ``kind``
-    a `RowKind`, ``outcome`` an `Outcome`, ``event`` a code of `EVENTS`. The columns from ``high_watermark`` to
-    ``topic_id`` are filled only in position rows. In these rows ``timestamp`` is when the reader read, and
-    ``leader_epoch`` that of the last batch below. Times are in milliseconds.
+    a `RowKind`, ``outcome`` an `Outcome`, ``event`` an index into `EVENTS`. Times are in milliseconds.
+
+    A row of kind `POSITION` (a *position row*) is no record: it says that the reader was shown everything below
+    ``offset``. Its ``timestamp`` is when the reader read, and its ``leader_epoch`` is that of the last batch below
+    ``offset``. The columns from ``high_watermark`` to ``topic_id`` are filled in such rows only.
     """
 
     view: Array = _column("i1")
@@ -261,7 +264,7 @@ class Observations:
 
     @classmethod
     def concat(cls, parts: Sequence[Observations]) -> Observations:
-        """Join observations of the same topic partition.
+        """Join observations of the same topic partition; rows keep the order of ``parts``.
 
         Raises:
             ValueError: ``parts`` is empty, or they are of different partitions.

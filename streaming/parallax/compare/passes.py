@@ -1,7 +1,8 @@
 """What a Spark task of the comparison does: it compares the stretches of a micro-batch together, or one by one.
 
-Where all replicas' recorded sums are equal no row is read. So one pass takes in any number of stretches. If it had to
-read more rows than one stretch has, each stretch is a pass of its own. What is found is the same both ways.
+A `Stretch` is a share of the micro-batch's files, of about a million rows. Where all replicas' recorded sums are equal
+no row is read. So any number of stretches is compared together, unless that needs more rows than one stretch has. Then
+each stretch is compared by itself. What is found is the same both ways.
 """
 
 from __future__ import annotations
@@ -26,21 +27,22 @@ from parallax.views.commits import DataFile, TableLog
 from parallax.views.tables import VIEWS
 
 _TRIES = 2
-"""How often a task may read rows to compare all stretches together, and fail for want of more."""
+"""How often a Spark task tries to compare all stretches together. A try fails if it needs more rows than it reads."""
 
 
 def compared(options: Options, work: Work, buckets: frozenset[int], store: Store) -> pa.RecordBatch:
-    """Read, compare and write what one Spark task is given.
+    """Compare the partitions of one Spark task, and write their new states.
 
     Args:
-        options: of the comparison's source.
+        options: the options of the comparison's source.
         work: the micro-batch.
-        buckets: numbers of the buckets (shares of the partitions) that the task compares.
+        buckets: numbers of the buckets (shares of the partitions) that the Spark task compares.
         store: the files of the comparison's state.
 
     Returns:
-        A record batch with the results (`parallax.compare.feed.RESULT_DDL`): for each pass, a row for each bucket in
-        which something was observed so far.
+        An Arrow batch with the columns of `parallax.compare.feed.RESULT_DDL`. If all stretches were compared together,
+        it has a row for each bucket in which something was observed. If they were compared one by one, it has such rows
+        for each stretch, in order. If nothing was observed, it has one row, whose bucket is -1.
 
     Raises:
         OSError: a file or a state cannot be read, or a segment cannot be written.

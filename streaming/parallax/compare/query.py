@@ -135,7 +135,11 @@ class ComparisonSink:
         self._trouble = Trouble()
 
     def prepare(self, checkpoint: str) -> None:
-        """Open the comparison's state in the query's checkpoint. Call it before each start of the query."""
+        """Open the comparison's state in the query's checkpoint, before each start of the query.
+
+        Args:
+            checkpoint: folder or URI of the query's checkpoint.
+        """
         self._known = None
         self._state = Store(checkpoint)
         # What the file names from before stays until the partition has been compared: a report too many does no harm.

@@ -76,20 +76,23 @@ COVERED = np.dtype(
         ("spans", "<i8"),
     ]
 )
-"""What `parallax.compare.coverage` says of a quiet partition.
+"""What `parallax.compare.coverage` says of a quiet partition; a pair is for read_uncommitted and read_committed.
 
-``open``: by view, offsets beyond what has been compared; ``why_open``: the reason, an index into `REASONS`.
-``gone``, ``why_gone``: the same for offsets that a log no longer held. ``spans``: how many rows of `UNREAD` say what an
-audit is needed for.
+``compared_up_to``: offset below which every replica was compared. ``open``: how many offsets some reader has passed and
+others have not; ``why_open`` and ``why_open_committed``: why these are unknown, by view. ``gone``: how many offsets a
+log no longer held when its reader came there, and ``why_gone`` why. Reasons are indices into `REASONS`.
+``log_start_differs`` and ``retention_differs``: how many offsets are unknown for these reasons. ``awaits_report``:
+`Coverage.awaits_report`, as 0 or 1. ``state_bytes``: size of the packed state. ``spans``: how many `UNREAD` rows the
+partition has, ranges of offsets that are unknown until an audit.
 """
 
 
 _part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Marks functions that only the kernel calls. Being callable from Python as well would double the time to compile."""
+"""Marks functions that only `take_in` calls. If Python could call them as well, compiling would take twice as long."""
 
 
 def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """A numpy row type that numba can read, over the same bytes: booleans become one-byte numbers."""
+    """The row type ``dtype`` as numba can read it, over the same bytes: booleans become one-byte numbers."""
     names = dtype.names or ()
     bases = {name: "u1" if dtype[name].base == np.bool_ else dtype[name].base.str for name in names}
     return np.dtype([(name, bases[name], dtype[name].shape) for name in names])
@@ -98,7 +101,8 @@ def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
 class Rows(NamedTuple):
     """Rows of the views, sorted by partition, one array per column.
 
-    The columns are some of those of `ViewRows`, with ``level`` for its ``view``, and the fingerprint.
+    The columns are some of those of `ViewRows`, whose ``view`` is called ``level`` here. ``fingerprint`` is that of the
+    row (`parallax.compare.rules.content.fingerprints`).
     """
 
     level: Array
@@ -151,8 +155,8 @@ class Tables(NamedTuple):
     """The states of many partitions, as tables in which one partition's rows follow another's.
 
     ``*_at`` holds for each partition the index of its first row, and as last entry the number of rows. In ``content``
-    and ``pending`` each partition has free rows behind its own; ``*_rows`` is how many of its rows are in use. The call
-    changes all tables except ``unread``.
+    and ``pending`` each partition has free rows behind its own; ``*_rows`` is how many of its rows are in use.
+    `take_in` changes all tables except ``unread``.
     """
 
     partition: Array
@@ -174,8 +178,8 @@ class Limits(NamedTuple):
 
     Attributes:
         grace_ms: see `CompareSettings`.
-        content: how many records that not every replica has passed (`CONTENT`) one state may hold.
-        pending: how many records that wait to be compared (`PENDING`) one state may hold.
+        content: the most `CONTENT` rows that one state may hold.
+        pending: the most `PENDING` rows that one state may hold.
         compacted: 1 or 0 if the caller says whether topics are compacted, -1 if progress rows say it.
     """
 
@@ -1004,15 +1008,18 @@ take_in = njit([types.void(*(typeof(one) for one in _SAMPLE))], cache=True, nogi
 """Take in what a micro-batch showed of many partitions, so far as they are quiet.
 
 Args:
-    states: of the partitions; written to.
-    rows: of the views. ``row_at``: where each partition's rows begin, and where the last one's end. ``tick_at`` and
-        ``set_at`` are the same for the next two.
-    ticks: rows of progress.
-    sets: the assigned replicas in these.
-    limits: settings that are the same for all of them.
-    is_quiet: on entry, which partitions to look at; on return, which have been taken in.
-    covered: `COVERED` of each; written to.
-    spans: what an audit of each is needed for; written to. ``span_at``: where each one's room begins.
+    states: the states of the partitions; they are changed.
+    rows: rows of the views. ``row_at`` holds for each partition the index of its first row, and as last entry the
+        number of rows.
+    ticks: rows of progress; ``tick_at`` is for them what ``row_at`` is for ``rows``.
+    sets: the replicas that the rows of progress name; ``set_at`` is for them what ``row_at`` is for ``rows``.
+    limits: settings that are the same for all partitions.
+    is_quiet: for each partition, on entry whether to look at it, on return whether it was quiet and was taken in. What
+        the other arrays hold of a partition that was not quiet is worth nothing.
+    covered: a `COVERED` row for each partition, which this fills.
+    spans: `UNREAD` rows, which this fills: ranges of offsets that are unknown until an audit. ``span_at`` holds for
+        each partition the index of its first row, and as last entry the number of rows. Its ``COVERED`` row says how
+        many of them are filled.
 """
 
 __all__ = ["COVERED", "REASONS", "Limits", "Rows", "Sets", "Tables", "Ticks", "plain", "take_in"]

@@ -90,9 +90,9 @@ def lent(files: fs.FileSystem, file: DataFile, view: int, wanted: Wanted, start:
     Args:
         files: the file system of the view (`parallax.views.commits.TableLog.files`).
         file: the shared file (`parallax.views.shared`).
-        view: number of its isolation level.
+        view: `READ_UNCOMMITTED` or `READ_COMMITTED`, the view that the file is of.
         wanted: says of a topic and partition number whether to read it.
-        start: row groups with only lower offsets are left out.
+        start: row groups whose offsets are all below this offset are left out.
 
     Yields:
         Rows of partitions that are wanted, and maybe of others, with the columns `VIEW_COLUMNS`.

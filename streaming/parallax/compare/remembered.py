@@ -39,10 +39,10 @@ def waiting(candidates: Array) -> int:
 
 
 def still(state: PartitionState) -> Array:
-    """The remembered records that must be kept.
+    """The remembered records that must be kept, as `CANDIDATE` rows.
 
-    Some read_uncommitted reader has not passed the end of their transaction. An end marker that this reader shows later
-    may prove a replica wrong.
+    These are the records of which some read_uncommitted reader has not passed the end of the transaction. An end marker
+    that this reader shows later may prove a replica wrong.
     """
     rows = state.candidates[is_judged(state.candidates)]
     return rows[_within(rows, _unended(state))]

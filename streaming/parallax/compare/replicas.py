@@ -34,8 +34,8 @@ _LAST = np.iinfo(np.int64).max
 def register(state: PartitionState, observations: Observations) -> None:
     """Give every broker that the observations name a *slot*, and take over the newest replica set.
 
-    A slot is a row of ``state.brokers``, and a bit in masks of replicas. A state has `MAX_BROKERS` slots. When all are
-    taken, a new broker gets the slot of a broker that has left the replica set.
+    A slot is the index of a row of ``state.brokers``; bit n of a mask of replicas is slot n. A state has `MAX_BROKERS`
+    slots. When all are taken, a new broker gets the slot of a broker that has left the replica set.
     """
     known = set(state.brokers["broker"].tolist())
     # Rows may be many; progress has a few, for which a set costs less than numpy.
@@ -53,8 +53,16 @@ def register(state: PartitionState, observations: Observations) -> None:
 def by_replica_set(state: PartitionState, seen: Observations) -> Iterable[Observations]:
     """Divide a micro-batch by time if, within it, a replica left the replica set and came back.
 
-    Without this the comparison would not notice: the newest set equals the old one, although the replica has a new log.
-    Any other change of the set shows in the newest set, so the micro-batch stays whole.
+    Without this the comparison would not notice: the newest replica set equals the old one, although the replica has a
+    new log. Any other change shows in the newest replica set, so the micro-batch stays whole.
+
+    Args:
+        state: the partition's state before the micro-batch.
+        seen: what the micro-batch showed of the partition.
+
+    Returns:
+        The observations between one change of the replica set and the next, in the order of time; ``seen`` alone if no
+        replica left and came back.
     """
     cuts = _comings_and_goings(state, seen.replica_sets)
     return seen.cut(cuts, _rows_read_at(seen.rows)) if cuts else [seen]
@@ -201,9 +209,9 @@ def members(state: PartitionState) -> int:
 
 
 def positions(state: PartitionState, view: int) -> Array:
-    """For each slot (row of ``state.brokers``), the next offset to read of this replica in a view.
+    """For each slot (row of ``state.brokers``), the next offset to read of this replica in the view ``view``.
 
-    It has `MAX_BROKERS` entries, and -1 where nothing was read.
+    It has `MAX_BROKERS` entries. It is -1 for a replica of which nothing was read, and for a slot without a row.
     """
     padded = np.full(MAX_BROKERS, UNKNOWN, np.int64)
     padded[: len(state.brokers)] = state.brokers["position"][:, view]
@@ -211,7 +219,7 @@ def positions(state: PartitionState, view: int) -> Array:
 
 
 def common_position(state: PartitionState, view: int) -> int:
-    """The offset below which every replica of the set was read in a view.
+    """The offset below which every replica of the replica set was read in the view ``view``.
 
     -1 if the replica set is not known, or if one of its replicas was not read yet.
     """
@@ -221,7 +229,7 @@ def common_position(state: PartitionState, view: int) -> int:
 
 
 def furthest_position(state: PartitionState, view: int) -> int:
-    """The position of the replica that was read furthest in a view; -1 if none was read."""
+    """The furthest position of any replica in the view ``view``; -1 if none was read."""
     return int(state.brokers["position"][:, view].max(initial=UNKNOWN))
 
 
@@ -237,10 +245,10 @@ def read_to(state: PartitionState) -> Array:
 
 
 def asked_position(state: PartitionState, view: int) -> int:
-    """The offset below which every replica that answers was read in a view.
+    """The offset below which every replica that answers was read in the view ``view``.
 
-    Unlike `common_position` it ignores replicas that do not answer or were never read. It is -1 if a replica was read
-    only in the other view, because its rows of this view will come soon.
+    Unlike `common_position` it ignores replicas that do not answer, and those that were read in neither view. It is -1
+    if no replica is left, or if one of them was read only in the other view: its rows of this view will come soon.
     """
     asked = state.brokers["reachable"] & (state.brokers["position"].max(axis=1) != UNKNOWN)
     if state.partition["members_known"][0]:
@@ -249,12 +257,12 @@ def asked_position(state: PartitionState, view: int) -> int:
 
 
 def read_at(state: PartitionState) -> int:
-    """When a replica last reported its position, milliseconds since 1970 UTC."""
+    """When any replica last reported its last stable offset, milliseconds since 1970 UTC; -1 if none has."""
     return int(state.brokers["reported_at"].max(initial=UNKNOWN))
 
 
 def skip(state: PartitionState, view: int, start: int, end: int, at: int) -> None:
-    """Make the offsets of a range unknown, except those with a verdict, and raise the floor to the range's end.
+    """Make the offsets of a range unknown, except those below the floor, and raise the floor to the range's end.
 
     Nothing below the floor is judged any more.
 
@@ -271,9 +279,10 @@ def skip(state: PartitionState, view: int, start: int, end: int, at: int) -> Non
 
 
 def give_up(state: PartitionState, view: int, start: int, end: int, at: int) -> None:
-    """Make all offsets below the end of a range unknown, except those with a verdict, and raise the floor to that end.
+    """Make the offsets from the floor up to the end of a range unknown, and raise the floor to that end.
 
-    Nothing below the floor is judged any more. Unlike in `skip`, offsets below the range become unknown too.
+    Nothing below the floor is judged any more. Unlike in `skip`, offsets between the floor and the range become unknown
+    too.
 
     Args:
         state: the partition's state; it is changed.
@@ -287,12 +296,12 @@ def give_up(state: PartitionState, view: int, start: int, end: int, at: int) -> 
 
 
 def raise_floor(state: PartitionState, view: int, offset: int) -> None:
-    """Raise the floor of a view to an offset: nothing below it is judged any more."""
+    """Raise the floor of the view ``view`` to ``offset`` if it is lower. Nothing below the floor is judged any more."""
     state.partition["floor"][0, view] = max(int(state.partition["floor"][0, view]), offset)
 
 
 def unmark(state: PartitionState, start: int, end: int) -> None:
-    """Record that the state may lack end markers between two offsets.
+    """Record that the state may lack end markers at the offsets from ``start`` up to, and without, ``end``.
 
     Either no reader was shown them, or the cap kept them out of the state. So the first end marker that the state holds
     there may not be the first one in the log.
@@ -302,10 +311,14 @@ def unmark(state: PartitionState, start: int, end: int) -> None:
 
 
 def begin_readers(state: PartitionState, rows: ViewRows) -> None:
-    """If readers begin now, raise the floor to the highest offset at which one of them begins.
+    """If readers begin now, raise the floor of their view to the highest offset at which one of them begins.
 
     Readers that begin at the log end begin at different offsets on each replica. Offsets below the floor were not read
     on every replica, so they are not compared.
+
+    Args:
+        state: the partition's state; it is changed.
+        rows: what the micro-batch's readers showed. A reader begins with it if the state has nothing from it yet.
     """
     for view in VIEWS:
         for slot in np.flatnonzero(state.brokers["shown"][:, view] == UNKNOWN):
@@ -320,13 +333,13 @@ def begin_readers(state: PartitionState, rows: ViewRows) -> None:
 
 
 def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -> None:
-    """Move each replica's position to the offset that its position rows report.
+    """Move each replica's position to the offset that its rows of kind `POSITION` report.
 
     It never moves back, and never past the offset from which rows are withheld.
 
     Args:
         state: the partition's state; it is changed.
-        rows: rows of the views, position rows included.
+        rows: rows of the views, of all kinds.
         row_slots: for each row, the slot of its replica (the index of its broker in ``state.brokers``).
     """
     limit = int(state.partition["withheld"][0])
@@ -409,8 +422,9 @@ def held_from(state: PartitionState) -> int:
 def ended_up_to(state: PartitionState) -> int:
     """The offset of the first read_committed record whose end marker is still to be read; `NEVER` if there is none.
 
-    Below the last stable offset every transaction has ended. While another transaction is open, some of their end
-    markers lie above that offset. Until such a marker is read, nobody knows whether the replica contradicts itself.
+    A read_committed reader shows records below the last stable offset, and all of their transactions have ended. While
+    some transaction is open, end markers of the others may lie above that offset. Until such a marker is read, nobody
+    knows whether the replica contradicts itself.
     """
     return int(state.unended["offset"].min(initial=NEVER))
 
@@ -438,9 +452,9 @@ def retained_from(state: PartitionState) -> int:
 
 
 def holding(state: PartitionState, offsets: Array) -> Array:
-    """For each offset, a bit mask of the replicas that are compared there.
+    """For each of ``offsets``, a bit mask of the replicas that are compared there, ``uint32[n]``.
 
-    A replica of the set is left out if its log begins above the offset, and above `retained_from`.
+    They are the replica set. A replica is left out if its log begins above the offset, and above `retained_from`.
     """
     held = np.full(len(offsets), members(state), np.uint32)
     if not len(offsets):

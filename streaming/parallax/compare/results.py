@@ -46,17 +46,17 @@ def to_json(suspects: list[Suspect], coverage: Coverage) -> str:
 
 
 def from_json(text: str) -> tuple[list[Suspect], Coverage]:
-    """The suspects and the coverage from the text that `to_json` wrote."""
+    """The suspects and the coverage of one partition from ``text``, which `to_json` wrote."""
     result = _RESULT.validate_json(text)
     return result.suspects, result.coverage
 
 
 def told_by(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Suspect], list[Coverage]]:
-    """Collect the suspects and the coverages from the rows that Spark tasks return.
+    """Collect the suspects and the coverages from the rows that Spark tasks return, in their order.
 
     Args:
-        rows: mappings with the columns ``results`` (a list of texts that `to_json` wrote) and ``quiet`` (bytes that
-            `to_columns` wrote); each may be None.
+        rows: mappings with two columns, each of which may be None. ``results`` is a list of texts that `to_json` wrote.
+            ``quiet`` is what `to_columns` wrote.
     """
     suspects: list[Suspect] = []
     coverages: list[Coverage] = []
@@ -98,7 +98,7 @@ def pieces(table: Array, bounds: Array) -> Any:
 
     Args:
         table: the rows of all partitions, one after another.
-        bounds: where each byte string begins, in bytes, and where the last one ends.
+        bounds: for each partition, the index of its first byte in the table, and as last entry the number of bytes.
     """
     data = np.ascontiguousarray(table).view(np.uint8)
     buffers: list[Any] = [None, *map(pa.py_buffer, (bounds.astype(np.int32), data))]  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ def pieces(table: Array, bounds: Array) -> Any:
 
 
 def from_columns(packed: bytes) -> Iterator[Coverage]:
-    """Yield the coverage of each partition from the bytes that `to_columns` wrote."""
+    """Yield the coverage of each partition from ``packed``, the bytes that `to_columns` wrote."""
     table: Any = pa.ipc.open_stream(packed).read_all()
     now_ms = int((table.schema.metadata or {})[_NOW])
     told: list[list[Any]] = [column.to_pylist() for column in table.columns]

@@ -5,9 +5,9 @@ A *segment* is a file with the states of the partitions that one Spark task has 
 again only when it has changed: while a replica is away, tens of megabytes may stay the same for days. A *manifest*
 names all segments that make up the state at one of Spark's offsets.
 
-No file is ever changed. A task writes new segments. The driver writes the manifest of the micro-batch's end as the very
-last thing. So a micro-batch that is run again begins with the manifest of its start, whatever died. Segments are named
-by a hash of their content, which is checked when they are read. A manifest has a checksum.
+No file is ever changed. A Spark task writes new segments. The driver writes the manifest of the micro-batch's end as
+the very last thing. So a micro-batch that is run again begins with the manifest of its start, whatever died. Segments
+are named by a hash of their content, which is checked when they are read. A manifest has a checksum.
 
 Knows files, no Spark.
 """
@@ -72,6 +72,11 @@ def bucket_of(topic: str, partition: int, buckets: int) -> int:
     """The number of the bucket to which a partition belongs; the states of a bucket are stored together.
 
     Every process and version computes the same number.
+
+    Args:
+        topic: the topic's name.
+        partition: the partition's number.
+        buckets: how many buckets there are.
     """
     return zlib.crc32(f"{topic}-{partition}".encode()) % buckets
 
@@ -80,6 +85,9 @@ def offset_mark(offset: Mapping[str, Any]) -> str:
     """A short name for one of Spark's offsets: a hash of it, as 32 hexadecimal digits.
 
     Under this name the comparison stores the *manifest*, the list of the files that hold its state at that offset.
+
+    Args:
+        offset: Spark's offset: by table name, `parallax.compare.following.Place.to_json`.
     """
     return hashlib.sha256(json.dumps(offset, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -205,7 +213,7 @@ class States:
     def put(self, place: TopicPartition, before: PartitionState | None, after: PartitionState) -> None:
         """Replace a partition's state.
 
-        If its unmatched tables are large, `rows` writes them into a file of their own, unless they are as before.
+        If its unmatched tables are large and have changed, `rows` writes them into a new file of their own.
 
         Args:
             place: the partition.
@@ -229,9 +237,13 @@ class States:
     def packed(self, places: Sequence[TopicPartition]) -> tuple[Blobs, Blobs, Array]:
         """The packed states of many partitions, so that the quiet ones can be compared together.
 
+        Args:
+            places: the partitions.
+
         Returns:
-            The heads, the unmatched tables, and a mask of the partitions whose unmatched tables are given. For the
-            others these lie in files of their own, and an empty byte string stands in.
+            For each partition: the packed head of its state, its packed unmatched tables, and whether these tables are
+            given. They are not if they lie in a file of their own; then they are an empty byte string here. Both are
+            empty for a partition without a state.
         """
         at = np.array([self._at.get(place, UNKNOWN) for place in places], np.int64)
         known = at >= 0
@@ -331,7 +343,7 @@ class Store:
         self._order: list[str] = []
 
     def prepare(self) -> None:
-        """Make the folder, and remove files that no manifest names. Call it only while no task runs.
+        """Make the folder, and remove files that no manifest names. Call it only while no Spark task runs.
 
         Raises:
             OSError: the folder cannot be made, or a file cannot be removed.

@@ -61,9 +61,9 @@ def compare(
     limits: Limits | None = None,
     **options: Any,
 ) -> StepResult:
-    """Compare a micro-batch of one partition, if possible without the rows that were not read.
+    """Compare a micro-batch of one partition, of which some rows were left unread because their sums are equal.
 
-    The result is that of `parallax.compare.withheld.compare`.
+    If these rows are needed after all, they are read. The result is the same either way.
 
     Args:
         state: the state after the micro-batch before; not changed.
@@ -74,6 +74,9 @@ def compare(
         views: reads withheld rows again, when they are needed.
         limits: how many rows must wait before any are withheld; None for the defaults.
         options: further arguments of `parallax.compare.step.step`.
+
+    Returns:
+        The new state, the suspects, and the coverage.
 
     Raises:
         RowsGoneError: rows that were withheld and are needed are no longer in the views.
@@ -98,7 +101,9 @@ def without_rows(
     limits: Limits | None = None,
     **options: Any,
 ) -> StepResult | None:
-    """Compare a micro-batch of one partition without the rows that need not be read; None if they are needed after all.
+    """Compare a micro-batch of one partition, of which some rows were left unread because their sums are equal.
+
+    No row is read here. The result is None if these rows are needed after all.
 
     Args:
         state: the state after the micro-batch before; it is not changed.
@@ -106,8 +111,8 @@ def without_rows(
         alike: the range of offsets in which all readers' sums are equal.
         settings: for the grace period and the cap of the state.
         now_ms: milliseconds since 1970 UTC.
-        views: reads withheld rows again.
-        limits: how many rows must wait before any are withheld; None for the usual limits.
+        views: says how far the views had been written when the micro-batch was planned; no row is read.
+        limits: how many rows must wait before any are withheld; None for the defaults.
         options: further arguments of `parallax.compare.step.step`.
     """
     made = _without_rows(state, seen, alike, settings, now_ms, options)

@@ -20,7 +20,7 @@ MAX_BROKERS = 32
 """How many replicas of one partition the bit masks (``<u4``) have room for."""
 
 NEVER = np.iinfo(np.int64).max
-"""An offset above all others, as the end of an open transaction or of no missed marker."""
+"""An offset above all others, such as the end of an open transaction. As a missed marker: none was missed."""
 
 PARTITION = np.dtype(
     [
@@ -112,12 +112,12 @@ BROKER = np.dtype(
 )
 """The columns of a replica's row; the row's index is the replica's bit in the masks.
 
-- ``position`` by view: next offset to read, by position rows; ``shown``: one past the last row taken in.
+- ``position`` by view: next offset to read, as the reader reported it; ``shown``: one past the last row taken in.
 - ``begun`` by view: `NOT_BEGUN`, `FOLLOWED` or `WHOLE_SO_FAR`.
 - ``topic_id`` by view: as its reader reported it last.
 - ``topic_at``: its reports of this time or earlier are about an earlier topic of the same name, milliseconds since 1970
   UTC; -1 if there was none.
-- ``stable_told``: its last stable offset as reported last, at ``reported_at``, by progress or by a position row.
+- ``stable_told``: its last stable offset as reported last, at ``reported_at``, by progress or with a position.
 - ``last_stable_offset``: as of the last tick of progress, at ``observed_at``.
 - ``stalled_*``: see rules/progress.py.
 - ``head_since``: since when its log has begun above another's (rules/log_start.py).
@@ -283,6 +283,7 @@ RAISED_IDS = np.dtype("<u8")
 """The first 64 bits of the ids of suspects that were raised, oldest first; at most `MAX_RAISED`."""
 
 MAX_RAISED = 4096
+"""How many ids of suspects a state remembers; a suspect whose id it has is not raised again."""
 
 UNMATCHED = ("content", "pending", "candidates", "intervals", "markers", "sums")
 """The tables of a state that may be large; they are the last ones of `PartitionState`."""
@@ -300,12 +301,12 @@ class VersionError(ValueError):
 
 
 def empty(dtype: np.dtype[Any]) -> Array:
-    """A table without rows."""
+    """A table of the row type ``dtype`` without rows."""
     return np.empty(0, dtype)
 
 
 def kept(table: Array, mask: Array) -> Array:
-    """The rows of a table that a mask selects.
+    """The rows of ``table`` that ``mask`` selects.
 
     If it selects all, the result is the table itself, because a copy would cost time.
     """
@@ -396,9 +397,8 @@ class PartitionState:
         """Unpack a state; empty bytes give a new state.
 
         Args:
-            data: the bytes of ``to_bytes``; if ``unmatched`` is given, those of ``head_bytes``.
-            unmatched: returns the bytes of ``unmatched_bytes``; called only if the head says that these tables have
-                rows.
+            data: the bytes of `to_bytes`; if ``unmatched`` is given, those of `head_bytes`.
+            unmatched: returns the bytes of `unmatched_bytes`; called only if the head says that these tables have rows.
 
         Raises:
             VersionError: another version of Parallax has written the state.
@@ -481,7 +481,11 @@ def _same(left: Array, right: Array) -> bool:
 
 
 def new_broker(broker: int) -> Array:
-    """A `BROKER` row for a replica about which nothing is known yet."""
+    """A table with one `BROKER` row, for a replica about which nothing is known yet.
+
+    Args:
+        broker: the broker's id.
+    """
     row = np.zeros(1, BROKER)
     for name in BROKER.names or ():
         if name not in ("broker", "member", "reachable", "topic_id", "begun"):

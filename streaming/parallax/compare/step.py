@@ -88,9 +88,12 @@ def step(
         agreed: a range of offsets whose sums are equal on all replicas; the observations lack its rows. None if there
             is no such range.
         compacted: whether the topic is compacted, so that a record may be absent because a later one has its key. None
-            takes that from the cleanup policy in the progress rows.
+            if the cleanup policy in the progress rows decides that.
         from_log_start: whether readers begin at the log start (``startingOffsets=earliest``); otherwise they begin at
             the log end.
+
+    Returns:
+        The new state, the suspects that were not raised before, and the coverage after all observations.
     """
     suspects: list[Suspect] = []
     unlike: list[Array] = []

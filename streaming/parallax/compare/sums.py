@@ -46,7 +46,7 @@ class Grain:
     recent: int = RECENT_BITS
 
     def up(self, offset: int) -> int:
-        """The lowest end of a block that is at or above an offset."""
+        """The lowest end of a block that is at or above ``offset``."""
         return -(-offset >> self.block) << self.block
 
 
@@ -74,6 +74,11 @@ def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) ->
 
     A mark holds the sums of a reader's rows below one offset. Marks at the end of a block go into the table
     ``state.sums``, because they no longer change. All others go into ``state.recent_sums``.
+
+    Args:
+        state: the partition's state; these two tables are replaced.
+        marks: all marks, by reader.
+        grain: the size of the blocks.
     """
     table = np.concatenate([empty(SUM), *marks.values()])
     is_block = table["end"] & ((1 << grain.block) - 1) == 0
@@ -87,8 +92,7 @@ def digested(rows: ViewRows, grain: Grain) -> Digests:
     """The sums of one reader's rows, one for each block of ``2**grain.recent`` offsets (`parallax.replica.digests`).
 
     Args:
-        rows: the reader's records and end markers, in offset order. The rows that only say how far the reader has read
-            (position rows) must have been removed.
+        rows: the reader's records and end markers, in offset order; no rows of kind `POSITION`.
         grain: its ``recent`` gives the size of the blocks.
     """
     columns = {name: getattr(rows, name) for name in COLUMNS}
@@ -101,12 +105,16 @@ def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reache
     A mark holds the sums of the reader's rows below one offset.
 
     Args:
-        marks: the reader's marks so far.
-        reader: the reader that has shown the rows.
-        rows: the rows that it has shown since its last mark: records and end markers in offset order, no position rows.
+        marks: the reader's marks so far, `SUM` rows in offset order.
+        reader: the reader that has shown the rows, by its slot and view.
+        rows: the rows that it has shown since its last mark: records and end markers in offset order, and no rows of
+            kind `POSITION`.
         digests: the sums of these rows (`digested`).
-        reached: the offset up to which the reader was read.
+        reached: the offset below which the reader has been shown everything.
         grain: at which offsets marks are kept.
+
+    Returns:
+        The old marks and the new ones, in offset order. The last one is at ``reached``.
     """
     last = marks[-1:] if len(marks) else np.zeros(1, SUM)
     found = _summed(_parts(rows, digests), last)
@@ -144,7 +152,7 @@ def totals(rows: ViewRows) -> Array:
     """The sums of all given rows of one reader, as one `SUM` row.
 
     Args:
-        rows: the reader's records and end markers, in offset order, without position rows.
+        rows: the reader's records and end markers, in offset order; no rows of kind `POSITION`.
     """
     return _summed(np.concatenate([np.zeros(1, SUM), _parts(rows, digested(rows, Grain()))]), np.zeros(1, SUM))[-1:]
 
@@ -195,6 +203,13 @@ def thinned(marks: Mapping[Reader, Array], grain: Grain) -> dict[Reader, Array]:
     """Reduce the marks of each reader to one per block, where all readers have passed.
 
     A mark holds the sums of a reader's rows below one offset.
+
+    Args:
+        marks: the marks of each reader, in offset order.
+        grain: the size of the blocks.
+
+    Returns:
+        By reader, the marks that are left, in offset order.
     """
     if not marks:
         return {}
@@ -297,9 +312,9 @@ def is_one_shape(marks: Mapping[Reader, Array], cuts: Array) -> Array:
 
 
 def agreed_to(state: PartitionState, view: int) -> int:
-    """The highest offset below which the withheld rows of all replicas have equal sums in a view.
+    """The highest offset below which the withheld rows of all replicas have equal sums in the view ``view``.
 
-    -1 if there is none.
+    -1 if there is none, or if rows of some replica of the replica set are not withheld.
     """
     marks = {reader: its for reader, its in marks_of(state).items() if reader[1] == view}
     if {slot for slot, _ in marks} < set(np.flatnonzero(state.brokers["member"]).tolist()) or not marks:
@@ -327,7 +342,7 @@ def behind(marks: Mapping[Reader, Array], cut: int) -> dict[Reader, Array]:
     """The marks of each reader above the offset ``cut``, with only the rows from ``cut`` on added up.
 
     A mark holds the sums of a reader's rows below one offset. Readers that were read no further than ``cut`` are left
-    out.
+    out. The given marks are not changed.
     """
     found = {}
     for reader, its in marks.items():

@@ -13,13 +13,18 @@ from parallax.model import UNKNOWN, FindingKind, Rule, TopicPartition, UnknownRe
 
 @dataclass(frozen=True, slots=True)
 class Accusation:
-    """A rule's claim that a replica is wrong, or that replicas differ; `Suspect` adds topic, partition and time.
+    """A rule's statement that a replica is wrong, or that replicas differ; `Suspect` adds topic, partition and time.
 
     Attributes:
         rule: the invariant that is broken.
         kind: what would be wrong, if a probe confirms it.
         broker: id of the broker with the accused replica; `NOBODY` if the rule accuses none.
         offset: the offset of the record; for a transaction, its first offset on the accused.
+        producer_id: the id of the transaction's or the record's producer; -1 if there is none.
+        transaction_start_offset: first offset of the transaction; -1 if the accusation is about none.
+        marker_offset: offset of the transaction's end marker; -1 if it is not known.
+        key_hash_hi: upper half of the key's hash; 0, like the lower half, if the accusation names no key.
+        key_hash_lo: lower half of the key's hash.
         observations: evidence as JSON values: what each broker was recorded to show.
     """
 
@@ -38,7 +43,11 @@ class Accusation:
     def cause(self) -> str:
         """A text that identifies the divergence in every run.
 
-        E.g. ``txn:9:0`` is the transaction of producer 9 that begins at offset 0.
+        - ``txn:9:0``: the transaction of producer 9 that begins at offset 0.
+        - ``key:HASH:7``: the record at offset 7 of the key with this hash.
+        - ``cut:12:3:20``: a log truncated to offset 12, which had been shown in leader epoch 3 up to offset 20.
+        - ``head:5``: a log that begins at offset 5.
+        - ``offset:7``: anything else, by its offset.
         """
         if self.kind in TRANSACTION_KINDS:
             return f"txn:{self.producer_id}:{self.transaction_start_offset}"
@@ -85,12 +94,12 @@ class Suspect:
 
     @property
     def broker(self) -> int:
-        """The id of the broker with the accused replica."""
+        """The id of the broker with the accused replica; `NOBODY` if none is accused."""
         return self.accusation.broker
 
     @property
     def cause(self) -> str:
-        """A text that identifies the divergence in every run, such as its transaction, key or offset."""
+        """A text that identifies the divergence in every run (`Accusation.cause`)."""
         return self.accusation.cause
 
     @property
@@ -127,9 +136,10 @@ class Suspect:
 
 
 def suspect_id(topic: str, partition: int, accusation: Accusation) -> str:
-    """The id of an accusation, 32 hexadecimal digits: the same in every run.
+    """The id of an accusation in partition ``partition`` of ``topic``: 32 hexadecimal digits.
 
-    If a topic is created again under its name, and its topic id is known, its accusations get other ids.
+    It is the same in every run. If a topic is created again under its name, and its topic id is known, its accusations
+    get other ids.
     """
     topic_id = accusation.observations.get("topic_id")
     more = () if topic_id is None else (topic_id,)
@@ -192,8 +202,9 @@ class BrokerCoverage:
     Attributes:
         read_uncommitted: next offset to read at that isolation level.
         read_committed: next offset to read at that isolation level.
-        frozen_for_s: for how many seconds its last stable offset has stayed behind that of another replica, or behind
-            one that some replica had before, although its high watermark has come far enough. 0 if it is not frozen.
+        frozen_for_s: for how many seconds it has been frozen; 0 if it is not. A replica is frozen while its last stable
+            offset stays behind that of another replica, or behind one that some replica had before, although its high
+            watermark has come far enough.
     """
 
     broker: int
@@ -212,8 +223,9 @@ class Coverage:
     """How far one topic partition has been compared, and how many of its offsets are unknown.
 
     Attributes:
-        compared_up_to: by view (`IsolationLevel`), an offset below which every replica of the set has been read, and
-            everything is judged except ``unknown``. -1 if the set is not known or one replica was never read.
+        compared_up_to: by view (`IsolationLevel`), the offset below which every replica of the replica set has been
+            read, and everything is judged except ``unknown``. -1 if the replica set is not known or one of its replicas
+            was never read.
         unknown: by reason and view, how many offsets below the furthest position have no verdict.
         deferred: ranges that the stream does not compare, because the state is full or after an error.
         candidates: how many absences wait for an explanation; those below ``compared_up_to`` count in ``unknown``.
@@ -223,9 +235,9 @@ class Coverage:
         unread: ranges that need an audit, in order; they count in ``unknown``.
         awaits_report: whether a verdict waits for the replicas' next offsets and open transactions (progress). Those
             are then recorded even if they repeat the last ones.
-        waits_from: by view, the lowest offset that is unknown for a reason that ends once more has been read
-            (`parallax.model.PASSING`). If rows are still to be read, it is at most the offset up to which all replicas
-            were read. -1 if nothing waits. It grows as long as the comparison makes progress.
+        waits_from: by view, the lowest offset that is unknown only until more has been read
+            (`parallax.model.PASSING`); -1 if there is none. While a replica is behind, it is no higher than the offset
+            up to which all replicas were read. It grows as long as the comparison makes progress.
         error: why the partition could not be compared and has begun again, in one line; empty if it was compared.
     """
 
@@ -254,11 +266,13 @@ class Coverage:
         return len({b.log_start_offset for b in self.brokers if 0 <= b.log_start_offset < b.log_end_offset}) > 1
 
     def unknown_for(self, reason: UnknownReason) -> tuple[int, int]:
-        """By view (`IsolationLevel`), how many offsets are unknown for the given reason."""
+        """How many offsets are unknown for the given reason, in read_uncommitted and in read_committed."""
         return self.unknown.get(reason, (0, 0))
 
     def settled(self, ended: Callable[[UnreadRange], bool]) -> Coverage:
         """The coverage without those ranges of ``unread`` that an audit has compared since.
+
+        Their offsets are no longer counted in ``unknown`` either.
 
         Args:
             ended: says of a range whether an audit has compared it.

@@ -37,7 +37,7 @@ TABLE = Table(
         Column(
             "broker",
             pa.int32(),
-            "Id of the accused broker. Where the rule cannot tell, the broker that lacks something.",
+            "Id of the accused broker; -1 where the rule cannot tell which one is wrong.",
         ),
         *ABOUT,
         Column("positions", pa.string(), "JSON: how far each broker was read."),
@@ -50,7 +50,11 @@ _SCHEMA = TABLE.schema
 
 
 def create_suspects(storage: str) -> None:
-    """Create the table of suspects if it does not exist."""
+    """Create the table of suspects if it does not exist.
+
+    Args:
+        storage: folder or URI of the tables (``storage.path``).
+    """
     DeltaTable.create(rust_uri(storage, SUSPECTS), schema=_SCHEMA, mode="ignore")
 
 
@@ -58,6 +62,13 @@ def append_suspects(storage: str, suspects: Sequence[Suspect], query_id: str, ba
     """Append the suspects of one micro-batch to their table, unless they are in it already.
 
     delta-rs writes them and not Spark. A few rows that may lead to an alarm should not wait for a Spark job.
+
+    Args:
+        storage: folder or URI of the tables (``storage.path``).
+        suspects: the suspects.
+        query_id: Spark's id of the comparison's query.
+        batch_id: the micro-batch's number within that query. The suspects of this and of all lower numbers count as
+            appended once the table has a commit of it.
     """
 
     def is_there(table: DeltaTable) -> bool:

@@ -32,7 +32,7 @@ class Seen:
     """What a micro-batch showed of the partitions that one Spark task compares.
 
     Attributes:
-        few: the observations of partitions with few rows, as columns, in the order of their buckets.
+        few: the observations of partitions with at most `MANY_ROWS` rows, as columns, in the order of their buckets.
         buckets: for each partition of ``few``, the number of its bucket.
         many: by bucket and partition, the observations of the other partitions: they have many rows, or are in
             ``spared``.
@@ -53,7 +53,7 @@ class Seen:
 class Gathering:
     """Collects what a Spark task reads from the data files, for the partitions that it compares.
 
-    Each partition belongs to one *bucket*, by a hash of its topic and number. A task compares whole buckets.
+    Each partition belongs to one *bucket*, by a hash of its topic and number. A Spark task compares whole buckets.
 
     Args:
         buckets: how many buckets the state has.
@@ -66,11 +66,11 @@ class Gathering:
         self._parts: list[Gathered] = []
 
     def wants(self, topic: str, partition: int) -> bool:
-        """Whether the Spark task compares this partition, so that its rows must be read."""
+        """Whether the Spark task compares partition ``partition`` of ``topic``, so that its rows must be read."""
         return self._bucket(topic, partition) in self._wanted
 
     def take(self, part: Gathered) -> None:
-        """Add the rows of a part of a data file. Call it in the order in which the rows were recorded."""
+        """Add rows that were read from a data file. Call it in the order in which the rows were recorded."""
         self._parts.append(part)
 
     def seen(self, spared: Mapping[TopicPartition, Spared] | None = None) -> Seen:
@@ -128,9 +128,9 @@ class Terms:
 
     Attributes:
         settings: for the grace period and the cap of the state.
-        now_ms: milliseconds since 1970 UTC.
-        views: returns the reader of a partition's withheld rows (`parallax.compare.again.Again.views`).
-        from_log_start: see `parallax.compare.step.step`.
+        now_ms: when the micro-batch was planned, milliseconds since 1970 UTC.
+        views: returns what reads a partition's withheld rows again (`parallax.compare.again.Again.views`).
+        from_log_start: whether readers begin at the log start; otherwise they begin at the log end.
     """
 
     settings: CompareSettings
@@ -140,19 +140,25 @@ class Terms:
 
 
 Ready = Mapping[TopicPartition, StepResult]
-"""By partition whose rows were not read, the result without them."""
+"""By partition, the result of comparing it. Some of its rows were left unread, because their sums are equal."""
 
 
 def without_rows(before: Mapping[int, States], seen: Seen, terms: Terms) -> Ready | None:
-    """Compare the partitions whose rows were not read because the sums of all replicas are equal.
+    """Compare the partitions in ``seen.spared``: some of their rows were left unread, because their sums are equal.
 
     Args:
         before: by bucket (share of the partitions), the states of its partitions; they are not changed.
-        seen: what was observed.
-        terms: what the comparison goes by.
+        seen: what the micro-batch showed, of these partitions and of others.
+        terms: the settings and the time, the same for all partitions.
 
     Returns:
-        None if a partition's rows are needed after all.
+        The new state, suspects and coverage of each of these partitions; no other partition is in it. None, for all of
+        them together, if the rows of a single one are needed after all, or comparing it raised an error.
+
+    Raises:
+        OSError: a file of a state cannot be read.
+        BrokenFileError: a file does not hold what was written.
+        VersionError: another version of Parallax has written a state.
     """
     ready: dict[TopicPartition, StepResult] = {}
     for bucket, places in seen.many.items():
@@ -180,11 +186,17 @@ def without_rows(before: Mapping[int, States], seen: Seen, terms: Terms) -> Read
 def step_buckets(before: Mapping[int, States], seen: Seen, terms: Terms, ready: Ready | None = None) -> Told:
     """Compare what a micro-batch showed of one Spark task's partitions; the new states are put into ``before``.
 
+    A partition whose comparison raises an error begins again alone, and its offsets are unknown (`begin_anew`).
+
     Args:
         before: by bucket (share of the partitions), the states of its partitions; it is changed.
-        seen: what was observed.
-        terms: what the comparison goes by.
-        ready: what `without_rows` returned for the same states; None if it was not called.
+        seen: what the micro-batch showed.
+        terms: the settings and the time, the same for all partitions.
+        ready: what `without_rows` returned for the same states: these partitions are not compared again. None if it was
+            not called.
+
+    Returns:
+        The suspects and the coverage of all partitions in ``seen``.
 
     Raises:
         OSError: a file of a state or of the views cannot be read or written.

@@ -19,7 +19,7 @@ AGAIN_S = 600.0
 """After how many seconds an error that goes on is logged again."""
 
 AT_ONCE = 10
-"""How many partitions are named after one micro-batch; of further ones only the number is logged."""
+"""How many partitions one micro-batch names in the log; of further ones only their number is logged."""
 
 _WHAT = "it begins again: what it holds is unknown until an audit of the partition has ended"
 

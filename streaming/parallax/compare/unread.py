@@ -52,10 +52,10 @@ LATELY = 4
 """A last stable offset counts as the present one if it was reported within ``delete.retention.ms`` divided by this."""
 
 APART_MS = 600_000
-"""How much later than a reading a bound may be that was taken in before it; at most a fourth of the retention.
+"""A bound may be dated at most so many milliseconds later than a reading that was taken in after it.
 
-A table gets its rows once all of a micro-batch was read. A bound that is later still was dated by a clock that was
-ahead.
+It may be later at all because a table gets its rows only once all of a micro-batch was read. A bound that is dated
+later than this is ignored: its clock was ahead. If ``delete.retention.ms`` / `LATELY` is longer, that counts instead.
 """
 
 
@@ -100,6 +100,15 @@ class _Clock:
     def has_outlived_one(self, at: int, retention: int) -> bool:
         """Whether a bound is known that is older than that, or of a clock that was ahead."""
         return any(not _says_when(since, at, retention) for since, _ in self._bounds())
+
+    @property
+    def has_bound(self) -> bool:
+        """Whether any bound is known, however old it is."""
+        return bool(self._bounds())
+
+    def is_bound_below(self, offset: int) -> bool:
+        """Whether a bound is known, and an offset is not below it."""
+        return any(bound <= offset for _, bound in self._bounds())
 
     def _bounds(self) -> list[tuple[int, int]]:
         bounds = ((self.bound_at, self.bound), (self.next_bound_at, self.next_bound))
@@ -161,8 +170,8 @@ def take_in(
         rows: rows of the views.
         row_slots: for each row, the slot of its replica (the index of its broker in ``state.brokers``); -1 for none.
         progress: progress rows.
-        full: a first offset, and one past the last: at each of these every reader was shown a record or an end marker,
-            though ``rows`` lack them.
+        full: a range of offsets whose rows are not in ``rows``, although every reader was shown a record or an end
+            marker at each of them: its first offset, and one past its last. By default empty.
         from_log_start: whether readers begin at the log start. If not, offsets below where they begin do not become
             unknown.
     """
@@ -176,13 +185,19 @@ def take_in(
             follower.tick(at, event)
         else:
             follower.position(at, event)
+        follower.follow_dated()
     follower.store()
 
 
 def may_lack_end(state: PartitionState, start: int, end: int) -> bool:
-    """Whether an end marker between two offsets may have been cleaned before anybody read it.
+    """Whether an end marker between ``start`` and ``end`` may have been cleaned before anybody read it.
 
     Then a transaction with a record at ``start`` may have ended anywhere up to the marker at ``end``.
+
+    Args:
+        state: the partition's state.
+        start: offset of a record of the transaction; a marker may lie from the next offset on.
+        end: offset of a known end marker of the same producer; the marker in question lies below it.
     """
     # Where nothing was ever compacted, every end marker is there still.
     cleaned_to = min(int(state.partition[name][0]) for name in ("hidden_to", "strict_from"))
@@ -258,6 +273,13 @@ class _Follower:
             if tick.leads:
                 self._bound(at, tick)
 
+    def follow_dated(self) -> None:
+        """A replica that was shown whole up to a bound is followed from then on: later bounds date what it shows."""
+        for begun, positions in zip(self._begun, self._positions, strict=True):
+            for view in VIEWS:
+                if begun[view] == WHOLE_SO_FAR and self._clocks[view].is_bound_below(positions[view]):
+                    begun[view] = FOLLOWED
+
     def _bound(self, at: int, tick: _Tick) -> None:
         """Take in what the leader says: nobody shows anything from its high watermark on.
 
@@ -313,14 +335,17 @@ class _Follower:
     def _begin(self, at: int, position: _Position) -> None:
         """What a replica held before it was first read nobody has followed; it is known if it is shown whole.
 
-        A log that was never cleaned is, from its start on; it may take several steps to come to the end of it.
+        A log that was never cleaned is, from its start on; it may take several steps to come to the end of it. Before
+        any bound says what was there, this is all that a replica is known by: that of a topic whose first progress, or
+        whose first reading of another replica, comes later.
         """
         begun, view, stable = self._begun[position.slot], position.view, position.last_stable_offset
         shown = position.high_watermark if view == READ_UNCOMMITTED else stable
         if begun[view] != FOLLOWED and shown != UNKNOWN:
             end = min(shown, self._clocks[view].in_time_from(at, self._retention))
             start = self._start(position)
-            came_to = start if begun[view] == NOT_BEGUN else self._positions[position.slot][view]
+            left = self._positions[position.slot][view]
+            came_to = start if begun[view] == NOT_BEGUN or left == UNKNOWN else left
             reached = min(position.offset, end)
             is_whole = self._shows_all(position.row, came_to, reached)
             # Where readers begin at the log end, no later step knows where that was.
@@ -330,12 +355,16 @@ class _Follower:
                     self._hide(view, end)
                 begun[view], known_to = FOLLOWED, end
             else:
-                begun[view], known_to = WHOLE_SO_FAR if reached < end else FOLLOWED, reached
+                begun[view], known_to = self._whole(view) if reached == end else WHOLE_SO_FAR, reached
             self._is_read_to(view, known_to)
         if not begun[READ_COMMITTED] and 0 <= stable <= position.log_start_offset:
             # Nothing is committed yet, so that there is nothing to read: it is followed from its beginning.
-            begun[READ_COMMITTED] = FOLLOWED
+            begun[READ_COMMITTED] = self._whole(READ_COMMITTED)
             self._is_read_to(READ_COMMITTED, stable)
+
+    def _whole(self, view: int) -> int:
+        """How far a replica has been read that is shown whole up to its end, or up to a bound."""
+        return FOLLOWED if self._clocks[view].has_bound else WHOLE_SO_FAR
 
     def _start(self, position: _Position) -> int:
         if self._from_log_start:
@@ -419,7 +448,15 @@ def add(state: PartitionState, view: int, start: int, end: int, reason: UnknownR
 
 
 def add_offsets(state: PartitionState, view: int, offsets: Array, reason: UnknownReason, since: int) -> None:
-    """Make all offsets unknown, from the lowest to the highest of the given ones (`add`)."""
+    """Make all offsets unknown from the lowest to the highest of the given ones, also those between that are not given.
+
+    Args:
+        state: the partition's state; it is changed.
+        view: an `IsolationLevel`.
+        offsets: the offsets, in any order; nothing changes if there are none.
+        reason: why there is no verdict.
+        since: when these offsets were read, milliseconds since 1970 UTC.
+    """
     if len(offsets):
         add(state, view, int(offsets.min()), int(offsets.max()) + 1, reason, since)
 

@@ -1,6 +1,6 @@
 """Withholds rows while a replica is absent: they stay in the views, and the state keeps only their sums.
 
-While a replica of the set is not read any further, rows of the others would pile up in the state. So once they are
+While one replica is not read any further, rows of the others would pile up in the state. So once they are
 many, rows from some offset on are *withheld*: the step does not get them, as if they had not been read yet. The state
 keeps sums of each reader's rows, by blocks of offsets (`parallax.compare.sums`). Withheld rows are compared later,
 oldest first, in these cases:
@@ -8,7 +8,7 @@ oldest first, in these cases:
 - The replicas that are there show different rows. So a divergence among them is found while another one is away.
 - All replicas have passed the rows. If the sums of all are equal, no row is read (`parallax.compare.agreed`). Otherwise
   the rows are read from the views and compared as if they had been read now.
-- A truncation or another break is reported, or a replica joins the set (`is_broken`).
+- A truncation or another break is reported, or a replica joins the replica set (`is_broken`).
 
 Rows that are read from the views must add up to the sums in the state. If they do not, retention has dropped some of
 them. Then the comparison of the partition begins again (`parallax.compare.anew`).
@@ -50,9 +50,9 @@ Places = tuple[int, int]
 """Two times of commits (`parallax.views.order`): what was recorded after the first and up to the second."""
 
 Rows = Callable[[Places, int, int], ViewRows]
-"""Returns the rows of the partition that were recorded within `Places`, from an offset up to another.
+"""Reads the partition's records and end markers that were recorded within `Places`, in a range of offsets.
 
-Position rows are left out. Each reader's rows are in the order of their offsets.
+Its further arguments are the first offset and one past the last. Each reader's rows are in the order of their offsets.
 """
 
 
@@ -62,7 +62,7 @@ class Views:
 
     Attributes:
         until: the time of the last commit in the micro-batch (`parallax.views.order`).
-        rows: a function that reads a range of the partition's rows.
+        rows: reads the partition's rows in a range of offsets.
     """
 
     until: int
@@ -81,7 +81,7 @@ def compare(
 ) -> StepResult:
     """Compare a micro-batch of one partition, and withhold its rows while a replica is absent.
 
-    The result is that of `parallax.compare.step.step`. Rows may be withheld before and after the call.
+    Rows may be withheld before the call, and after it. If withheld rows are needed now, they are read and compared.
 
     Args:
         state: the state after the micro-batch before; not changed.
@@ -91,6 +91,9 @@ def compare(
         views: reads withheld rows again, when they are needed.
         limits: how many rows must wait before any are withheld; None for the defaults.
         options: further arguments of `parallax.compare.step.step`.
+
+    Returns:
+        The new state, the suspects, and the coverage.
 
     Raises:
         RowsGoneError: rows that were withheld and are needed are no longer in the views.

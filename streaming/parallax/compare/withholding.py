@@ -38,8 +38,8 @@ class Limits:
 
     Attributes:
         worth: rows are withheld once this many bytes of a state wait for a replica that does not move.
-        few: once all replicas have passed the first withheld row, all withheld rows are compared in one step if the
-            slowest replica has no more than this many of them left to pass.
+        few: all withheld rows are compared in one step once every replica has passed the first of them, and at most
+            this many lie above the offset that every replica has passed.
         at_a_time: about how many rows are read from the views for one step.
         grain: at which offsets the sums of rows are kept.
     """
@@ -53,7 +53,7 @@ class Limits:
 def begun(
     before: PartitionState, after: PartitionState, settings: CompareSettings, until: int, limits: Limits
 ) -> PartitionState:
-    """Decide after a step whether to withhold rows from now on, and return the state that says so.
+    """Decide after a step whether to withhold rows from now on.
 
     Rows are withheld if enough of the state waits for a replica that does not move. They are withheld from the first
     offset on that no replica has shown.
@@ -64,6 +64,9 @@ def begun(
         settings: for the cap of the state.
         until: the time of the last commit in the micro-batch (`parallax.views.order`).
         limits: how many bytes must wait.
+
+    Returns:
+        A copy of ``after`` that says from which offset on rows are withheld; ``after`` itself if none are.
     """
     brokers = after.brokers
     if not members(after) or len(after.deferred) or not (brokers["begun"][brokers["member"]] == FOLLOWED).all():
@@ -83,8 +86,13 @@ def begun(
 def worth(state: PartitionState, settings: CompareSettings, limits: Limits) -> int:
     """How many bytes of a state must wait before rows are withheld.
 
-    If the replicas that are there differ among themselves, more bytes must wait. Later rows may show which of them is
-    wrong, so rows are compared one by one as long as the state has room.
+    The result is ``limits.worth``. If the replicas that are there differ among themselves, it is at least half of the
+    state's cap. Later rows may show which of them is wrong, so rows are compared one by one as long as there is room.
+
+    Args:
+        state: the partition's state.
+        settings: for the cap of the state.
+        limits: for ``worth``.
     """
     is_judged = bool(state.partition["differed"][0]) or len(state.disputes) > 0 or is_early(state.candidates).any()
     return max(limits.worth, settings.state_cap_bytes // 2) if is_judged else limits.worth
@@ -113,11 +121,18 @@ def waiting(state: PartitionState) -> int:
 
 
 def is_broken(state: PartitionState, seen: Observations) -> bool:
-    """Whether withholding has to end now.
+    """Whether a micro-batch shows something because of which withholding has to end now.
 
-    It ends if a replica joins the set, or if a reader reports a break, such as a truncated log or a re-created topic.
-    It also ends if rows come without a position row behind them. A reader that begins is no break for a partition that
-    is new.
+    Each of these ends it:
+
+    - A replica joins the replica set, or rows are of a broker that the state does not know.
+    - A reader reports an event, such as a truncated log, or names another topic id. Of a new partition, a reader that
+      begins is no such event.
+    - The last row of a reader does not say how far it was read.
+
+    Args:
+        state: the partition's state before the micro-batch.
+        seen: what the micro-batch showed of the partition.
     """
     if not _are_vouched_for(seen.rows):
         return True

@@ -11,7 +11,7 @@ from parallax.config import CompareSettings
 from parallax.views.commits import DataFile
 
 STRETCH = 1_000_000
-"""The most rows of a stretch, unless a single commit has more. A task has no more rows than that in memory."""
+"""The most rows of a stretch, unless a single commit has more. A Spark task has no more rows than that in memory."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Options:
         storage: folder or URI of the tables (``storage.path``).
         parallelism: the highest number of Spark tasks of a micro-batch.
         compare: settings of the comparison.
-        from_log_start: see `parallax.compare.step.step`.
+        from_log_start: whether readers begin at the log start; otherwise they begin at the log end.
         checkpoint: folder or URI of the query's checkpoint; the comparison's state lies in it.
         brokers: ids of the brokers that are read (``topics.brokers``); only their replicas are compared. None for all.
     """
@@ -49,7 +49,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Stretch:
-    """A part of a micro-batch that a task can always compare in one pass: whole commits of all tables.
+    """Successive commits of a micro-batch, of all tables, with at most `STRETCH` rows: a Spark task has room for them.
 
     Attributes:
         files: the files to read, each with the name of its table, in the order of their commits.
@@ -65,10 +65,10 @@ class Work:
     """One micro-batch, as all of its Spark tasks need to know it.
 
     Attributes:
-        stretches: the parts of the micro-batch, in the order of their commits.
-        since: the mark of Spark's offset where the micro-batch begins (`parallax.compare.segments.offset_mark`).
-        until: the mark of Spark's offset where the micro-batch ends.
-        manifest: names the files (segments) that hold the comparison's state where the micro-batch begins.
+        stretches: all commits of the micro-batch, in order, in groups of about a million rows (`Stretch`).
+        since: a hash of the Spark offset where the micro-batch begins (`parallax.compare.segments.offset_mark`).
+        until: a hash of the Spark offset where the micro-batch ends.
+        manifest: names the files that hold the comparison's state at the Spark offset ``since``.
         now_ms: when the micro-batch was planned, milliseconds since 1970 UTC.
     """
 

@@ -73,6 +73,9 @@ class Fact:
 
         Args:
             other: a fact of the same place, as another replica or another answer shows it.
+
+        Returns:
+            The fact with a producer epoch, since it says more. None if the facts differ in anything else.
         """
         full, part = (self, other) if self.producer_epoch != UNKNOWN else (other, self)
         if part.producer_epoch == UNKNOWN:
@@ -94,7 +97,7 @@ class EpochEnd(NamedTuple):
     def reaches(self, upto: int, epoch: int) -> bool:
         """Whether this answer shows that the log is still the one that was read before.
 
-        It is if the epoch of the last batch that was read does not end below the offset that was reached.
+        It shows that if the epoch of the last batch that was read does not end below ``upto``.
 
         Args:
             upto: the offset up to which the log was read.
@@ -158,8 +161,13 @@ class Ended(NamedTuple):
 class Stable(NamedTuple):
     """A replica's last stable offset (LSO) as it reported it, with its log start and its high watermark.
 
-    All transactions that began between the log start and the LSO had ended below the high watermark. ``epoch`` is the
-    leader epoch of the last batch below the high watermark.
+    All transactions that began between the log start and the LSO had ended below the high watermark.
+
+    Attributes:
+        log_start: the log start offset.
+        last_stable: the LSO.
+        high_watermark: the replica's own high watermark.
+        epoch: the leader epoch of the last batch below the high watermark; negative if there was none.
     """
 
     log_start: int
@@ -187,15 +195,16 @@ class Look:
         facts: records and end markers that it holds from the log start to the high watermark.
         outcomes: for transactional records below the LSO, the outcome that it gives read_committed consumers.
         listed: producer and first offset of each of its aborted transactions.
-        tops: last offset and epoch of each batch below the high watermark, ascending. Batches without records are
-            included. In a look at a part, they say only that the log holds that epoch at that offset or beyond.
+        tops: last offset and epoch of each batch below the high watermark, also of batches without records; ascending.
+            In a look at a part, an entry says only that the log holds this epoch at this offset or beyond.
         ends: its answers to where epochs end, by the epoch asked about; None: its log has not reached that epoch.
-        latest_epoch: the newest leader epoch of its log, which may still grow; `UNKNOWN` for an empty log. In a look at
-            a part of a replica that does not lead, the log's newest epoch may be a later one.
+        latest_epoch: the newest leader epoch of its log, in which it may still grow; `UNKNOWN` for an empty log. In a
+            look at a part, the log of a replica that does not lead may have a newer epoch than this one.
         asked: the offsets that were asked for; None: all from the log start to the high watermark.
-        keys: keys whose newest record for read_committed consumers was asked for; None: all keys, and for
-            read_uncommitted consumers as well.
-        entries: epochs that were asked about and that the log has an entry for, where ``ends`` does not show it.
+        keys: keys whose newest record for read_committed consumers was asked for; None: all records of all keys were
+            asked for, at both isolation levels.
+        entries: epochs for which the log surely has an entry (`has_entry`), in addition to those for which ``ends`` or
+            ``tops`` show it.
         has_grown: whether its log had grown by the time its open transactions had been listed.
     """
 
@@ -223,14 +232,14 @@ class Look:
         return self.asked is None
 
     def lacks(self, place: Place) -> bool:
-        """Whether the replica was asked for the offset of a place, and holds nothing of that place."""
+        """Whether the replica was asked for the offset of ``place``, and showed nothing of that place."""
         return (self.asked is None or place.offset in self.asked) and place not in self.facts
 
     def has_ended(self, producer: int, offset: int) -> bool | None:
-        """Whether the replica has ended the transaction of a record that it has held; None if nobody asked.
+        """Whether the replica has ended the transaction of a record that it has held.
 
-        It has if it lists no open transaction of the producer that begins at the record or below. If its list was not
-        asked for, it has if the record is below its LSO.
+        It has if it lists no open transaction of the producer that begins at the record or below. If nobody asked for
+        its list, the answer is yes for a record below its LSO, and None for any other.
 
         Args:
             producer: producer of the record.
@@ -241,15 +250,18 @@ class Look:
         return self.open.get(producer, offset + 1) > offset
 
     def tells_of(self, key: Hashable) -> bool:
-        """Whether this look says which value of a key read_committed consumers of the replica get."""
+        """Whether the replica was asked which value of a key its read_committed consumers get."""
         return self.keys is None or key in self.keys
 
     def epoch_at(self, offset: int) -> int:
-        """The leader epoch of the replica's first batch at or above an offset; `UNKNOWN` if there is none."""
+        """The leader epoch of the replica's first batch that ends at or above ``offset``.
+
+        `UNKNOWN` if there is none.
+        """
         return next((top.epoch for top in self.tops if top.offset >= offset), UNKNOWN)
 
     def knows(self, epoch: int) -> bool:
-        """Whether the replica's log surely has an entry for a leader epoch: it knows where the epoch begins.
+        """Whether the replica's log surely has an entry for the leader epoch: it says where the epoch begins.
 
         It has one if it holds a batch of the epoch. Otherwise its answers about this epoch and the epoch before must
         show it (`has_entry`).
@@ -259,14 +271,14 @@ class Look:
         return epoch - 1 in self.ends and has_entry(self.ends, epoch)
 
     def goes_on(self, upto: int, epoch: int) -> bool:
-        """Whether the replica's log is still the one that was read before.
+        """Whether the replica's log is surely still the one that was read before.
 
-        It is if the log has the epoch, and the epoch does not end below ``upto``. A log that was not asked about the
-        epoch counts as another one.
+        It is if the log holds that epoch, and the epoch does not end below ``upto``. The answer is no if the replica
+        was not asked about the epoch.
 
         Args:
             upto: the offset up to which the log was read.
-            epoch: the leader epoch of the last batch that was read.
+            epoch: the leader epoch of the last batch that was read; negative if there was none, which gives no.
         """
         if epoch < 0 or upto > self.log_end:
             return False

@@ -44,15 +44,16 @@ class Ledger:
         holders: by place, the brokers whose present log has shown the fact there.
         unlike: places where two different records or end markers were shown.
         outcomes: by broker and place of a record, how its transaction ended by what the broker showed.
-        begun: by broker, the places of the transactional records that it has shown, each with the time of reading.
-        readings: readings of any replica that `timely` still has to judge.
+        begun: by broker, the places of the transactional records that it has shown, each with the time of reading in
+            ms.
+        readings: readings of any replica of which it is not certain yet whether they were in time (`timely`).
         own: by broker, the readings of its present log.
         written: pairs (time in ms, the leader's high watermark), ascending. By that time, nothing above that high
             watermark had been cleaned.
         stable: the reports of last stable offsets.
         epoch_ends: by epoch, pairs (the offset where it ends in a leader's log, the last place of that log).
-        held_open: by broker and (producer, first offset) of a transaction that it listed as open, the place up to which
-            its log had been replicated then.
+        held_open: by broker, and by (producer, first offset) of each transaction that the broker listed as open: the
+            place up to which its log had been replicated then.
         elsewhere: by producer id and producer epoch, the type of an end marker that was read in another partition.
         log_starts: by broker, the log start offset that it reported last.
         head: the lowest log start of any log that held records.
@@ -95,13 +96,13 @@ class Ledger:
             self.begun[broker][fact.place] = at
 
     def read(self, broker: int, reading: Reading) -> None:
-        """Record that a broker's replica was read from one offset to another."""
+        """Record that a broker's replica was read from one offset to another; an empty range is ignored."""
         if reading.end > reading.start:
             self.readings.append(reading)
             self.own[broker].append(reading)
 
     def ended(self, broker: int, place: Place, ended: Ended) -> None:
-        """Record which outcome of a record a broker has shown its read_committed consumers.
+        """Record with which outcome a broker has shown a record to its read_committed consumers.
 
         Args:
             broker: the broker.
@@ -111,22 +112,33 @@ class Ledger:
         self.outcomes[broker][place] = ended
 
     def led(self, at: int, high_watermark: int) -> None:
-        """Record the high watermark that the leader reported at a time."""
+        """Record the high watermark that the leader reported at the time ``at``, in ms.
+
+        Call it in the order of time.
+        """
         self.written.append((at, max(high_watermark, self.written[-1][1]) if self.written else high_watermark))
 
     def is_stable(self, stable: Stable) -> None:
-        """Record a last stable offset that a replica reported."""
+        """Record that a last stable offset was reported; one of a log without batches is ignored."""
         if stable.epoch >= 0 and stable.high_watermark > 0:
             self.stable.add(stable)
 
     def started(self, broker: int, log_start: int, log_end: int) -> None:
-        """Record the log start and log end offsets that a broker reported."""
+        """Record at which offsets a broker's log starts and ends, each time that the broker reports them.
+
+        A new log start replaces the one before. That of a log with records may also lower `Ledger.head`.
+
+        Args:
+            broker: the broker.
+            log_start: its log start offset.
+            log_end: its log end offset.
+        """
         self.log_starts[broker] = log_start
         if log_end > log_start:
             self.begun_below(log_start + 1)
 
     def begun_below(self, offset: int) -> None:
-        """Record that some replica's log began below an offset and held records."""
+        """Record that some replica's log held records and began below ``offset``: at ``offset`` - 1 or lower."""
         self.head = offset - 1 if self.head is None else min(self.head, offset - 1)
 
     def look(self, look: Look, *, leads: bool) -> None:
@@ -210,9 +222,9 @@ class Ledger:
         return found
 
     def seen_whole(self, span: Timely) -> None:
-        """Record that everything that was written in a range of offsets was seen.
+        """Record that no record or end marker came and went unseen in a range of offsets.
 
-        So no record or end marker came and went unseen there.
+        The range then counts as read in time.
 
         Args:
             span: the offsets, and the leader epoch of the log that was read.
@@ -220,7 +232,7 @@ class Ledger:
         self._timely[span.epoch].append((span.start, span.end))
 
     def timely(self) -> list[Timely]:
-        """The offsets that were read in time: before a cleaner can have removed a tombstone or an end marker there.
+        """The ranges that were read in time: before a cleaner can have removed a tombstone or an end marker there.
 
         It is enough that one replica was read in time. Whether a reading was in time depends on the leader's high
         watermark ``retention`` milliseconds before the reading. Once the leader has reported a high watermark later
@@ -235,7 +247,10 @@ class Ledger:
         return [*kept, *self._in_time(self.readings)]
 
     def timely_of(self, broker: int) -> list[Timely]:
-        """The offsets of one broker's present log that were read before a cleaner can have removed anything there."""
+        """The ranges of the broker's present log that its own readings have read in time.
+
+        A range is read in time if no cleaner can have removed a tombstone or an end marker there before.
+        """
         return list(self._in_time(self.own.get(broker, ())))
 
     def _in_time(self, readings: Iterable[Reading]) -> Iterator[Timely]:
@@ -289,7 +304,7 @@ class Ledger:
         return Ended(ended.end, min(below).offset + 1, min(below).epoch) if below else None
 
     def ends_behind(self, broker: int, producer: int, offset: int) -> list[Place]:
-        """The places above an offset at which a broker has shown end markers of one producer.
+        """The places above ``offset`` at which the broker has shown end markers of the producer, in any order.
 
         Only end markers of the broker's present log count.
         """

@@ -60,9 +60,9 @@ class Lineage:
         self._standing = [looks[b] for b in sorted({leader, *in_sync} & looks.keys())]
         self._is_whole = replicas <= looks.keys()
         self.leader_tops = _tops([self._leader] if self._leader is not None else [])
-        """By epoch: the last offset at which the leader's log holds a batch of it."""
+        """By epoch: the last offset of a batch of it in the leader's log."""
         self.tops = _tops(self._standing)
-        """The same, of any replica whose log is the current one."""
+        """By epoch: the last offset of a batch of it in the log of the leader or of a replica in sync."""
         self._ends: dict[int, int | None] = {}
         self._read_in = frozenset(
             {place.epoch for place, holders in ledger.holders.items() if leader in holders}
@@ -82,6 +82,8 @@ class Lineage:
 
     def stands_below(self, epoch: int) -> int:
         """The offset below which a log that was read is surely the same as the current log.
+
+        It is `NEVER` if all of the log is.
 
         Args:
             epoch: the leader epoch of the last batch that was read of that log.

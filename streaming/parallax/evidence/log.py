@@ -43,7 +43,7 @@ class Log:
     held: Collection[Place] = frozenset()
 
     def of(self, place: Place, *, at_its_word: bool = False) -> Belongs:
-        """Whether a place is of this log: yes, no or perhaps. The record there may be cleaned by now.
+        """Whether a place is of this log: yes, no or perhaps. It may be, although the record there is cleaned by now.
 
         Args:
             place: where something was seen, in this log or another.
@@ -74,7 +74,7 @@ class Log:
         return place.epoch not in self.entries or self.of(place) is Belongs.NO
 
     def has_come_to(self, epoch: int) -> bool:
-        """Whether the log is known to have records of a leader epoch or of a newer one.
+        """Whether the log is known to have records of the leader epoch ``epoch`` or of a newer one.
 
         It is False if the replica was not asked about the epoch.
         """
@@ -133,7 +133,8 @@ class Logs:
         Args:
             place: where a record or an end marker was shown.
             against: the broker that is accused.
-            before: whether the record was shown before any of these logs was asked (`of`).
+            before: whether the record was shown before any of these logs was asked. If so, and the leader's log now
+                ends at the place's offset or below, the place is not of the current log.
         """
         match self.of(place, against, before=before):
             case Belongs.PERHAPS:

@@ -14,7 +14,7 @@ from parallax.evidence.lineage import Lineage
 from parallax.evidence.log import Belongs
 
 Span = tuple[int, int]
-"""Offsets from the first one to the second, without that."""
+"""A first offset, and one past the last."""
 
 
 class Room:
@@ -35,12 +35,19 @@ class Room:
     """
 
     def __init__(self, ledger: Ledger, lineage: Lineage, end: int, *, compacted: bool = True) -> None:
-        """Find the room below ``end``; everything at ``end`` or beyond counts as room."""
+        """Find the room below ``end``; everything at ``end`` or beyond counts as room.
+
+        Args:
+            ledger: all evidence.
+            lineage: says which of it is of the current log.
+            end: offset up to which room is looked for.
+            compacted: whether the topic is compacted.
+        """
         self.end = end
         sure = [(place.offset, place.offset + 1) for place in ledger.facts if self._is_sure(ledger, lineage, place)]
         timely = in_time(lineage, ledger.timely()) if compacted else []
         self.gaps = _without((0, end), [*sure, *timely])
-        """The room, as spans in rising order."""
+        """The room below ``end``, as ranges in ascending order."""
         self._firsts = [start for start, _ in self.gaps]
 
     @staticmethod
@@ -48,13 +55,13 @@ class Room:
         return place not in ledger.unlike and lineage.of(place) is Belongs.YES  # type: ignore[arg-type]
 
     def between(self, low: int, high: int) -> bool:
-        """Whether a record or an end marker may have come and gone unseen between two offsets, both excluded."""
+        """Whether a record or an end marker may have come and gone unseen above ``low`` and below ``high``."""
         if high - low <= 1:
             return False
         return high > self.end or bool(self.spans(low, high))
 
     def spans(self, low: int, high: int) -> list[Span]:
-        """The ranges between two offsets, both excluded, where something may have come and gone unseen; ascending."""
+        """The ranges above ``low`` and below ``high`` where something may have come and gone unseen; ascending."""
         at = max(0, bisect_right(self._firsts, low + 1) - 1)
         found = []
         for start, end in self.gaps[at:]:

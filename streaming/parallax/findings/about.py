@@ -12,12 +12,14 @@ from parallax.model import UNKNOWN, FindingKind
 
 KEPT = "record_offset"
 """Key in an event's evidence. It holds the offset of the record that the finding was about before it was over."""
+VARIANT = "variant"
+"""Key in an event's evidence: a `parallax.kinds.Variant`; absent if the finding is what its kind says in general."""
 
 
 def record_offset(kind: FindingKind, broker: int, places: Sequence[int], evidence: Mapping[str, Any]) -> int:
     """Return the offset of the record that a finding is about.
 
-    That is the first known offset of ``places``, with two exceptions:
+    That is the first known offset of ``places`` (0 if none is known), with two exceptions:
 
     - A replica missed a deletion. Then the finding's own offset is that of the tombstone, and its record is the old
       value that the replica still shows.
@@ -25,7 +27,7 @@ def record_offset(kind: FindingKind, broker: int, places: Sequence[int], evidenc
 
     Args:
         kind: the finding's kind.
-        broker: the accused.
+        broker: id of the accused broker; `NOBODY` if none is accused.
         places: the finding's own offsets, in this order: its record, the start of its transaction, its end marker. Each
             is -1 where there is none.
         evidence: the evidence of the finding's last event.

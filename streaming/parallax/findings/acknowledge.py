@@ -35,7 +35,21 @@ class AcknowledgeError(Exception):
 def acknowledge(
     storage: str, wanted: str, reason: str, *, by: str | None = None, sleep: Callable[[float], None] = time.sleep
 ) -> Finding:
-    """Acknowledge one finding in the findings table, and return the appended event; see `acknowledge_all`."""
+    """Acknowledge one finding in the findings table, and return the appended event.
+
+    Args:
+        storage: ``storage.path`` of the job.
+        wanted: the finding's id, or the beginning of its id if that is unique.
+        reason: why no more alarms are wanted, in 1 to 500 characters.
+        by: who acknowledges it; the user of this process by default.
+        sleep: waits the given number of seconds before a new attempt; replaced in tests.
+
+    Raises:
+        AcknowledgeError: the reason is empty or too long, or the finding is resolved or acknowledged already.
+        FindingNotNamedError: an unknown or ambiguous id.
+        FindingsTableError: there is no findings table at that path, it cannot be read or written, or it holds an event
+            of a newer version.
+    """
     (event,) = acknowledge_all(storage, [wanted], reason, by=by, sleep=sleep)
     return event
 

@@ -34,7 +34,14 @@ class Acknowledgement:
 
 
 def in_words(by: str, reason: str) -> str:
-    """Return the sentence that ends an acknowledged finding's summary: who acknowledged the finding, and why."""
+    """Return the sentence that ends the summary of an acknowledged finding.
+
+    An example is "Acknowledged by alice: known, see 123."
+
+    Args:
+        by: the person who acknowledged the finding.
+        reason: why, in that person's words.
+    """
     return f"Acknowledged by {by}: {ended(reason)}"
 
 
@@ -84,8 +91,9 @@ class Extent:
         )
 
     def worse_than(self, known: Extent) -> list[str]:
-        """Return how this extent is worse than an earlier one, e.g. ``["it counts 40, not 20"]``; empty if it is not.
+        """Return in what this extent is worse than ``known``, an earlier one; empty if it is not.
 
+        Each entry is a clause for people, e.g. ``it counts 40, not 20``.
         If this extent is unsettled (the replicas agree again), only a higher count is worse.
         """
         more = sorted(self.alike - known.alike) if known.alike else []
@@ -93,9 +101,9 @@ class Extent:
         is_settled = self.status is FindingStatus.UNSETTLED
         grown = [(f"it counts {self.count:,}, not {known.count:,}", self.count > known.count)]
         graver = [
-            ("every replica shares it", has_spread and self.status is not known.status),
+            ("every replica that answered shares it", has_spread and self.status is not known.status),
             ("the replicas differ again", not has_spread and self.status is not known.status),
-            (seen_by_state(self.accused, has_spread=has_spread), self.is_exposed and not known.is_exposed),
+            (seen_by_state(self.kind, self.accused, has_spread=has_spread), self.is_exposed and not known.is_exposed),
             ("it holds back consumers in read_committed", self.is_blocking and not known.is_blocking),
             (f"it is {self.kind}, not {known.kind}", refines(self.kind, known.kind)),
             (f"broker {self.accused} is proven to be wrong", known.accused == NOBODY != self.accused),

@@ -28,6 +28,7 @@ class RecordShown:
             consumer).
         key_hash: 32 hexadecimal digits; empty where the key is null.
         content_hash: 16 hexadecimal digits over value and headers.
+        key_size: bytes; -1 where the key is null.
         value_size: bytes; -1 for a tombstone.
         timestamp: milliseconds since 1970 UTC.
     """
@@ -84,7 +85,11 @@ class MarkerShown:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """One transaction that one replica lists as open in its answer to DescribeProducers (KIP-664)."""
+    """One transaction that one replica lists as open in its answer to DescribeProducers (KIP-664).
+
+    The fields are those of Kafka's answer. ``last_timestamp`` is that of the producer's last batch, in milliseconds
+    since 1970 UTC.
+    """
 
     producer_id: int
     start_offset: int
@@ -176,7 +181,10 @@ class ReplicaAnswer:
         )
 
     def at(self, offset: int) -> RecordShown | MarkerShown | None:
-        """Return the record or end marker that the replica holds at an offset asked for, or None."""
+        """Return the record or end marker that the replica holds at an offset asked for.
+
+        None if it holds none there, or was not asked for the offset.
+        """
         marker = next((one for one in self.markers if one.offset == offset), None)
         return marker or self.uncommitted.get(offset)
 
@@ -215,11 +223,11 @@ class ReplicaAnswer:
     def open_transaction(
         self, producer_id: int, start_offset: int, marker_offset: int = UNKNOWN
     ) -> OpenTransaction | None:
-        """Return the transaction around ``start_offset`` as the replica lists it, if it lists it as open; else None.
+        """Return a transaction as the replica lists it, if the replica lists it as open; else None.
 
         Replicas may list different starts of one transaction. Each lists the first batch that it copied, and the first
-        records may have been cleaned before. So a listed transaction of the producer counts as the same if it starts at
-        ``start_offset`` or below. It counts as well if it starts below the end marker.
+        records may have been cleaned before. So an open transaction of the producer is the one asked about if it starts
+        at ``start_offset`` or below, or below ``marker_offset``.
 
         Args:
             producer_id: the transaction's producer.
@@ -248,7 +256,13 @@ class ReplicaAnswer:
         return offset in self.asked_uncommitted and offset not in self.uncommitted
 
     def holds_open(self, producer_id: int, start_offset: int, marker_offset: int = UNKNOWN) -> bool:
-        """Whether the replica lists a transaction as open; arguments as in `open_transaction`."""
+        """Whether the replica lists a transaction as open (`open_transaction` returns it).
+
+        Args:
+            producer_id: the transaction's producer.
+            start_offset: the first offset of the transaction on some replica.
+            marker_offset: the offset of its end marker; -1 where unknown.
+        """
         return self.open_transaction(producer_id, start_offset, marker_offset) is not None
 
 
@@ -259,6 +273,8 @@ class CoordinatorAnswer:
     The requests are ListTransactions and DescribeTransactions (KIP-664).
 
     Attributes:
+        transactional_id: that of the producer; empty where no coordinator lists the producer.
+        error: why some coordinator did not answer; None where the answer is complete.
         state: Kafka's name for the state of the producer's last transaction (``Ongoing``, ``PrepareCommit``,
             ``CompleteAbort`` ...); ``unknown`` where no coordinator lists a transaction of the producer.
         elsewhere: whether that transaction is of no concern to this partition: it has no record there, or its end
@@ -273,7 +289,7 @@ class CoordinatorAnswer:
 
     @classmethod
     def not_listed(cls, producer_id: int) -> CoordinatorAnswer:
-        """Make the answer for a producer that no coordinator lists, although all coordinators have answered.
+        """Make the answer about the producer ``producer_id``, of which all coordinators said that they do not list it.
 
         Kafka leaves out, without an error, transactions that the client may not describe
         (KafkaApis.handleListTransactionsRequest).
@@ -316,6 +332,8 @@ class Answers:
         leader_epoch: the leader's epoch; -1 where it is not known.
         isr: the brokers whose replicas are in sync according to the cluster's metadata; empty where that is not known.
         assigned: the replicas in the order of their assignment, the preferred leader first; empty where nobody asked.
+        coordinator: what transaction coordinators answered about the claim's producer; None where nobody asked them.
+        asked_at_ms: when the probe began, milliseconds since 1970 UTC.
         gone: why the claim's replica does not exist any more (topic deleted, replica moved away); None where it exists.
             Other replicas may have been asked even so, because they may be wrong in the same way (see ``pivot``).
         key: the key's bytes, where the payload setting lets them be read.

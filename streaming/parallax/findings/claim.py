@@ -17,7 +17,7 @@ from typing import Any
 from parallax.compare.observations import topic_id_code
 from parallax.compare.suspect import Accusation
 from parallax.evidence.atoms import Place
-from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS
+from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, Family
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition, hash_text, id_of
 from parallax.sides import Side, as_document, parsed
 
@@ -41,7 +41,7 @@ class Differed:
     superseded, and the finding is over.
 
     Attributes:
-        newest: the highest offset at which a replica held a record of the key, and no lower than the claim's record.
+        newest: the highest offset at which a replica held a record of the key; at least that of the claim's record.
         below: the highest last stable offset of any replica. Records at or above it were written, or decided, after the
             difference.
         epoch: where replicas held unlike records at one offset: the leader epoch of the record that replaced the
@@ -56,7 +56,10 @@ class Differed:
 
     @classmethod
     def parse(cls, part: Any) -> Differed | None:
-        """Return the value from the JSON that `Recorded.as_json` has written; None for any other JSON."""
+        """Make a `Differed` from ``part``, a value of the JSON that `Recorded.as_json` returns.
+
+        None if ``part`` is anything else.
+        """
         if not isinstance(part, dict):
             return None
         newest, below, epoch = (part.get(name) for name in ("newest", "below", "epoch"))
@@ -88,7 +91,10 @@ class HadEnded:
 
     @classmethod
     def parse(cls, part: Any) -> HadEnded | None:
-        """Return the observation from JSON that `Recorded.as_json` or a suspect's ``observations`` holds; else None."""
+        """Make a `HadEnded` from ``part``, a value of JSON; None if ``part`` is anything else.
+
+        `Recorded.as_json` and a suspect's ``observations`` have such a value.
+        """
         numbers = [part.get(f.name) for f in fields(cls)] if isinstance(part, dict) else [None]
         return cls(*numbers) if all(isinstance(n, int) for n in numbers) else None
 
@@ -410,8 +416,9 @@ class Claim:
         return max(self.offset + 1, int(text) if text.isdigit() else 0)
 
     def is_of(self, topic_id: str) -> bool:
-        """Whether the claim can be about the topic with this id: True if the ids are equal, or one is unknown.
+        """Whether the claim can be about the topic with the id ``topic_id``.
 
+        It can if the claim's topic has that id, or if one of the two ids is unknown.
         A topic that is deleted and created again under its name has another id.
         """
         read = self.recorded.topic_id or self.recorded.topics.get(self.broker, "0")
@@ -428,11 +435,11 @@ class Claim:
         """Whether replicas other than the accused may be wrong in the same way.
 
         Then a probe asks them even if the accused is gone. True for a claim about all replicas, and for most findings
-        that are not over. False for findings about unlike records at one offset, or about a truncated log: there only
-        its own answers prove a replica wrong.
+        that are not over. False for findings about unlike records at one offset, or about a truncated log: there a
+        replica is proven wrong only by its own answers.
         """
         is_finding = self.confirmed_at_ms > 0 and not self.ended
-        return self.is_about_all or (is_finding and self.kind in _SPREADING)
+        return self.is_about_all or (is_finding and KINDS[self.kind].family not in (Family.CONTENT, Family.TRUNCATION))
 
     def asked_last(self, broker: int) -> Claim:
         """Return the same claim with the replica on another broker as its pivot: the one that a probe asks last.
@@ -527,12 +534,10 @@ class Claim:
     def finding_id(self, cluster_id: str) -> str:
         """Return the id of the finding that the claim makes if it is confirmed, 32 hexadecimal digits.
 
-        The id is made from the partition, the accused and the cause. So it stays the same if the kind changes.
+        The id is made from ``cluster_id`` (Kafka's id of the cluster), the partition, the accused and the cause. So it
+        stays the same if the kind changes.
         """
         return id_of(cluster_id, self.topic, self.partition, self.broker, self.cause)
-
-
-_SPREADING = TRANSACTION_KINDS | KEY_KINDS | {FindingKind.LOG_HEAD_MISSING}
 
 
 def is_of_another_topic(one: Claim, other: Claim) -> bool:

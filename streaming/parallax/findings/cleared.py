@@ -16,13 +16,12 @@ from typing import Any
 from parallax.findings.answers import ABORTED, COMMITTED
 from parallax.findings.claim import is_direct_end
 from parallax.findings.finding import Finding, evidence_of, has_spread, is_unsettled
-from parallax.kinds import KINDS, TRANSACTION_KINDS, Clears
+from parallax.kinds import KINDS, TRANSACTION_KINDS, WRONG_OUTCOMES, Clears
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.sides import Shows, Side, against, outcomes_on, parsed, values
 
 _OUTCOMES = frozenset({COMMITTED, ABORTED})
 _BY_MARKER = {"commit": COMMITTED, "abort": ABORTED}
-_RIGHT = {FindingKind.ABORTED_RECORD_COMMITTED: ABORTED, FindingKind.COMMITTED_RECORD_ABORTED: COMMITTED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +160,8 @@ def _was_read_whole(answer: Mapping[str, Any] | None) -> bool:
 
 
 def _other_outcome(shown: Shown) -> Iterable[int]:
-    return _ended_as(shown, _RIGHT[shown.finding.kind])
+    wrong = WRONG_OUTCOMES[shown.finding.kind]
+    return _ended_as(shown, ABORTED if wrong == COMMITTED else COMMITTED)
 
 
 def _own_end(shown: Shown) -> Iterable[int]:
@@ -256,14 +256,17 @@ CLEARED: Mapping[Clears, Callable[[Shown], Iterable[int]]] = {
 
 
 Unproven = tuple[str, str]
-"""Why a replica is not proven right. It is the end of a sentence about one broker, or about several."""
+"""Why a replica is not proven right. Both texts end a sentence: one about one broker, one about several."""
 
 
 def unproven(shown: Shown) -> Mapping[Unproven, frozenset[int]]:
-    """Return by reason the brokers that are not proven right; the accused's side is left out.
+    """Return the brokers that are not proven right, by reason.
 
-    It is for a finding that accuses a broker and clears none. Each reason is the end of a sentence about these brokers,
-    as in "did not answer".
+    Those that show the same as the accused are left out. It is for a finding that accuses a broker and clears none.
+    Each reason ends a sentence, as in "did not answer". It comes in two forms: about one broker, and about several.
+
+    Args:
+        shown: what the finding says of the replicas.
     """
     found: dict[Unproven, frozenset[int]] = {}
     for broker in sorted(shown.replicas.keys() - shown.alike):
@@ -336,7 +339,7 @@ def _endings(shown: Shown, broker: int) -> frozenset[str]:
 
 
 def holds_open(shown: Shown, broker: int) -> bool:
-    """Whether a replica lists the finding's transaction as open. A later transaction of its producer does not count."""
+    """Whether the broker's replica lists the finding's transaction as open, and not a later one of its producer."""
     finding = shown.finding
     listed = shown.replicas.get(broker, {}).get("open_transactions") or ()
     end = max(finding.transaction_start_offset + 1, finding.marker_offset)
@@ -344,10 +347,10 @@ def holds_open(shown: Shown, broker: int) -> bool:
 
 
 def outcomes_of(shown: Shown, broker: int) -> frozenset[str]:
-    """Return which outcomes a replica gives the finding's transaction: ``committed``, ``aborted``, both or none.
+    """Return which outcomes the broker's replica gives the finding's transaction: ``committed``, ``aborted``, or both.
 
     They follow from the replica's records and its list of aborted transactions. If these say nothing, the outcome that
-    the views recorded counts.
+    the views recorded counts. The result is empty if nothing says it.
     """
     found = outcomes_on(shown.sides, broker) | _live_outcomes(shown, broker)
     return _OUTCOMES & found or _OUTCOMES & {shown.outcomes.get(broker, "")}

@@ -24,12 +24,15 @@ _UNDER_WAY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
 def ask(client: ReplicaClient, producer_ids: Sequence[int], timeout_ms: int) -> Told:
     """Ask every transaction coordinator for the transactions of some producers.
 
-    The result names the coordinators that did not answer, and why.
-
     Args:
         client: asks the brokers.
         producer_ids: the producers; at least one.
         timeout_ms: deadline of each request.
+
+    Returns:
+        The transactions of these producers that coordinators list. One that is not over comes a second time, with its
+        partitions, if its coordinator has described it. ``Told.unanswered`` names the coordinators that did not answer,
+        and why.
     """
     try:
         listings = client.list_transactions(producer_ids, timeout_ms=timeout_ms)
@@ -58,7 +61,7 @@ def _described(
 
 
 def verdicts(client: ReplicaClient, found: Sequence[Open], timeout_ms: int) -> dict[Open, Verdict]:
-    """Return for transactions that leaders hold open whether a coordinator will ever end them.
+    """Decide, of transactions that leaders hold open, whether a coordinator will ever end them.
 
     The coordinators are asked first. Then the leaders are asked again, because a coordinator may have ended a
     transaction in between.

@@ -59,7 +59,7 @@ def remembered(claim: Claim, answers: Answers) -> Shown:
 
 
 def about_the_rest(claims: Sequence[Claim], accused: Mapping[str, ReplicaAnswer]) -> dict[str, Transaction]:
-    """Return, by suspect id, the transactions whose records other than the claim's a probe must read.
+    """Return, by suspect id, the transactions of which a probe must read more records than the claim's own.
 
     The accused's answer about the claim's own record is enough while the accused holds that record. It is also enough
     while the accused holds the transaction open, because all records of a transaction have one outcome. It is not
@@ -94,10 +94,10 @@ def _needs_the_rest(claim: Claim, accused: ReplicaAnswer) -> bool:
 
 
 def covered(claim: Claim, recorded: TransactionRecords) -> list[Claim]:
-    """Return a claim for each record of a claim's transaction other than the claim's own.
+    """Return a claim for each record of a claim's transaction, except for the record that the claim itself is about.
 
-    Their suspect ids are ``<suspect id>:<offset>``. The claim's own record is included if the claim is of a finding
-    that names no key, because the record's key has yet to be read.
+    Their suspect ids are ``<suspect id>:<offset>``. If a finding makes the claim and names no key, there is one for the
+    claim's own record as well, because that record's key has yet to be read.
 
     Args:
         claim: the claim on one record of the transaction.

@@ -124,7 +124,10 @@ class _Evidence(_Part):
 
 
 def check_form(evidence: Mapping[str, Any]) -> None:
-    """Check that an event's evidence has the form that the code that uses it expects.
+    """Check that an event's evidence has the form that its readers expect.
+
+    Args:
+        evidence: the evidence, parsed from JSON.
 
     Raises:
         ValueError: the evidence has another form.

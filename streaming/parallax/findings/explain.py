@@ -37,8 +37,9 @@ class Explanation:
     Attributes:
         happened: what the replicas show, or showed.
         asked: when it was first suspected, and when the replicas gave the answers that the last event holds.
-        now: what consumers see with the present leader.
-        after: what consumers see once another replica is elected leader.
+        now: what consumers see with the present leader; for a finding that is over, how it ended.
+        after: what consumers see once another replica is elected leader. It is empty for a finding that is over, like
+            ``right``, ``may_lead`` and ``steps``.
         right: which replicas the evidence proves right, and which it does not.
         may_lead: which replicas must not lead because of findings, and the command that shows all other reasons.
         look: the command that shows the finding's record on each broker.
@@ -128,7 +129,7 @@ def _now(known: Grounds) -> str:
             return f"Consumers of {in_words(sharing)} {known.consumers}. {unknown}" if sharing else unknown
         return f"Consumers of every replica {known.consumers}."
     if is_unsettled(finding):
-        return f"The replicas show the same. If that is what is wrong, consumers {known.consumers}."
+        return f"The replicas that answered show the same. If that is what is wrong, consumers {known.consumers}."
     if finding.broker == NOBODY:
         if finding.exposed:
             return f"One of the sides leads. Whether consumers read the wrong one is not known: they {known.consumers}."
@@ -167,7 +168,7 @@ def _after(known: Grounds) -> str:
         silent = f", unless it is of {one_of(known.silent)}" if known.silent else ""
         return f"No election is known to change anything{silent}."
     if is_unsettled(known.finding):
-        return "No election changes anything: all replicas show the same."
+        return "No election is known to change anything: the replicas that answered show the same."
     if known.finding.broker == NOBODY:
         return f"After an election another side may lead: consumers {known.consumers}."
     if known.leads not in (Leads.ACCUSED, Leads.ALIKE):

@@ -19,10 +19,10 @@ from enum import StrEnum
 from typing import Any
 
 from parallax.findings.cleared import Shown
-from parallax.findings.finding import Finding, evidence_of, has_spread, is_blocking, is_unsettled
+from parallax.findings.finding import Finding, effect_in, evidence_of, has_spread, is_blocking, is_unsettled
 from parallax.findings.incident import tally_of
-from parallax.kinds import KINDS
-from parallax.model import NOBODY, UNKNOWN, FindingKind
+from parallax.kinds import KINDS, Extent
+from parallax.model import NOBODY, UNKNOWN
 from parallax.moments import utc_text
 
 
@@ -30,7 +30,7 @@ from parallax.moments import utc_text
 class Reign:
     """A period in which one broker led a partition without a break, as progress rows show it.
 
-    A row is a look at one moment. So the period began between two looks, and ended between two looks.
+    A progress row is a look at one moment. So the period began between two looks, and ended between two looks.
 
     Attributes:
         since: the first look at which the broker led.
@@ -139,15 +139,17 @@ def affected(finding: Finding) -> Span:
     if finding.is_incident:
         tally = tally_of(finding)
         return Span(max(tally.lowest, 0), max(tally.highest, tally.lowest, 0))
-    if finding.kind is FindingKind.LOG_HEAD_MISSING:
-        return Span(0, max(finding.offset - 1, 0))
-    if finding.kind is FindingKind.LOG_TRUNCATED:
-        return Span(finding.offset, None)
-    if is_blocking(finding):
-        return Span(min(finding.record_offset, int(evidence_of(finding)["blocked_at"])), None)
-    if finding.kind is FindingKind.READ_COMMITTED_FROZEN:
-        return Span(finding.transaction_start_offset, None)
-    return Span(finding.record_offset, finding.record_offset)
+    match KINDS[finding.kind].extent:
+        case Extent.BELOW:
+            return Span(0, max(finding.offset - 1, 0))
+        case Extent.FROM:
+            return Span(finding.offset, None)
+        case _ if is_blocking(finding):
+            return Span(min(finding.record_offset, int(evidence_of(finding)["blocked_at"])), None)
+        case Extent.STOPPED:
+            return Span(finding.transaction_start_offset, None)
+        case Extent.RECORD | Extent.VALUE:
+            return Span(finding.record_offset, finding.record_offset)
 
 
 class Came(StrEnum):
@@ -179,10 +181,10 @@ def came(committed: int, span: Span, wrong: Collection[Reign]) -> Came:
 
 
 def committed_since(committed: int, wrong: Iterable[Reign]) -> tuple[Reign, ...]:
-    """Return the periods since whose beginning a consumer group has committed.
+    """Return those of the periods that had begun when a consumer group committed its offset.
 
-    Its committed offset is above the high watermark of that time. Whether it committed before the period ended is not
-    known.
+    That is certain if the committed offset is above the high watermark at the period's beginning. Whether the period
+    had ended by then is not known.
 
     Args:
         committed: the group's committed offset: that of the next record that it will read.
@@ -209,7 +211,7 @@ def led_in_words(finding: Finding, found: Collection[Reign]) -> list[str]:
         return [f"By what is on record since {utc_text(since)}, no replica led that shows it."]
     may = "may be wrong" if finding.broker == NOBODY or is_unsettled(finding) else "shows it"
     said = [f"Broker {reign.broker}, which {may}, {reign.in_words}." for reign in mine]
-    return [*said, f"Consumers of it {KINDS[finding.kind].consumers}, {affected(finding).in_words}."]
+    return [*said, f"Consumers that read it there {effect_in(finding).consumers}, {affected(finding).in_words}."]
 
 
 __all__ = ["Came", "Reign", "Span", "affected", "came", "committed_since", "led_in_words", "reigns", "wrong_brokers"]

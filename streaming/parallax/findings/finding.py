@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from parallax.findings.about import KEPT, record_offset
+from parallax.findings.about import KEPT, VARIANT, record_offset
 from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
 from parallax.findings.effect import remembered
-from parallax.findings.summary import blocked_at, dismissed, resolved, spread, summary, unsettled
-from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS
+from parallax.findings.summary import blocked_at, dismissed, resolved, spread, summary, unsettled, variant_of
+from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS, Effect, effect_of
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
 from parallax.sides import Shows, Side, are_outcomes, as_document, parsed, standing
 
@@ -123,8 +123,8 @@ def made(
     """Make a new event of a single finding (no incident), for the findings table.
 
     Args:
-        finding_id: the finding's id. If a suspect is dismissed because a finding reports it already, it is the
-            suspect's id, so that the event does not end that finding.
+        finding_id: the finding's id. An event that dismisses a suspect has the suspect's id, if a finding reports the
+            suspect already: otherwise it would end that finding.
         status: what the event says, e.g. confirmed or resolved.
         claim: the claim that was judged.
         decision: the decision on the claim.
@@ -140,12 +140,13 @@ def made(
     accused = decision.accused if status is FindingStatus.CONFIRMED else claim.broker
     recorded = _recorded(claim, decision, answers, status).as_json()
     evidence = answers.evidence() | {"reason": decision.reason, "recorded": recorded}
+    variant = variant_of(claim, decision, answers) if known is None else evidence_of(known).get(VARIANT, "")
     if known is not None and status in (FindingStatus.UNSETTLED, FindingStatus.RESOLVED):
         evidence[KEPT] = known.record_offset
     if leans_on:
         evidence["leans_on"] = list(leans_on)
     if status is FindingStatus.CONFIRMED:
-        text = summary(claim, decision, answers)
+        text, variant = summary(claim, decision, answers), variant_of(claim, decision, answers)
         if (blocked := blocked_at(claim, decision, answers)) is not None:
             evidence["blocked_at"] = blocked
         evidence["pivot"] = claim.pivot
@@ -154,7 +155,7 @@ def made(
             # It stays proven when a replica goes away.
             evidence["all_compared"] = True
     elif status is FindingStatus.SPREAD:
-        text = spread(claim, decision)
+        text = spread(claim, decision, variant)
         evidence["resolution"] = str(decision.resolution)
     elif status is FindingStatus.UNSETTLED:
         text = unsettled(claim, decision)
@@ -164,6 +165,8 @@ def made(
         evidence |= _of_the_end(decision) | dict(left or {})
     else:
         text = dismissed(decision, answers)
+    if variant:
+        evidence[VARIANT] = str(variant)
     return Finding(
         finding_id=finding_id,
         sequence=0,
@@ -280,7 +283,7 @@ def _is_exposed(status: FindingStatus, accused: int, decision: Decision, answers
 
 
 def is_exposed(accused: int, decision: Decision, answers: Answers) -> bool:
-    """Whether consumers of the leader get what the accused shows. Without direction: whether a side's replica leads.
+    """Whether consumers of the leader get what the accused shows; without direction, whether a replica of a side leads.
 
     Args:
         accused: the broker; `NOBODY` without direction.
@@ -364,6 +367,14 @@ def was_explained_in_part(finding: Finding) -> bool:
     return was_explained(finding) and evidence_of(finding).get("explained_in_part") is True
 
 
+def effect_in(finding: Finding) -> Effect:
+    """Return the words on what a finding means, for its title and its explanation.
+
+    They are those of the finding's own sentence.
+    """
+    return effect_of(finding.kind, evidence_of(finding).get(VARIANT, ""))
+
+
 def claim_of(finding: Finding) -> Claim:
     """Return a finding's claim, made from its last event, for a probe that checks the finding again."""
     evidence = evidence_of(finding)
@@ -440,5 +451,5 @@ def current(events: Iterable[Finding]) -> dict[str, Finding]:
 
 
 def from_milliseconds(value: int) -> datetime:
-    """Return milliseconds since 1970 UTC as a datetime in UTC."""
+    """Return ``value``, milliseconds since 1970 UTC, as a datetime in UTC."""
     return datetime.fromtimestamp(value / 1000, UTC)

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from parallax.findings.cleared import Shown, cleared, holds_open, outcomes_of, shows_against_its_end
-from parallax.findings.finding import Finding, evidence_of, has_spread
+from parallax.findings.finding import Finding, effect_in, evidence_of, has_spread
 from parallax.findings.repair import Repair
-from parallax.kinds import KINDS, OUTCOME_KINDS
+from parallax.kinds import OPEN_KINDS, OUTCOME_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.shell import Shell
 from parallax.sides import Shows, Side, outcomes_on
-
-OPEN_KINDS = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN})
 
 
 class Leads(Enum):
@@ -99,7 +97,7 @@ class Grounds:
 
         For a freeze it names the offset at which they stop.
         """
-        consumers = KINDS[self.finding.kind].consumers
+        consumers = effect_in(self.finding).consumers
         if self.finding.kind is not FindingKind.READ_COMMITTED_FROZEN:
             return consumers
         answers = evidence_of(self.finding).get("replicas", {})
@@ -219,4 +217,4 @@ def are(brokers: Collection[int], one: str, many: str) -> str:
     return f"{in_words(brokers).capitalize()} {one if len(brokers) == 1 else many}"
 
 
-__all__ = ["OPEN_KINDS", "Grounds", "Leads", "are", "grounds_of", "in_words", "one_of"]
+__all__ = ["Grounds", "Leads", "are", "grounds_of", "in_words", "one_of"]

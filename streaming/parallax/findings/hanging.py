@@ -25,8 +25,8 @@ class Standing(StrEnum):
     HANGS = "hangs"
     """No coordinator will end it."""
     HIDDEN = "hidden"
-    """No coordinator lists it. One may still know it, because Parallax may lack the right DESCRIBE on transactional
-    ids.
+    """No coordinator lists it. One may still know it, because Parallax may lack the permission DESCRIBE on
+    transactional ids.
     """
     UNKNOWN = "unknown"
     """A coordinator, or the leader, did not answer."""
@@ -73,8 +73,8 @@ class Told:
     """What all transaction coordinators together answered about some producers.
 
     Attributes:
-        transactions: the producers' transactions, as coordinators list them. If its coordinator has described an
-            ongoing one, it comes a second time, with its partitions, behind all others.
+        transactions: the producers' transactions, as coordinators list them. An ongoing one comes a second time, with
+            its partitions, if its coordinator has described it; these come behind all others.
         unanswered: by broker that did not answer, the reason. Under -1 it says why no coordinator could be asked.
     """
 
@@ -111,11 +111,11 @@ def opened(place: TopicPartition, leader: int, states: object) -> list[Open]:
 
 
 def judge(one: Open, told: Told, *, may_describe: bool | None) -> Verdict:
-    """Return whether an open transaction will end, from what the coordinators answered.
+    """Return whether an open transaction will end, from what the coordinators answered; pure.
 
-    It is a pure function. ``one`` is the transaction, and ``told`` is what the coordinators answered after it was seen
-    open. ``may_describe`` says whether Parallax has the right DESCRIBE on all transactional ids; None where that is not
-    known.
+    The parameter ``one`` is the transaction, as its leader lists it. ``told`` is what the coordinators answered after
+    it was seen open. ``may_describe`` is whether Parallax has the permission DESCRIBE on all transactional ids; None
+    where that is not known.
     """
     mine = [listing for listing in told.transactions if listing.producer_id == one.producer_id]
     if not mine:

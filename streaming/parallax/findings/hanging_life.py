@@ -56,7 +56,10 @@ class Hanging:
 
     @property
     def last_seen(self) -> float:
-        """When a replica last showed that the transaction is open, seconds since 1970 UTC."""
+        """When a replica last showed that the transaction is open, seconds since 1970 UTC.
+
+        It is the later of ``seen_at`` and ``stands_since``.
+        """
         return max(self.seen_at, self.stands_since)
 
     def is_unseen(self, now: float) -> bool:
@@ -134,6 +137,9 @@ def after(hanging: Hanging, event: Event) -> Hanging | Over:
     Args:
         hanging: the report before the observation.
         event: the observation.
+
+    Returns:
+        The report after the observation, or `Over` with the reason why it ends.
     """
     match event:
         case Gone(how):

@@ -123,11 +123,13 @@ class HangingWatch:
         return tuple(self._ended)
 
     def round(self, stands: Mapping[TopicPartition, Standstill]) -> tuple[Hanging, ...]:
-        """Look for hanging transactions once, and return those that are reported now.
+        """Look for hanging transactions once, and return those that are reported now, in the order of their partitions.
 
-        They are in the order of their partitions. ``stands`` is the last stable offset of each partition. Coordinators
-        are asked only about partitions where it has not moved for long. If they cannot be asked, what was reported
-        stays reported.
+        The parameter ``stands`` holds the last stable offset of each partition. Coordinators are asked only about
+        partitions where it has not moved for long. If they cannot be asked, what was reported stays reported.
+
+        Raises:
+            ReplicaError: no broker says who leads the partitions.
         """
         now = self._clock()
         self._ended = []
@@ -265,7 +267,7 @@ class HangingThread:
 
     Args:
         watch: does the looking.
-        ``stands``: called for the last stable offset of each partition.
+        ``stands``: called in each round; returns the last stable offset of each partition.
         on_round: called with the reported transactions, at the start and after each round.
         on_change: called with the reported transactions after each round that changed them; it writes them to the
             storage.

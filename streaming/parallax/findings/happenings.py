@@ -36,7 +36,7 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """An event for the lifecycle: the findings table was read at the start. It comes first, and only once.
+    """An event for `Lifecycle.handle`: the findings table was read at the start. It comes first, and only once.
 
     Attributes:
         events: all events of the table, the oldest first.
@@ -47,7 +47,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Suspected:
-    """An event for the lifecycle: the comparison has written suspects to their table.
+    """An event for `Lifecycle.handle`: the comparison has written suspects to their table.
 
     Attributes:
         claims: one claim for each suspect. Suspects that the lifecycle knows already are ignored.
@@ -58,11 +58,11 @@ class Suspected:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An event for the lifecycle: probes have finished, with answers or with a failure.
+    """An event for `Lifecycle.handle`: probes have finished, with answers or with a failure.
 
     Attributes:
-        results: each probe with its answers, one `Answers` for each of its claims and in their order; None if the probe
-            failed.
+        results: each probe with what was answered: one `Answers` for each of the probe's claims, in their order; None
+            if the probe failed.
     """
 
     results: Sequence[tuple[Probe, Sequence[Answers] | None]]
@@ -70,7 +70,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """An event for the lifecycle: the events of its last `Append` are in the findings table.
+    """An event for `Lifecycle.handle`: the events of the last `Append` that it returned are in the findings table.
 
     Attributes:
         events: these events, with the sequence numbers that they got in the table.
@@ -81,7 +81,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class NotCommitted:
-    """An event for the lifecycle: its last `Append` failed, or it is not known whether it failed.
+    """An event for `Lifecycle.handle`: the last `Append` that it returned failed, or perhaps failed.
 
     Attributes:
         error: why, in one line for people; None if another process has appended first, which is no fault.
@@ -92,7 +92,7 @@ class NotCommitted:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """An event for the lifecycle: the findings table holds events that this process has not seen before.
+    """An event for `Lifecycle.handle`: the findings table holds events that this process has not seen before.
 
     Attributes:
         events: acknowledgements that commands have appended, and events of this process whose commit seemed to have
@@ -104,7 +104,7 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """An event for the lifecycle: time has passed, so that a probe or an `Append` may be due.
+    """An event for `Lifecycle.handle`: time has passed, so that a probe or an `Append` may be due.
 
     No replica is looked at here. A *tick* of the table ``progress`` is another thing.
     """
@@ -118,13 +118,13 @@ Event = Loaded | Suspected | Answered | Committed | NotCommitted | News | Tick
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """An action of the lifecycle: ask the brokers about claims on one replica of one partition.
+    """An action that `Lifecycle.handle` returns: ask the brokers about claims on one replica of one partition.
 
     Attributes:
         claims: the claims to ask about.
-        tasks: for each claim the number of its task, under which its answer is found; empty where the claims come from
-            a page.
-        page: the page whose members the claims are; None where each claim has a task of its own.
+        tasks: for each claim the number under which it waits for its own probe (`parallax.findings.tasks`). Empty where
+            the claims come from a page.
+        page: the page whose members the claims are; None where each claim waits for its own probe.
     """
 
     claims: tuple[Claim, ...]
@@ -134,16 +134,16 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """An action of the lifecycle: append events to the findings table, all in one commit."""
+    """An action that `Lifecycle.handle` returns: append events to the findings table, all in one commit."""
 
     events: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """An action of the lifecycle: report an error that was raised while a claim was judged.
+    """An action that `Lifecycle.handle` returns: report an error that was raised while a claim was judged.
 
-    The claim is judged again later. Other claims do not wait for it.
+    The claim is judged again later. No other claim waits for that.
     """
 
     claim: Claim

@@ -157,7 +157,7 @@ class Held:
         return together[: min(most, self.most) if self.members.rows["producer_id"][at[0]] >= 0 else most]
 
     def classes(self, at: Array) -> Array:
-        """Return for each row the number of its class; rows of one class can go into one probe.
+        """Return for each of the rows ``at`` the number of its class; rows of one class can go into one probe.
 
         The rows of a class have one pivot. All of them are of transactions, or none is.
         """
@@ -197,7 +197,7 @@ class Held:
             self.members.rows["round"][again] = self.round - 1
 
     def claim(self, at: int) -> Claim:
-        """Return the claim of the member in a row."""
+        """Return the claim of the member in row ``at``."""
         return self.members.claim(at)
 
     def _page(self, number: int, at: Array, claims: Sequence[Claim], originals: Sequence[Claim]) -> Page:
@@ -241,7 +241,7 @@ class Waiting(Held):
         return self.due if self.members.are(State.UNDECIDED).any() else _NEVER
 
     def raised_by(self, at_ms: int) -> int:
-        """Return how many waiting suspects were raised at or before a time, in milliseconds since 1970 UTC."""
+        """Return how many waiting suspects were raised at or before ``at_ms``, in milliseconds since 1970 UTC."""
         return int((self.members.are(*WAITING) & (self.members.rows["raised_at_ms"] <= at_ms)).sum())
 
     def accusing(self, claim: Claim) -> list[Claim]:
@@ -256,11 +256,12 @@ class Waiting(Held):
         return [self.claim(at) for at in self.members.of_key(claim.key, *WAITING).tolist()]
 
     def next_page(self, number: int, now: float, _: Callable[[Finding], float]) -> Page | None:
-        """Return the next page, or None if none is due; begin a new round if it is time for it.
+        """Return the next page, or None if no page is due; begin a new round if it is time for it.
 
         Args:
             number: the number of the new page.
             now: seconds of the monotonic clock.
+            _: not used; `Proven.next_page` uses it.
         """
         at = self.behind(WAITING)
         if not len(at) and now >= self.due and self.members.are(State.UNDECIDED).any():
@@ -348,8 +349,8 @@ class Proven(Held):
         proofs: the proofs of a few members, kept as examples. The last proof was made last, so it names the present
             leader.
         ended: how many members are not wrong any more, by `Resolution`.
-        sampled: by class, how many of its members samples have asked about so far. A sample is a probe of some members
-            of one class; from time to time it is the next ones' turn. What a class is: `classes`.
+        sampled: by class of members (`classes`), how many of the class samples have asked about so far. A sample is a
+            probe of some members of one class; the next sample asks about the next ones.
         ``beside``: the brokers, without the accused, that have shown the same as the accused for at least one member.
         restored_ms: the time of the event from which the incident was restored at the start of the job, milliseconds
             since 1970 UTC; -1 if it was not restored.
@@ -357,8 +358,8 @@ class Proven(Held):
         unnamed: how many of the members that the event counts are not known yet. They become known as their suspects
             are probed again.
         undecided: how many undecided suspects the event mentions.
-        seen_below: if the incident was restored at the start of the job: an offset below which all differences lay that
-            it knew when its last event was made. -1 if unknown.
+        seen_below: if the incident was restored at the start of the job: an offset above all differences that it knew
+            when its last event was made. -1 if unknown.
     """
 
     event: Finding | None = None
@@ -395,7 +396,11 @@ class Proven(Held):
 
     @property
     def leads(self) -> bool:
-        """Whether the leader shows its consumers some member wrongly, as far as the kept proofs say."""
+        """Whether the leader shows its consumers some member wrongly.
+
+        It does if all members have spread, and does not if the replicas agree again about all. Otherwise the kept
+        proofs say it, or the incident's last event where no proof is kept.
+        """
         if (status := self.tally.status) is not FindingStatus.CONFIRMED:
             return status is FindingStatus.SPREAD
         if not self.proofs:
@@ -545,7 +550,7 @@ class Proven(Held):
         return taken
 
     def claim(self, at: int) -> Claim:
-        """Return the claim of the member in a row, in the form that `as_finding` gives it."""
+        """Return the claim of the member in row ``at``, in the form that `as_finding` gives it."""
         return self.as_finding(self.members.claim(at), self.members.rows["state"][at])
 
     def as_finding(self, claim: Claim, state: int) -> Claim:
@@ -566,7 +571,7 @@ class Proven(Held):
         return replace(named, spread=state == State.SPREAD, confirmed_at_ms=decided)
 
     def leave(self, at: Array) -> None:
-        """Drop the members in the given rows, because another finding or incident reports them from now on."""
+        """Drop the members in the rows ``at``, because another finding or incident reports them from now on."""
         left = int(np.isin(self.members.rows["state"][at], np.array(OPEN, np.uint8)).sum())
         if left and self.stands:
             self.ended[str(Resolution.EXPLAINED)] += left
@@ -610,9 +615,9 @@ class Proven(Held):
         Args:
             page: the page that was asked about.
             outcomes: for each member of the page what the probe has shown.
-            waiting: how many suspects without a verdict the incident's last event may count as well.
-            soon: when to ask a sample again, if a second probe in a row decides about one of its members; seconds of
-                the monotonic clock.
+            waiting: how many suspects without a verdict may be among those that the incident's last event counts.
+            soon: when to ask about a sample again if one of its members needs a second probe in a row; seconds of the
+                monotonic clock.
 
         Returns:
             What the caller has to do about members that the incident no longer counts.
@@ -679,11 +684,13 @@ class Proven(Held):
         return [(remembering(original, proof), state)] if _is_other(original, proof) else []
 
     def show(self, proofs: Sequence[Proof], *, afresh: bool = False) -> None:
-        """Keep a few proofs as examples for events, and which brokers show the same as the accused by these proofs.
+        """Keep a few proofs as examples for the incident's events (``proofs``).
+
+        It also notes which brokers show the same as the accused by any of the given proofs (``beside``).
 
         Args:
-            proofs: the newest proofs; the last of them is kept in any case.
-            afresh: whether to drop the examples that were kept until now.
+            proofs: the newest proofs, of which the last is kept in any case; if empty, nothing changes.
+            afresh: whether to drop the examples that were kept until now. If False, they come first.
         """
         if proofs:
             self.beside = self.beside.union(*(beside(p.decision, (), p.answers) for p in proofs))

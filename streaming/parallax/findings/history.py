@@ -73,7 +73,11 @@ class KeyHistory:
     offsets: Mapping[tuple[int, Key], Sequence[int]] = field(default_factory=dict)
 
     def of(self, broker: int, key: Key) -> Known:
-        """Return the offsets of a key's records in one replica's log, and the range that was read."""
+        """Return at which offsets the broker's replica has records of the key, and which range of its log was read.
+
+        `Known.foreign` has the offsets at which only other replicas were recorded to have the key. If nothing of the
+        replica was read, the result is empty.
+        """
         log = self.logs.get(broker)
         if log is None:
             return Known()
@@ -123,10 +127,11 @@ class RecordedHistory:
         return KeyHistory(read_logs(_in_order(positions)), _by_replica_and_key(found, set(keys)))
 
     def transactions(self, question: Transactions) -> list[TransactionRecords]:
-        """Return for each transaction asked about its newest record of each key, as the views recorded it.
+        """For each transaction of a question, return the newest record of each key that it wrote, by the views.
 
-        Without a table, there are no records. If the table cannot be read, each result says why, because its records
-        are then unknown. If retention has dropped some recorded rows of a transaction, its result says that.
+        The results are in the order of ``question.of``. Without a table, they have no records. If the table cannot be
+        read, each result says why, because its records are then unknown. A result also says if retention has dropped
+        some recorded rows of its transaction.
         """
         of = question.of
         place = (pc.field("topic") == question.topic) & (pc.field("partition") == question.partition)
@@ -156,7 +161,7 @@ class RecordedHistory:
         return [records_of(one, rows, left) for one in of]
 
     def was_recreated(self, question: Recreated) -> bool:
-        """Whether a replica's reader has noticed since a given time a truncation, or that the broker held no replica.
+        """Whether a replica's reader has noticed a truncation, or that the broker held no replica, since a given time.
 
         Then another log may have replaced the one that was read. False if the table cannot be read.
         """
@@ -181,7 +186,7 @@ class RecordedHistory:
 
 
 def _in_order(positions: Any) -> Iterable[tuple[int, int, str]]:
-    """Return position rows in the form that `read_logs` takes."""
+    """Return rows that report a reader's position, in the form that `read_logs` takes."""
     rows = positions.sort_by([("timestamp", "ascending"), ("offset", "ascending")])
     return zip(*(rows[name].to_pylist() for name in ("broker", "offset", "event")), strict=True)
 
@@ -189,11 +194,11 @@ def _in_order(positions: Any) -> Iterable[tuple[int, int, str]]:
 def read_logs(positions: Iterable[tuple[int, int, str]]) -> dict[int, ReadLog]:
     """Return by broker id the range of its replica's log that a view has read without a gap.
 
-    The range begins at the first position row that is in the table: retention drops whole dates, rows and positions
-    together. It begins again after an event that restarts the reading.
+    The range begins at the first position that is in the table. Nothing is missing behind it, since retention drops
+    whole dates, records and positions together. After an event that restarts the reading, the range begins there.
 
     Args:
-        positions: broker id, offset and event of each position row, in the order of time.
+        positions: broker id, offset and event of each row that reports a reader's position, in the order of time.
     """
     found: dict[int, ReadLog] = {}
     for broker, offset, event in positions:

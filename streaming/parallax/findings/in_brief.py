@@ -12,8 +12,8 @@ from enum import StrEnum
 
 from parallax.findings.decide import Resolution
 from parallax.findings.finding import Finding, asked_at, evidence_of, has_spread
-from parallax.kinds import OPEN_KINDS
-from parallax.model import NOBODY, FindingStatus
+from parallax.kinds import KINDS, OPEN_KINDS, Clears
+from parallax.model import NOBODY, FindingKind, FindingStatus
 
 
 class Seen(StrEnum):
@@ -30,23 +30,35 @@ def seen(finding: Finding) -> Seen:
     """Return whether consumers of the leader see a finding: no, perhaps, or yes."""
     if not (finding.exposed and finding.stands):
         return Seen.NO
-    return seen_by_state(finding.broker, has_spread=has_spread(finding))
+    return seen_by_state(finding.kind, finding.broker, has_spread=has_spread(finding))
 
 
-def seen_by_state(accused: int, *, has_spread: bool) -> Seen:
-    """Return whether consumers see a finding, if the leader shows what the finding reports: yes or perhaps.
+def is_sure(kind: FindingKind, accused: int) -> bool:
+    """Whether a replica that shows what a finding reports is known to be wrong.
 
-    It is perhaps if the finding has no direction, because nobody knows which side is right.
+    It is not known if the finding accuses nobody. It is not known either if the accused's own end marker proves it
+    wrong. Another replica that shows the same record may have another end marker.
 
     Args:
+        kind: the finding's kind.
+        accused: the broker that it accuses; `NOBODY` without direction.
+    """
+    return accused != NOBODY and KINDS[kind].clears is not Clears.OWN_END
+
+
+def seen_by_state(kind: FindingKind, accused: int, *, has_spread: bool) -> Seen:
+    """Return whether consumers see a finding, if the leader shows what the finding reports: yes or perhaps.
+
+    Args:
+        kind: the finding's kind.
         accused: the broker that the finding accuses; `NOBODY` without direction.
         has_spread: whether all replicas show what the finding reports; then the result is yes.
     """
-    return Seen.PERHAPS if accused == NOBODY and not has_spread else Seen.YES
+    return Seen.YES if has_spread or is_sure(kind, accused) else Seen.PERHAPS
 
 
 def seen_counts(findings: Iterable[Finding]) -> dict[str, int]:
-    """Return by label how many findings consumers see, and how many they may see.
+    """Return how many findings are ``seen by consumers``, and how many ``perhaps seen by consumers``, by these labels.
 
     Args:
         findings: their last events.
@@ -61,7 +73,7 @@ def seen_counted(findings: Iterable[Finding]) -> str:
 
 
 def suspected_in_words(at: datetime) -> str:
-    """Return the phrase ``first suspected 2026-01-02 14:03:10 UTC`` for the time of the first suspicion."""
+    """Return the phrase ``first suspected 2026-01-02 14:03:10 UTC`` for the time ``at``, which is in UTC."""
     return f"first suspected {at:%Y-%m-%d %H:%M:%S} UTC"
 
 
@@ -99,7 +111,7 @@ class Freeze:
 
     Attributes:
         since: when the freeze was first suspected.
-        until: when the replicas were asked that showed its end; None if it is not over.
+        until: when the replicas gave the answers that showed its end; None if it is not over.
     """
 
     since: datetime
@@ -113,13 +125,14 @@ class Freeze:
 
 
 def freezes(findings: Iterable[Finding]) -> dict[int, list[Freeze]]:
-    """Return the periods in which replicas were frozen, as findings say: broker id to its replica's periods.
+    """Return by broker id the periods in which its replica of one partition was frozen, as findings say.
 
-    A finding gives one period if it says that a replica holds an ended transaction open, and if it is open or resolved.
+    A finding gives one period if it says that a replica holds an ended transaction open. Dismissed suspects give none.
     The periods of a replica are in the order in which they began.
 
     Args:
-        findings: the last events of findings; those of other kinds, and those that accuse nobody, are ignored.
+        findings: the last events of findings about one partition. Those of other kinds, and those that accuse nobody,
+            are ignored.
     """
     found: dict[int, list[Freeze]] = {}
     for finding in findings:
@@ -144,6 +157,7 @@ __all__ = [
     "Seen",
     "ended_in_words",
     "freezes",
+    "is_sure",
     "seen",
     "seen_by_state",
     "seen_counted",

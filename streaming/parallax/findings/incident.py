@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from parallax.findings.about import VARIANT
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution
@@ -30,7 +31,7 @@ from parallax.findings.finding import (
 )
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.members import OPEN, Array, Group, Members, State, count
-from parallax.findings.summary import incident, incident_over
+from parallax.findings.summary import incident, incident_over, variant_of_many
 from parallax.kinds import KINDS
 from parallax.model import UNKNOWN, FindingKind, FindingStatus, Rule, Severity, hash_halves, id_of
 from parallax.sides import as_document
@@ -90,7 +91,12 @@ class Tally:
 
 
 def incident_id(cluster_id: str, group: Group) -> str:
-    """Return the id of a group's incident, 32 hexadecimal digits; it is the same after each restart."""
+    """Return the id of a group's incident, 32 hexadecimal digits; it is the same after each restart.
+
+    Args:
+        cluster_id: Kafka's id of the cluster.
+        group: what the incident's members have in common.
+    """
     place = group.place
     what = f"incident:{group.kind}" if group.rule is KINDS[group.kind].rule else f"incident:{group.kind}:{group.rule}"
     return id_of(cluster_id, place.topic, place.partition, group.broker, what)
@@ -137,6 +143,8 @@ def incident_event(
         },
         "proofs": [proof.as_json() for proof in proofs[:PROOFS]] or before.get("proofs", []),
     }
+    if variant := variant_of_many(group):
+        evidence[VARIANT] = str(variant)
     if status is FindingStatus.RESOLVED:
         text, resolution = incident_over(group, _ended(tally), at)
         evidence["resolution"] = resolution
@@ -234,10 +242,7 @@ def incident_named(event: Finding) -> str:
 
 
 def seen_below(event: Finding) -> int:
-    """Return an offset below which all differences lay that an incident knew when its event was made.
-
-    It is -1 if unknown.
-    """
+    """Return an offset above all differences that an incident knew when its event was made; -1 if unknown."""
     replicas = (
         answer for proof in evidence_of(event).get("proofs", []) for answer in proof.get("replicas", {}).values()
     )
@@ -247,7 +252,7 @@ def seen_below(event: Finding) -> int:
 
 
 def decided(events: Iterable[Finding]) -> dict[str, int]:
-    """Return by suspect id when the replicas gave the answers for its last verdict, ms since 1970 UTC.
+    """Return by suspect id when the replicas gave the answers for the suspect's last verdict, ms since 1970 UTC.
 
     A job that starts does not ask about these suspects again. A suspect that became part of an incident is left out,
     because no event says what became of it afterwards.

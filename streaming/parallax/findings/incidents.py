@@ -37,7 +37,7 @@ from parallax.findings.incident import (
     tally_of,
 )
 from parallax.findings.members import OPEN, Array, Group, Members, State, divergence
-from parallax.kinds import KEY_KINDS, OPEN_KINDS, OUTCOME_KINDS, TRANSACTION_KINDS, refines
+from parallax.kinds import KINDS, OUTCOME_KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, TopicPartition
 
 ALONE = 16
@@ -51,21 +51,10 @@ _FORGET_AFTER = timedelta(hours=24)
 _NEVER = float("inf")
 
 
-_RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
-
-
 def is_held(claim: Claim) -> bool:
-    """Whether a claim is of a kind that is grouped where there are many claims.
-
-    It is a claim on a key's value, on a missing record, or on how a transaction has ended.
-    """
-    if claim.rule is Rule.LATEST_VALUE:
-        return claim.kind in KEY_KINDS
+    """Whether a claim is grouped with others where there are many. A transaction's must name its transaction."""
     is_named = min(claim.producer_id, claim.transaction_start_offset) >= 0
-    return claim.rule is Rule.OUTCOME and claim.kind in _ENDED_KINDS and is_named
-
-
-_ENDED_KINDS = TRANSACTION_KINDS - OPEN_KINDS | {FindingKind.VISIBILITY_MISMATCH}
+    return bool(KINDS[claim.kind].many) and (is_named or claim.rule is not Rule.OUTCOME)
 
 
 def _state_of(event: Finding) -> State:
@@ -304,9 +293,9 @@ class Incidents:
     # What is due.
 
     def due(self, now: float) -> Iterator[Page]:
-        """Return the pages that are to be probed now.
+        """Yield the pages that are to be probed now, at most `PAGES` at a time with those that are being probed.
 
-        A page counts as being probed until `judged` or `failed` is called with it.
+        A yielded page counts as being probed until `judged` or `failed` is called with it.
 
         Args:
             now: seconds of the monotonic clock.
@@ -505,7 +494,7 @@ class Incidents:
     def few(self, alone: Mapping[Group, int]) -> list[Claim]:
         """Return the claims that leave their groups now, to be probed one by one.
 
-        Their groups have turned out to be small, or a probe has shown that they need a task of their own.
+        Their groups have turned out to be small, or a probe has shown that each needs a probe of its own.
 
         Args:
             alone: by group, how many of its suspects are being probed one by one.
@@ -533,7 +522,8 @@ class Incidents:
     def reports(self, now: float, at: datetime) -> list[Finding]:
         """Return the events of incidents that are due now; the caller writes them to the findings table.
 
-        Before the next call, it says with `add` that they were written, or with `not_committed` that they were not.
+        Before the next call, the caller reports with `add` that they were written, or with `not_committed` that they
+        were not.
 
         Args:
             now: seconds of the monotonic clock.
@@ -682,9 +672,9 @@ class Incidents:
     # What can be asked of it.
 
     def waits(self, suspect_id: str) -> str | None:
-        """Return why a suspect in a group has no verdict yet.
+        """Return why the suspect with the id ``suspect_id`` has no verdict yet, or is proven and not reported.
 
-        None if it has a verdict, or is in no group.
+        None if it is neither, or is in no group.
         """
         for waiting in self._waiting.values():
             if (at := waiting.members.find(suspect_id)) >= 0:
@@ -704,7 +694,7 @@ class Incidents:
         return None
 
     def holds(self, claim: Claim) -> bool:
-        """Whether a group takes care of a suspect, so that the suspect needs no task of its own.
+        """Whether a group takes care of a suspect, so that the suspect needs no probe of its own.
 
         True while the suspect waits for a page, or is proven and wrong. True as well if it was explained, or was over
         when it was found, unless it was raised again since.
@@ -731,9 +721,9 @@ class Incidents:
         return next((proven.event for proven, _ in found if proven.stands), None)
 
     def not_seen_again(self) -> dict[str, str]:
-        """Return, by id of an open incident, how many of its members probes of this process have proven again so far.
+        """Return by id of each open incident, in words, how many of its members this process has proven again so far.
 
-        Each value is a text, e.g. "5 of the 20 keys that it counts are wrong, 3 could not be decided". The text is
+        An example is "5 of the 20 keys that it counts are wrong, 3 could not be decided". The text is
         empty while a probe is asking about the members. An incident is left out if all of its members are proven again,
         or if it is over.
         """
@@ -784,10 +774,10 @@ class Incidents:
         return found + [one for proven in self._proven.values() for one in proven.unread_about(claim)]
 
     def has_cause_of(self, claim: Claim) -> bool:
-        """Whether some member explains a claim on a key's value.
+        """Whether some member of an incident is, or was, the cause of a claim on a key's value.
 
-        Such a member is a wrongly ended transaction, also one that is not wrong any more. Or an open incident accuses a
-        replica about the same key.
+        It is a wrongly ended transaction, even if it is not wrong any more. An open incident that accuses a replica
+        about the same key counts as well.
         """
         states = (*OPEN, State.OVER, State.UNREAD)
         is_explained = any(proven.may_explain(claim, *states) for proven in self._proven.values())
@@ -827,11 +817,14 @@ class Incidents:
         ]
 
     def unnamed_of_the_last_run(self, claim: Claim) -> list[Claim]:
-        """After a restart, return a suspect's claim as a member of each open incident that may count but not name it.
+        """After a restart, return a suspect's claim as a member of each open incident that may count the suspect.
 
-        An incident's event counts all members, and names only some of them. There is one claim for each such incident,
-        with the incident's accused, kind and rule. For a key `Proven.unnamed_as` makes it, for a transaction
-        `of_the_last_run`. An incident about keys is left out once every member that it counts is known by name.
+        Only incidents whose events do not name the suspect are considered: an event counts all members, and names some.
+        The result has one claim for each such incident, with the incident's accused, kind and rule. An incident about
+        keys is left out once every member that it counts is known.
+
+        Args:
+            claim: the suspect's claim, about a key or about a transaction.
         """
         if claim.rule is Rule.LATEST_VALUE:
             known = [p for p in self._proven.values() if p.stands and claim.raised_at_ms <= p.restored_ms]
@@ -852,13 +845,21 @@ class Incidents:
 
         The offset is -1 if one replica is accused. If every replica shows a deleted value of the key, it is the offset
         of the deletion.
+
+        Args:
+            place: the partition.
+            key: the two halves of the key's hash.
         """
         found = []
         for group, proven in self._proven.items():
             is_about_keys = group.broker != NOBODY and not group.is_of_transactions
             if group.place != place or not is_about_keys or proven.event is None or not proven.stands:
                 continue
-            on_all = proven.members.offsets_of(key, State.SPREAD) if group.kind is _RESURRECTED else []
+            on_all = (
+                proven.members.offsets_of(key, State.SPREAD)
+                if group.kind is FindingKind.DELETED_RECORD_RESURRECTED
+                else []
+            )
             if proven.members.offsets_of(key, State.WRONG):
                 found.append((proven.event, UNKNOWN))
             elif on_all:
@@ -866,19 +867,25 @@ class Incidents:
         return found
 
     def deleted_at(self, place: TopicPartition, key: tuple[int, int]) -> list[int]:
-        """Return the offsets of a key's tombstones that some replica has missed, according to open incidents."""
+        """Return the offsets of a key's tombstones that some replica has missed, according to open incidents.
+
+        Args:
+            place: the partition.
+            key: the two halves of the key's hash.
+        """
         there = (proven for group, proven in self._proven.items() if group.place == place and proven.stands)
         return [
             offset
             for proven in there
-            if proven.group.kind is _RESURRECTED
+            if proven.group.kind is FindingKind.DELETED_RECORD_RESURRECTED
             for offset in proven.members.offsets_of(key, State.WRONG)
         ]
 
     def members(self, finding_id: str) -> list[Claim]:
-        """Return the members that an incident counts: one claim each, as `Proven.as_finding` makes it.
+        """Return the members that the incident ``finding_id`` counts: one claim each, as `Proven.as_finding` makes it.
 
-        There may be hundreds of thousands, and the call makes an object of each.
+        Empty if there is no such incident. There may be hundreds of thousands of members, and the call makes an object
+        of each.
         """
         for proven in self._proven.values():
             if proven.event is not None and proven.event.finding_id == finding_id:
@@ -886,10 +893,10 @@ class Incidents:
         return []
 
     def shown(self, finding_id: str) -> list[Claim]:
-        """Return the members of an incident that were over before it was first reported, one claim each.
+        """Return the members of the incident ``finding_id`` that were over before it was first reported.
 
-        Recorded answers prove them, but no replica shows them any more (`State.SHOWN`). The claims are as
-        `Proven.as_finding` makes them.
+        Recorded answers prove them, but no replica shows them any more (`State.SHOWN`). There is one claim for each, as
+        `Proven.as_finding` makes it.
         """
         for proven in self._proven.values():
             if proven.event is not None and proven.event.finding_id == finding_id:

@@ -101,7 +101,7 @@ class Indexes:
         self._replicas: dict[tuple[int, TopicPartition], ReplicaIndex] = {}
 
     def of(self, broker: int, place: TopicPartition) -> ReplicaIndex:
-        """Return the index of one replica: the same object at each call. It may be called from any thread."""
+        """Return the index of the broker's replica of a partition: the same object at each call. Thread-safe."""
         with self._lock:
             return self._replicas.setdefault((broker, place), ReplicaIndex())
 

@@ -37,7 +37,7 @@ from parallax.findings.left import claims_of, claims_of_suspect, left_by, left_o
 from parallax.findings.members import Group, State
 from parallax.findings.summary import blocked_at
 from parallax.findings.tasks import Task, Tasks
-from parallax.kinds import KEY_KINDS, KINDS, OPEN_KINDS, OUTCOME_KINDS, TRANSACTION_KINDS, refines
+from parallax.kinds import KEY_KINDS, KINDS, OPEN_KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
 from parallax.sides import (
     Shows,
@@ -51,11 +51,8 @@ from parallax.sides import (
     standing,
 )
 
-_RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
 _ENDINGS = (Shows.OPEN, Shows.ENDED)
 """What the sides of a finding on a transaction say, other than values of its key."""
-_ENDED_WRONGLY = OUTCOME_KINDS | {FindingKind.OUTCOME_CONTRADICTS_MARKER}
-"""The kinds that say that a replica shows a transaction wrongly that has ended there."""
 _LONE_PROBES = 4
 """How many probes a difference that rests on a lone witness waits for a suspect about its outcome."""
 _GONE_PROBES = 2
@@ -368,12 +365,21 @@ class Judging:
         """
         is_new = task.finding_id is None and decision.verdict is Verdict.CONFIRMED
         answer = answers.replicas.get(decision.accused)
-        if not is_new or decision.kind is not _RESURRECTED or answer is None or answer.key is None:
+        if (
+            not is_new
+            or decision.kind is not FindingKind.DELETED_RECORD_RESURRECTED
+            or answer is None
+            or answer.key is None
+        ):
             return None
         shown = answer.key.visible
         own = claim.finding_id(self.cluster_id)
         for found in self._beside(task, claim, before).values():
-            is_alike = found.kind is _RESURRECTED and found.broker == decision.accused and found.finding_id != own
+            is_alike = (
+                found.kind is FindingKind.DELETED_RECORD_RESURRECTED
+                and found.broker == decision.accused
+                and found.finding_id != own
+            )
             if is_alike and _accuses_by_proof(found) and shown is not None and shown.offset < found.offset:
                 return found
         return None
@@ -418,7 +424,7 @@ class Judging:
             name: Cause(other.broker, other.kind)
             for name, other in [*standing.items(), *counted]
             if other.broker == accused
-            and {other.kind, decision.kind} <= _ENDED_WRONGLY
+            and {other.kind, decision.kind} <= TRANSACTION_KINDS - OPEN_KINDS
             and (other.producer_id, other.marker_offset) == (claim.producer_id, claim.marker_offset)
             and other.transaction_start_offset < claim.transaction_start_offset
         }
@@ -684,7 +690,9 @@ class Judging:
         if lacked is not None:
             claim = replace(claim, recorded=replace(claim.recorded, lacks=lacked))
         found = self._beside(task, claim, before).values()
-        deleted_at = [f.offset for f in found if _accuses_by_proof(f) and f.kind is _RESURRECTED]
+        deleted_at = [
+            f.offset for f in found if _accuses_by_proof(f) and f.kind is FindingKind.DELETED_RECORD_RESURRECTED
+        ]
         if claim.key is not None:
             deleted_at += self._incidents.deleted_at(claim.place, claim.key)
         return replace(claim, deleted_at=max(deleted_at, default=UNKNOWN))
@@ -837,7 +845,7 @@ def _accuses_by_proof(finding: Finding) -> bool:
 
 def _is_shown_by_all(finding: Finding) -> bool:
     """Whether a finding says of every replica that it shows a value that was deleted."""
-    return finding.stands and has_spread(finding) and finding.kind is _RESURRECTED
+    return finding.stands and has_spread(finding) and finding.kind is FindingKind.DELETED_RECORD_RESURRECTED
 
 
 def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:

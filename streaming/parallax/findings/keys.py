@@ -20,7 +20,8 @@ _KEPT = 4096
 def records_at(chunk: Any, offsets: Collection[int]) -> list[tuple[RecordShown, Key, bytes | None]]:
     """Return the records at some offsets of a chunk of a log: (record, hash of its key, its key as bytes).
 
-    The bytes are None where keys are not read. Use it for a few offsets only: it makes one object for each record.
+    They are in the chunk's order; an offset without a record is left out. The bytes are None where keys are not read.
+    Use it for a few offsets only: it makes one object for each record.
     """
     wanted = np.isin(chunk.columns.offset, np.fromiter(offsets, np.int64, len(offsets)))
     rows = np.flatnonzero(wanted & (chunk.columns.kind == RowKind.RECORD))

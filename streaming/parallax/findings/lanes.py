@@ -32,6 +32,10 @@ class Lanes:
     def submit(self, broker: int, work: Callable[[], T]) -> Future[T]:
         """Run a call to a broker in one of that broker's threads; returns the future of its result.
 
+        Args:
+            broker: the broker's id.
+            work: makes the call.
+
         Raises:
             RuntimeError: the lanes are closed.
         """
@@ -54,8 +58,8 @@ class Lanes:
 class Silence:
     """Remembers which brokers did not answer in time, so that callers do not wait for a dead broker again and again.
 
-    A silent broker is not asked for ``pause_s`` seconds. Then one caller may try it, and the pause begins again for all
-    others.
+    For ``pause_s`` seconds nobody may ask a silent broker. Then one caller may try it, and for all others the pause
+    begins again.
 
     Args:
         pause_s: how long a broker is left alone after each time that it did not answer.

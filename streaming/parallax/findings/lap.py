@@ -40,11 +40,12 @@ class Seeker:
 
 @dataclass(slots=True)
 class Lap:
-    """The state of one scan: it reads the offsets ``[start, end)`` of a replica's log to find records of some keys.
-
-    `position` is the next offset to read. The state can be saved as JSON.
+    """The state of one scan, which reads a replica's log to find records of some keys. It can be saved as JSON.
 
     Attributes:
+        start: the first offset that the scan reads.
+        end: one past the last offset that it reads.
+        position: the next offset to read.
         topic_id: id of the topic whose log it is.
         since_ms: when the scan began, milliseconds since 1970 UTC.
         read_to: the highest offset that the scan has read up to.
@@ -118,7 +119,11 @@ class Lap:
 
     @property
     def next_end(self) -> int:
-        """The offset up to which the scan has to read: its end, or where the last key joined."""
+        """The offset up to which the scan has to read next.
+
+        It is the end as long as some key was not looked for up to there. After that the scan begins again at the start,
+        and reads up to the highest offset at which a key joined.
+        """
         if any(s.wrapped < 0 for s in self.keys.values()):
             return self.end
         return max((s.joined for s in self.keys.values()), default=self.position)
@@ -149,7 +154,7 @@ class Lap:
 
     @classmethod
     def parse(cls, document: Any) -> Lap:
-        """Return the scan that `as_json` has saved, so that it goes on after a restart.
+        """Return the scan from ``document``, which `as_json` returned before a restart, so that the scan goes on.
 
         Raises:
             ValueError: another version of Parallax saved it, or it is incomplete.

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from parallax.findings.cleared import Shown, cleared
-from parallax.findings.finding import Finding, has_spread, is_unsettled
+from parallax.findings.finding import Finding, effect_in, has_spread, is_unsettled
 from parallax.findings.grounds import in_words
-from parallax.kinds import KINDS
 from parallax.model import NOBODY
 from parallax.shell import Shell
 
@@ -118,7 +117,7 @@ def _by_accusing(name: str, shown: Shown, right: Collection[int], broker: int) -
     if broker in right:
         return SAFE
     if broker in shown.showing:
-        consumers = KINDS[shown.finding.kind].consumers
+        consumers = effect_in(shown.finding).consumers
         return Fitness(May.UNSAFE, (f"finding {name}: consumers of it {consumers}",))
     if broker in shown.alike or broker in shown.was_accused:
         return unknown(f"it was read to show what finding {name} calls wrong")
@@ -154,7 +153,7 @@ def said(finding: Finding, others: Iterable[Finding], shell: Shell) -> str:
 
 
 def leads_wrongly(leader: int) -> str:
-    """Say in a sentence that a replica leads that must not."""
+    """Say in a sentence that the broker ``leader`` leads, although it must not."""
     return f"Broker {leader} leads, and must not."
 
 

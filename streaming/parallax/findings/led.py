@@ -19,8 +19,8 @@ FAILURES = (DeltaError, OSError, pa.ArrowException)
 def led_around(storage: str, finding: Finding) -> list[Reign]:
     """Return who led a finding's partition and when, from the recorded progress.
 
-    The time begins a day before the finding was first suspected. It ends when the finding was over, or now if it is not
-    over.
+    The result covers the time from a day before the finding was first suspected. It ends when the finding was over, or
+    now if it is not over.
 
     Args:
         storage: ``storage.path``.

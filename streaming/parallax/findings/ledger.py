@@ -121,7 +121,7 @@ class Ledger:
         return freed + [claim for claim in claims_left(event) if not self.is_looked_at(claim, at, freed)]
 
     def is_repeated(self, event: Finding) -> bool:
-        """Whether a suspect is dismissed because of the same other findings as at its last dismissal."""
+        """Whether an event dismisses a suspect because of the same findings as at the suspect's last dismissal."""
         names = leans_on(event)
         return bool(names) and set(self._leant_on.get(event.suspect_id, ())) == set(names)
 
@@ -143,7 +143,10 @@ class Ledger:
         return any(c.broker == NOBODY and (c.key, c.rule) == (claim.key, claim.rule) for c in freed)
 
     def standing(self, finding_id: str) -> Finding | None:
-        """Return the last event of a finding that is still checked, even a resolved one; else None."""
+        """Return the last event of the finding ``finding_id``. None if the finding is no longer checked.
+
+        A resolved finding is still checked for a while.
+        """
         return self._standing.get(finding_id)
 
     def __iter__(self) -> Iterator[Finding]:
@@ -151,11 +154,11 @@ class Ledger:
         return iter(list(self._standing.values()))
 
     def handled(self, suspect_id: str) -> Handled | None:
-        """Return the last verdict on a suspect; None where there was none, or it is forgotten."""
+        """Return the last verdict on the suspect ``suspect_id``; None where there was none, or it is forgotten."""
         return self._handled.get(suspect_id)
 
     def was_part(self, suspect_id: str) -> bool:
-        """Whether the finding of a suspect has become part of an incident."""
+        """Whether the finding of the suspect ``suspect_id`` has become part of an incident."""
         handled = self._handled.get(suspect_id)
         return handled is not None and bool(handled.incident)
 
@@ -175,7 +178,12 @@ class Ledger:
             self._lacked.popitem(last=False)
 
     def lacked(self, name: str, offset: int) -> int | None:
-        """Return the offset of the lacked value that `note_lack` was given; None where there is none."""
+        """Return the offset of the lacked value that `note_lack` was given; None where there is none.
+
+        Args:
+            name: id of the finding; for a member of an incident, id of its suspect.
+            offset: offset of the record that has the wrong outcome.
+        """
         return self._lacked.get((name, offset))
 
     def causes(self, place: TopicPartition) -> Mapping[str, Claim]:
@@ -220,7 +228,7 @@ class Ledger:
         return any(explains(cause, claim) for cause in self._transactions.get(claim.place, {}).values())
 
     def forget(self, finding_id: str) -> None:
-        """Drop a resolved finding: it is no longer checked."""
+        """Drop the resolved finding ``finding_id``: it is no longer checked."""
         finding = self._standing.pop(finding_id, None)
         if finding is not None:
             self._forget_transaction(finding)
@@ -305,11 +313,13 @@ class Ledger:
                 del self._leaning[finding_id]
 
     def free(self, finding_id: str, which: Callable[[Claim], bool]) -> list[Claim]:
-        """Return suspects that were dismissed because a finding explained them; they are to be judged again.
+        """Return suspects that were dismissed because a finding explained them, so that they are judged again.
+
+        Each is returned by one call only, with `Claim.freed` set.
 
         Args:
             finding_id: the finding.
-            which: whether a suspect is wanted; the others stay dismissed.
+            which: returns whether a suspect is wanted; the others stay dismissed.
         """
         freed = {name: claim for name, claim in self._leaning.get(finding_id, {}).items() if which(claim)}
         for suspect_id in freed:

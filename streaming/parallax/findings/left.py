@@ -45,12 +45,14 @@ def left_by(known: Finding, claim: Claim, answers: Answers) -> dict[str, Any]:
 def left_over(claim: Claim, answers: Answers, beside: Iterable[int]) -> dict[str, Any]:
     """Return which other replicas are still wrong in the same way as the accused of a claim was.
 
-    ``shown_by`` lists the brokers that show the same as the accused did. It includes those that showed it when they
-    were last asked, and cannot be asked now. ``differing`` lists keys whose values differ between the brokers outside
-    ``shown_by``, because one of them may be wrong about the value alone. A list that would be empty is left out.
+    The parameter ``claim`` is the claim that was judged, and ``answers`` show that its accused is right again.
+    ``beside`` are the brokers other than the accused that showed the same when they were last asked.
 
-    ``claim`` is the claim that was judged, and ``answers`` show that its accused is right again. ``beside`` are the
-    brokers other than the accused that showed the same when they were last asked.
+    Returns:
+        ``shown_by`` lists the brokers that show the same as the accused did. It includes those that showed it when they
+        were last asked, and cannot be asked now. ``differing`` lists keys whose values differ between the brokers
+        outside ``shown_by``, because one of them may be wrong about the value alone. A list that would be empty is left
+        out. Both are missing if the claim accuses nobody, or has spread.
     """
     if claim.broker == NOBODY or claim.spread:
         return {}

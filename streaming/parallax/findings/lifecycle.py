@@ -146,6 +146,9 @@ class Lifecycle:
         """Return when the next probe or report is due, in seconds of the monotonic clock.
 
         None if none is planned.
+
+        Args:
+            now: the present time by that clock.
         """
         times = [task.due for task in self._tasks.idle()]
         if (due := self._incidents.next_due(now)) is not None:
@@ -153,7 +156,10 @@ class Lifecycle:
         return min(times, default=None)
 
     def waits(self, suspect_id: str) -> str | None:
-        """Return why a suspect waits for a verdict, e.g. "it has not been probed yet"; None if it does not wait."""
+        """Return why the suspect ``suspect_id`` waits for a verdict, e.g. "it has not been probed yet".
+
+        None if it does not wait.
+        """
         task = self._tasks.named(suspect_id)
         if task is None:
             again = _RAISED_MEANWHILE if suspect_id in self._again else None
@@ -226,11 +232,11 @@ class Lifecycle:
         return [finding for finding in self._ledger if finding.stands]
 
     def members(self, finding_id: str) -> list[Claim]:
-        """Return the members that an incident counts, each as a claim of its own."""
+        """Return the members that the incident ``finding_id`` counts, each as a claim of its own."""
         return self._incidents.members(finding_id)
 
     def shown(self, finding_id: str) -> list[Claim]:
-        """Return the members of an incident that were over before it was first reported.
+        """Return the members of the incident ``finding_id`` that were over before it was first reported.
 
         Each is a claim of its own.
         """

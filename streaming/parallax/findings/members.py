@@ -208,7 +208,7 @@ class Members:
         self._put(np.concatenate([self._rows, rows]), [self._recorded, recorded], further)
 
     def drop(self, at: Array) -> None:
-        """Remove the members in the given rows."""
+        """Remove the members in the rows ``at``."""
         if len(at):
             stays = np.ones(len(self.rows), np.bool_)
             stays[at] = False
@@ -244,12 +244,22 @@ class Members:
         return np.isin(self.rows["state"], np.array(states, np.uint8))
 
     def offsets_of(self, key: tuple[int, int], state: State) -> list[int]:
-        """Return the offsets of the members that are about one key and in one state."""
+        """Return the offsets of the members that are about one key and in one state.
+
+        Args:
+            key: the two halves of the key's hash.
+            state: the state.
+        """
         offsets: list[int] = self.rows["offset"][self.of_key(key, state)].tolist()
         return offsets
 
     def of_key(self, key: tuple[int, int], *states: State) -> Array:
-        """Return the rows of members in the given states that are about one key."""
+        """Return the rows of members in the given states that are about one key.
+
+        Args:
+            key: the two halves of the key's hash.
+            states: the states.
+        """
         at = self._about(key)
         return at[np.isin(self.rows["state"][at], np.array(states, np.uint8))]
 
@@ -266,9 +276,12 @@ class Members:
         return self._by_key[at]
 
     def having_written(self, key: tuple[int, int]) -> Array:
-        """Return the rows of transactions that may have written a key besides the key that is in their row.
+        """Return the rows of transactions that may have written a key, although their rows name another one.
 
         Only the high half of the key's hash is compared. So some of them may not have written the key.
+
+        Args:
+            key: the two halves of the key's hash.
         """
         if self._fresh:
             self._take_in()
@@ -297,7 +310,13 @@ class Members:
         return bool(np.logical_and.reduce(same).any())
 
     def of_transaction(self, producer_id: int, start: int, *states: State) -> Array:
-        """Return the rows of members in the given states that are about one transaction."""
+        """Return the rows of members in the given states that are about one transaction.
+
+        Args:
+            producer_id: the transaction's producer.
+            start: its first offset.
+            states: the states.
+        """
         rows = self.rows
         at: Array = np.flatnonzero(rows["transaction_start_offset"] == start)
         if not len(at):
@@ -306,22 +325,24 @@ class Members:
         return at[is_so & (rows["producer_id"][at] == producer_id)]
 
     def digest(self, at: Array) -> str:
-        """Return a short hash of the suspect ids in the given rows. Equal members give equal hashes."""
+        """Return a short hash of the suspect ids in the rows ``at``. The same members give the same hash."""
         return blake2b(np.sort(self.rows["suspect"][at]).tobytes(), digest_size=8).hexdigest()
 
     def tell(self, at: int, claim: Claim) -> None:
-        """Change which record of its transaction a member names: a probe has proven another one.
+        """Change which record a member about a transaction names, by offset and key.
+
+        A probe has proven that another record of the transaction is shown wrongly.
 
         Args:
             at: the member's row.
-            claim: the claim about that record.
+            claim: the claim about that other record.
         """
         for name in ("offset", "key_hash_hi", "key_hash_lo"):
             self.rows[name][at] = getattr(claim, name)
         self._by_key = None
 
     def claim(self, at: int) -> Claim:
-        """Return the claim of the member in a row."""
+        """Return the claim of the member in row ``at``."""
         row = self.rows[at]
         return Claim(
             suspect_id=row["suspect"].decode(),
@@ -343,7 +364,7 @@ class Members:
         )
 
     def claims(self, at: Array) -> list[Claim]:
-        """Return the claims of the members in the given rows."""
+        """Return the claims of the members in the rows ``at``, in that order."""
         return [self.claim(int(row)) for row in at]
 
 

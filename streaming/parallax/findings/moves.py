@@ -26,7 +26,7 @@ class Purpose(StrEnum):
     DROP = "drop"
     """A broker with a wrong replica deletes it; if too few would be left, another broker copies first."""
     COPY = "copy"
-    """That broker gets the partition again, and copies all of it from the leader."""
+    """The broker that deleted its replica before (`DROP`) gets the partition again, and copies it from the leader."""
     ORDER = "order"
     """The replicas get back their assigned order; nothing is copied."""
 

@@ -49,14 +49,14 @@ class BrokerPace:
                 self._waiting -= 1
 
     def wait_behind(self) -> None:
-        """Wait as ``wait`` does, but let all threads that are in ``wait`` go first."""
+        """Wait until the limit allows the next Fetch, and no other thread is in `wait`."""
         self._bucket.wait()
         while self._waiting:
             self._sleep(_YIELD_S)
             self._bucket.wait()
 
     def received(self, size: int) -> None:
-        """Count the bytes of an answer. The larger it is, the longer the next Fetch waits."""
+        """Count the ``size`` bytes of an answer. The larger it is, the longer the next Fetch waits."""
         with self._lock:
             self._read += size
             self._bucket.take(size)
@@ -119,7 +119,7 @@ class Counted:
             self._pace.wait()
 
     def received(self, size: int) -> None:
-        """Count the bytes of an answer. The larger it is, the longer the next Fetch waits."""
+        """Count the ``size`` bytes of an answer. The larger it is, the longer the next Fetch waits."""
         self.read_bytes += size
         self._pace.received(size)
 

@@ -75,13 +75,16 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A question: which records of some keys does read_committed show in ``[start, end)``?
+    """A question: which records of some keys does read_committed show in a range of offsets?
 
     The answer is a `StretchShown`.
 
     Attributes:
-        head: whether nothing is known of the keys in this range. If so, and if it is too long for one probe, no part of
-            it is read.
+        keys: the keys.
+        start: the first offset of the range.
+        end: one past its last offset.
+        head: whether nothing is known of the keys in this range. Reading such a range is not begun if it is too long
+            for one probe.
         scan: whether a range that is too long is then scanned in the background.
     """
 

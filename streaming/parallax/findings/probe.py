@@ -108,7 +108,7 @@ class Prober:
         self._recorded = recorded
         self._closed = threading.Event()
         self.paces = Paces(settings.max_bytes_per_second, clock, self._pause)
-        """What holds back all that is read, by broker."""
+        """By broker, the limit in bytes per second for all that is read of it."""
         self.indexes = Indexes()
         self.scans = LogScans(self, self.indexes, scans, self._closed.wait)
         self._topic_ids: dict[str, str] = {}

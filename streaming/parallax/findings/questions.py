@@ -48,6 +48,7 @@ from typing import Any, TypeVar
 
 from parallax.evidence.atoms import EpochEnd, has_entry
 from parallax.findings.answers import (
+    ABORTED,
     Answers,
     CoordinatorAnswer,
     KeyShown,
@@ -147,7 +148,13 @@ class Reading:
 
 
 def driven(questions: Generator[Any, Any, T], answer: Callable[[Any], Any]) -> T:
-    """Run a generator of questions to its end, with ``answer`` as the source of answers; returns its result."""
+    """Run a generator of questions to its end, and return its result.
+
+    Args:
+        questions: the generator (`questions` or `reading`).
+        answer: takes a question, and returns the answer that the generator is sent. An error that it raises ends the
+            generator, and is raised here.
+    """
     try:
         question = next(questions)
         while True:
@@ -161,9 +168,15 @@ def driven(questions: Generator[Any, Any, T], answer: Callable[[Any], Any]) -> T
 def questions(claims: Sequence[Claim], asked_at_ms: int) -> Generator[Question, Any, list[Answers]]:
     """Yield the questions of a probe about some claims; return the answers about each claim.
 
+    It is a generator. The caller sends it the answer to each question, in the form that the docstring of the question's
+    class says. No error is thrown in: if the cluster or a broker does not answer, the answer says so.
+
     Args:
         claims: at least one claim, all on one partition and with one pivot; each has a suspect id of its own.
         asked_at_ms: the present time in milliseconds since 1970 UTC, for the evidence.
+
+    Returns:
+        One `Answers` for each claim, in the order of ``claims``.
     """
     first = claims[0]
     where: Whereabouts = yield Where(first.topic, first.partition)
@@ -271,7 +284,8 @@ def _rounds(claims: Sequence[Claim], replicas: Sequence[int]) -> Generator[Quest
     if rest:
         answers = yield from _about_offsets(rest, replicas)
         found |= {c.suspect_id: answers for c in rest}
-        about_keys += [c for c in rest if _is_shown_by_its_key(c, answers[c.pivot].answer)]
+        shown = {broker: read.answer for broker, read in answers.items()}
+        about_keys += [c for c in rest if _is_shown_by_its_key(c, shown)]
     if about_keys:
         found |= yield from _about_keys(about_keys, replicas)
     return found
@@ -354,7 +368,13 @@ def _is_short_of(claim: Claim, answers: _Readings) -> bool:
 def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
     """Yield the questions to one replica, one after another; return all its answers.
 
-    The module's docstring explains their order.
+    It is a generator. The caller sends it the answer to each question, in the form that the docstring of the question's
+    class says. If the broker does not answer, the caller gives the generator up. The module's docstring explains the
+    order of the questions.
+
+    Args:
+        broker: the replica's broker.
+        wants: what to ask.
     """
     marks: Marks = yield Ends()
     opened, after = None, marks
@@ -451,13 +471,15 @@ def _epochs(claim: Claim) -> list[int]:
     return epochs if claim.lost_epoch == UNKNOWN else [*epochs, claim.lost_epoch]
 
 
-def _is_shown_by_its_key(claim: Claim, accused: ReplicaAnswer) -> bool:
-    """Whether the key's value has to show what became of the transaction, for one of three reasons.
+def _is_shown_by_its_key(claim: Claim, answers: Mapping[int, ReplicaAnswer]) -> bool:
+    """Whether the key's value has to show what became of the transaction, for one of four reasons.
 
     - The accused no longer holds the record.
+    - The accused alone holds the record, and hides it.
     - All replicas are wrong, and the question is what was written since.
     - The accused's index was wrong, and the question is what its cleaner has removed.
     """
+    accused = answers[claim.pivot]
     if claim.key is not None and needs_the_keys(claim, accused):
         return True
     return (
@@ -466,8 +488,14 @@ def _is_shown_by_its_key(claim: Claim, accused: ReplicaAnswer) -> bool:
         and accused.error is None
         and accused.open_transactions is not None
         and not accused.holds_open(claim.producer_id, claim.transaction_start_offset, claim.marker_offset)
-        and (claim.spread or claim.first_offset not in accused.committed)
+        and (claim.spread or claim.first_offset not in accused.committed or _hides_alone(claim, answers))
     )
+
+
+def _hides_alone(claim: Claim, answers: Mapping[int, ReplicaAnswer]) -> bool:
+    shown = answers[claim.pivot].committed.get(claim.first_offset)
+    others = (answer for broker, answer in answers.items() if broker != claim.pivot)
+    return shown is not None and shown.outcome == ABORTED and all(a.lacks(claim.first_offset) for a in others)
 
 
 def _aborted_from(claim: Claim) -> int:

@@ -35,7 +35,15 @@ class Coordinators(Protocol):
         ...
 
     def committed(self, broker: int, ids: Sequence[str], place: TopicPartition) -> Mapping[str, int | ReplicaError]:
-        """The offsets that consumer groups have committed of a partition (`ReplicaClient.committed`)."""
+        """By group id, the offset that a consumer group has committed of a partition (`ReplicaClient.committed`).
+
+        A group that has committed none is left out. If a group cannot be asked about, its value is the error.
+
+        Args:
+            broker: the coordinator of the groups.
+            ids: the groups' ids.
+            place: the partition.
+        """
         ...
 
     def may_describe_groups(self) -> bool:
@@ -51,7 +59,8 @@ class Group:
         name: the group's id.
         committed: the offset that it has committed: that of the record that it reads next.
         came: whether ``committed`` is before, among or past the offsets that the finding is about.
-        since: for a group that is past them, the times since whose beginning it has committed.
+        since: for a group that is past these offsets: the periods in which a wrong replica led, and which had begun
+            when the group committed.
     """
 
     name: str
@@ -61,7 +70,7 @@ class Group:
 
     @property
     def in_words(self) -> str:
-        """What is known of it, as a sentence."""
+        """How far the group has read, compared with the offsets that the finding is about, as a sentence."""
         began = " and ".join(f"broker {one.broker} began to lead ({one.epochs_in_words})" for one in self.since)
         return f"Group {self.name} {_WORDS[self.came].format(began=began)} (committed offset {self.committed})."
 
@@ -72,7 +81,7 @@ class Readers:
 
     Attributes:
         led: when a wrong replica led, and what consumers could read there, in sentences.
-        reigns: the times for which a wrong replica led.
+        reigns: the periods in which a wrong replica led.
         groups: the consumer groups that have committed offsets of the partition, by name.
         unknown: why there may be more groups, in sentences.
     """

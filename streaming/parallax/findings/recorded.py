@@ -24,6 +24,10 @@ class Rows(NamedTuple):
     for each.
 
     Attributes:
+        producer_id: the producer of the record's transaction.
+        offset: the record's offset.
+        key_hash_hi: the upper 64 bits of the key's hash.
+        key_hash_lo: the lower 64 bits of the key's hash.
         first_on: for the first record of each transaction, by producer id and offset: the brokers that showed it.
     """
 

@@ -37,7 +37,7 @@ class Repair:
 
     @classmethod
     def of(cls, shown: Shown, sources: Collection[int]) -> Self:
-        """Return the repair of a finding that changes as little of the assignment as possible.
+        """Make the repair of a finding. It changes as little of the partition's assignment as possible.
 
         Args:
             shown: the evidence of the finding.

@@ -133,7 +133,7 @@ def holds(around: Around, broker: int, place: TopicPartition, read_to: int, epoc
 
 
 class ReplicaProbe:
-    """Asks one broker the questions of a probe about its replica. Each may raise a `ReplicaError`.
+    """Asks one broker the questions of a probe about its replica. Any of its methods may raise a `ReplicaError`.
 
     Args:
         around: what the probes of all replicas share.

@@ -52,7 +52,7 @@ class Facts:
 
 NO_FACTS = Facts()
 OnRecord = Callable[[Finding], Facts]
-"""What else is on record about a finding."""
+"""Takes a finding's last event, and returns what is on record about the finding outside the findings table."""
 _ID_CHARACTERS = 8
 """Characters of an id in a list: usually enough for `parallax findings acknowledge`."""
 
@@ -94,6 +94,10 @@ ALL_OPEN = Wanted()
 
 def listed(storage: str, wanted: Wanted = ALL_OPEN) -> list[Finding]:
     """Return the last events of the findings that a user asks for, open ones first.
+
+    Args:
+        storage: ``storage.path`` of the settings.
+        wanted: which findings the user asks for.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.

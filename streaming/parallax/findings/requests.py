@@ -43,11 +43,17 @@ class Whereabouts:
         return self.gone
 
     def pivot_of(self, claim: Claim) -> int:
-        """Return the broker whose replica a probe of a claim asks last.
+        """Return the broker whose replica a probe asks last for a claim.
 
-        It is the claim's own pivot, as long as that broker holds a replica. Otherwise it is another replica, if the
-        claim may be true of that one as well. Replicas in sync are preferred, then those that showed the same as the
-        pivot, then those on another side of the difference.
+        It is the claim's own `Claim.pivot`, as long as that broker holds a replica. If it holds none, and the claim may
+        be true of others (`Claim.may_be_of_others`), it is one of the brokers that do. If the claim cannot be true of
+        others, or the partition is gone, it is the claim's own pivot all the same.
+
+        Among the others, a broker in sync is preferred, then one that showed the same as the pivot. After them comes
+        one whose answer the claim has recorded. If several are equal in all this, it is the one with the lowest id.
+
+        Args:
+            claim: the claim.
         """
         own = claim.pivot
         is_standing = self.gone is None and claim.is_of(self.topic_id)
@@ -106,7 +112,7 @@ class Coordinators:
 
     Attributes:
         producer_ids: the ids of the producers.
-        place: the partition; a producer's transaction matters only if it has a part in it.
+        place: the partition; the answer says of each producer's transaction whether it includes this partition.
     """
 
     producer_ids: tuple[int, ...]
@@ -200,7 +206,7 @@ Question = Where | Coordinators | Ask | Transactions | Recreated | Policy
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The answer to `Ends`: the offsets that ListOffsets gives for one replica."""
+    """The answer to `Ends`: where one replica's log begins and ends, as ListOffsets says."""
 
     high_watermark: int
     last_stable_offset: int
@@ -242,7 +248,7 @@ class PointsShown:
     Attributes:
         records: by offset, the record there; an offset without a record has no entry.
         markers: the end markers at these offsets.
-        key_bytes: the keys of the records as bytes, where they are read.
+        key_bytes: by hash of the key, the key of a record as bytes, where keys are read at all.
         epochs: by offset asked for, the leader epoch of the first batch that the log still has there or above.
     """
 

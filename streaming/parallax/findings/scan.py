@@ -128,6 +128,10 @@ class LogScans:
         """Continue the scan of a replica's log that an earlier process has begun.
 
         It does nothing if that process has left no file, or if another log has replaced the log.
+
+        Args:
+            replica: the replica.
+            topic_id: id of the topic; a stored scan of another topic with the same name is not continued.
         """
         lap = self._stored(replica, topic_id)
         if lap is None:

@@ -60,6 +60,7 @@ class Opinion:
             more.
         right: the brokers that are proven right about what the claim is about.
         is_over: whether all replicas have answered, and all of them are right about it.
+        accused: the brokers that the verdicts accuse.
     """
 
     verdicts: tuple[Verdict, ...] = ()
@@ -172,7 +173,10 @@ def said_by(decision: Decision) -> Says:
 
 
 class Agreement(StrEnum):
-    """How the judge's opinion on a claim compares with the decision on it."""
+    """How the judge's opinion on a claim compares with the decision on it (`agreement`).
+
+    `JUDGE` means that the judge proves more than the decision, `DECIDED` that the decision proves more.
+    """
 
     SAME = "same"
     JUDGE = "judge_knows_more"
@@ -185,8 +189,8 @@ class Agreement(StrEnum):
 def agreement(claim: Claim, decision: Decision, judged: Opinion) -> Agreement:
     """Return how the judge's opinion on a claim compares with the decision on it.
 
-    They contradict each other if one says that a replica is wrong, or that one of several is, and the other says that
-    all of these are right. If they name two different replicas, that is no contradiction, since both may be wrong.
+    They contradict each other if one says that a replica is wrong, or one of several, and the other calls all of these
+    right. If they accuse two different replicas, that is no contradiction, since both may be wrong.
     """
     ours, theirs = judged.says, said_by(decision)
     if theirs is Says.WRONG and ours is Says.WRONG:
@@ -222,7 +226,14 @@ class SecondOpinions:
             return dict(self._counts)
 
     def hear(self, claims: Sequence[Claim], answers: Sequence[Answers]) -> None:
-        """Compare judge and decision for the first 16 claims of a probe, and count the results; never raises."""
+        """Compare judge and decision for the first 16 claims of a probe, and count the results; never raises.
+
+        A claim whose replica is gone is not counted, nor one whose pivot another replica has replaced.
+
+        Args:
+            claims: the claims that the probe asked about.
+            answers: the answers about each claim, in the same order.
+        """
         for claim, said in list(zip(claims, answers, strict=False))[:_OF_A_PROBE]:
             try:
                 how = self._beside(claim, said)

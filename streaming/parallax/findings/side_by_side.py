@@ -11,7 +11,11 @@ from rich.table import Table
 
 
 def answers_table(evidence: Mapping[str, Any]) -> Table:
-    """Return each broker's answers about a finding as a table for a terminal, one column for each broker."""
+    """Return each broker's answers about a finding as a table for a terminal, one column for each broker.
+
+    Args:
+        evidence: the evidence of the finding's event.
+    """
     answers = answers_of(evidence)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("", no_wrap=True)

@@ -39,10 +39,12 @@ class Row:
     """A record as the replica showed it to the view's reader.
 
     Attributes:
+        offset: the record's offset.
         written: the record's timestamp.
         content: the keyed hash of value and headers, 16 hexadecimal digits.
         key_size: bytes of the key; -1 without one.
         value_size: bytes of the value; -1 without one. A record with a key and no value is a tombstone.
+        leader_epoch: the leader epoch of the record's batch.
         outcome: committed, aborted or of no transaction, as this replica shows it to read_committed consumers.
     """
 
@@ -56,7 +58,7 @@ class Row:
 
     @property
     def what(self) -> What:
-        """A tombstone or a record; one without a key deletes nothing."""
+        """Whether it is a tombstone or another record. A record without a value and without a key is no tombstone."""
         return What.TOMBSTONE if self.value_size < 0 <= self.key_size else What.RECORD
 
 
@@ -66,6 +68,9 @@ class Marks:
 
     Attributes:
         at: when the replica said so.
+        log_start: the log start offset.
+        last_stable: the LSO.
+        high_watermark: the high watermark.
     """
 
     at: datetime
@@ -75,11 +80,13 @@ class Marks:
 
     @classmethod
     def of_row(cls, at: datetime, row: Mapping[str, Any]) -> Marks:
-        """Make marks from a position row of a view, or from a row of the table ``replica_progress``.
+        """Make a `Marks` from the fields of a table row that hold these offsets.
+
+        It is a row of the table ``replica_progress``, or the ``position`` of a view's row of kind POSITION.
 
         Args:
             at: when the replica said so.
-            row: the columns ``log_start_offset``, ``last_stable_offset`` and ``high_watermark``.
+            row: by name, ``log_start_offset``, ``last_stable_offset`` and ``high_watermark``; null is not known.
         """
         found = (row[name] for name in ("log_start_offset", "last_stable_offset", "high_watermark"))
         return cls(at, *(UNKNOWN if one is None else int(one) for one in found))
@@ -116,7 +123,7 @@ class _Reader:
         begin: the lowest offset from which all has been read.
         held: what was shown and has not been truncated since.
         pending: what was shown in the range whose end comes.
-        last: the last position row by then.
+        last: the last row of kind POSITION by then.
         later: there are rows of a later time.
     """
 
@@ -175,7 +182,8 @@ def sights(
     Of a key it is the newest record.
 
     Args:
-        rows: position rows, and between them the rows of the key or offset, in the order in which they were recorded
+        rows: the view's rows about the key or the offset. Between them are all its rows of kind POSITION, which say how
+            far a replica's log had been read. They come in the order in which they were recorded
             (`parallax.views.shown`).
         isolation: the isolation level of the consumer, and of the view.
         at: the time, UTC.

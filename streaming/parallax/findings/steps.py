@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 from parallax.findings.cleared import proven_end
 from parallax.findings.finding import has_spread, is_unsettled
-from parallax.findings.grounds import OPEN_KINDS, Grounds, Leads, in_words, one_of
+from parallax.findings.grounds import Grounds, Leads, in_words, one_of
 from parallax.findings.leading import leads_wrongly
 from parallax.findings.moves import Purpose
 from parallax.findings.repair import Repair, delete_again, rebuild_index, show_record, show_transaction
+from parallax.kinds import OPEN_KINDS
 from parallax.model import NOBODY, FindingKind
 from parallax.remedies import Act
 
@@ -26,7 +27,7 @@ class Step:
     Attributes:
         text: what to do, and why.
         run: the shell commands for it; empty where there are none.
-        act: the step of a repair that it is, whose line (`Act.line`) its text has; None if it repairs nothing itself.
+        act: which step of a repair this is; ``text`` then has the line `Act.line`. None if it repairs nothing itself.
         only_where_right: the broker whose replica a person must first find right, because no evidence proves it; the
             text says so too. None: the step has no such condition.
     """
@@ -38,7 +39,11 @@ class Step:
 
 
 def steps(known: Grounds) -> tuple[Step, ...]:
-    """Return the steps that a person should take about a finding that is not over, in order."""
+    """Return the steps that a person should take about a finding that is not over, in order.
+
+    They name the plan of its repair (`_plan`). They do not if all replicas show the same, because no copy helps. They
+    do not either if another finding has to be settled before anything is copied.
+    """
     finding = known.finding
     if has_spread(finding):
         return _where_all_share_it(known)
@@ -55,7 +60,7 @@ def steps(known: Grounds) -> tuple[Step, ...]:
         return _rebuild(known)
     first = _who_leads(known)
     if finding.kind is FindingKind.LOG_TRUNCATED:
-        return (first, _LOST)
+        return (first, _LOST, _by_word(known))
     if known.if_right is not None:
         return (first, *_find_out(known, known.if_right))
     if not known.right:
@@ -99,6 +104,22 @@ _AFTER_IT = (
 """Of a finding that names no broker, by whether it is an incident."""
 
 
+def _by_plan(known: Grounds, right: int | None = None) -> Step:
+    """Return the step that has the accused copied again by a plan.
+
+    Args:
+        known: what is known of the replicas.
+        right: the broker that a person has to find right, because no evidence proves it.
+    """
+    line = Act.COPY.begin(wrong=f"broker {known.finding.broker}")
+    text = f"{line} by a plan, which checks each step before it makes it. {_RUN_IT}"
+    return Step(text, _plan_of_a_copy(known, right), Act.COPY)
+
+
+def _plan_of_a_copy(known: Grounds, right: int | None) -> str:
+    return _plan(known) if right is None else _plan(known, "--right", str(right))
+
+
 def _acknowledge(known: Grounds, text: str) -> Step:
     reason = ("--reason", "...")
     return Step(text, known.shell.parallax("findings", "acknowledge", known.finding.finding_id, *reason))
@@ -111,15 +132,18 @@ def _rebuild(known: Grounds) -> tuple[Step, ...]:
         "index, the finding stays open afterwards and says so."
     )
     if known.finding.is_incident:
-        holds = "That takes no copy where its log holds the end markers. Else have it copied by `parallax repair`."
+        holds = "That takes no copy where its log holds the end markers."
     broker = known.finding.broker
     line = Act.REBUILD_INDEX.begin(wrong=f"broker {broker}")
     run = f"{rebuild_index(known.finding.place, broker, known.unlisted)}\n{show_record(known.finding, known.shell)}"
     index = f"{line}. The last command shows whether it has: with the same outcome on each broker. {holds}"
     if not known.right:
         index += " Another broker leads while it is stopped: what consumers read of that is not proven."
-        return (Step(index, run, Act.REBUILD_INDEX),)
-    steps = (_who_leads(known), Step(index, run, Act.REBUILD_INDEX))
+        return (Step(index, run, Act.REBUILD_INDEX), _by_word(known))
+    line = Act.COPY.line(wrong="it")
+    by_plan = f"Only where its index is right again and the finding stays open, {line} by a plan. {_RUN_IT}"
+    copied = (Step(by_plan, _plan(known), Act.COPY),) if known.sources else ()
+    steps = (_who_leads(known), Step(index, run, Act.REBUILD_INDEX), *copied)
     return (*steps, *_reorder(known, known.repair)) if known.repair is not None and _has_to_lead(known) else steps
 
 
@@ -164,7 +188,7 @@ def _where_all_share_it(known: Grounds) -> tuple[Step, ...]:
 
 def _plan(known: Grounds, *options: str) -> str:
     finding, shell = known.finding, known.shell
-    file = f"parallax-{finding.topic}-{finding.partition}-repair.json"
+    file = f"{finding.topic}-{finding.partition}.plan"
     plan = shell.parallax("repair", "plan", finding.finding_id, *options, "-o", file, by_settings=True)
     return f"{plan}\n{shell.parallax('repair', 'run', file, by_settings=True)}"
 
@@ -265,25 +289,28 @@ def _wait_for_others(known: Grounds) -> str:
 def _copy_again(known: Grounds, repair: Repair, sources: Collection[int]) -> tuple[Step, ...]:
     """Return the steps by which the accused copies the leader, which has to be one of ``sources``."""
     shell, broker = known.shell, known.finding.broker
+    said = None if known.sources else repair.first
     replicas = ", ".join(map(str, repair.assigned))
     check = (
         f"Check with kafka-topics.sh --describe that {one_of(sources)} leads, and that the replicas are still "
         f"{replicas}."
     )
     drop = (
-        f"{Act.DROP.begin(wrong=f'broker {broker}')}: assign the partition to the others. Go on when the last command, "
-        "run again, says that it is completed. The partition has one replica less until the next step is done."
+        f"By hand instead: {Act.DROP.line(wrong=f'broker {broker}')}: assign the partition to the others. Go on when "
+        "the last command, run again, says that it is completed. The partition has one replica less until the next "
+        "step is done."
     )
     copied: tuple[Step, ...] = (
+        _by_plan(known, said),
         Step(drop, repair.run(Purpose.DROP, shell), Act.DROP),
         Step(
-            f"{Act.COPY.begin(wrong='it')}: assign the partition to all of them again.",
+            f"By hand: {Act.COPY.line(wrong='it')}. Assign the partition to all of them again.",
             repair.run(Purpose.COPY, shell),
             Act.COPY,
         ),
     )
     if repair.leaves_one:
-        copied = (Step(_STAND_IN, _plan(known), Act.STAND_IN),)
+        copied = (Step(_STAND_IN, _plan_of_a_copy(known, said), Act.STAND_IN),)
     deleted = _delete_again(known)
     if deleted:
         copied = tuple(_only(step, "Only where no deletion could be written") for step in copied)

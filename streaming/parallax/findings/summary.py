@@ -14,12 +14,12 @@ from parallax.findings.members import Group
 from parallax.findings.tense import in_past
 from parallax.kinds import (
     KINDS,
-    MANY_UNLIKE_OUTCOMES,
     NO_DIRECTION,
     OPEN_KINDS,
     OUTCOME_KINDS,
-    UNLIKE_OUTCOMES,
     Family,
+    Variant,
+    effect_of,
 )
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 from parallax.moments import utc_text
@@ -32,10 +32,11 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
     A broker that neither answered nor was read is not named.
     """
     kind, accused = decision.kind, decision.accused
-    shows, consumers = _words(claim, decision, answers)
+    effect = effect_of(kind, variant_of(claim, decision, answers))
+    consumers = effect.consumers
     answer = answers.replicas.get(accused)
     live = answer.key.live if answer is not None and answer.key is not None else None
-    sentence = shows.format(
+    sentence = effect.shows.format(
         broker=accused,
         partition=f"{claim.topic}-{claim.partition}",
         others=_others(decision, answers),
@@ -67,65 +68,41 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
     return f"{sentence} shows the same: consumers {consumers}."
 
 
-def _taken(by: str) -> tuple[str, str]:
-    """Return ``shows`` and ``consumers`` of a value that a cleaner has taken, by what it went by."""
-    shows = (
-        "Broker {broker} lacks a value of the key of offset {offset} of {partition} that another shows. Its cleaner "
-        f"went by {by}. Shown: {{sides}}."
-    )
-    return shows, "miss that value"
-
-
-_TAKEN_BY_THE_INDEX = _taken("an index of aborted transactions that was wrong there")
-"""What ``outcome_contradicts_marker`` says where the record is shown wrongly no more: ``shows`` and ``consumers``."""
-_TAKEN_BY_THE_OUTCOME = _taken("the wrong outcome that broker {broker} gave that record")
-"""What the kinds of `parallax.kinds.OUTCOME_KINDS` say where the accused shows less than another."""
-_OF_A_DELETION = {
-    FindingKind.ABORTED_RECORD_COMMITTED: (
-        (
-            "Broker {broker} shows the rolled-back deletion at offset {offset} of {partition} as committed; it was "
-            "aborted {others}."
-        ),
-        "in read_committed take a key for deleted that was not deleted",
-    ),
-    FindingKind.COMMITTED_RECORD_ABORTED: (
-        (
-            "Broker {broker} hides the committed deletion at offset {offset} of {partition} as aborted; it was "
-            "committed {others}."
-        ),
-        "in read_committed go on seeing what was deleted",
-    ),
-}
-"""What these kinds say of a tombstone: ``shows`` and ``consumers``."""
-_OF_NO_RECORD = (
-    "Broker {broker} has aborted a committed transaction of {partition}; it was committed {others}. No replica that "
-    "answered holds its record at offset {offset} any more."
-)
-"""What ``committed_record_aborted`` says where cleaners have taken the record: nobody hides or shows it now."""
 _LACKING = frozenset({Shows.NO_VALUE, Shows.LACKS_VALUE})
 _OF_A_KEY = _LACKING | {Shows.VALUE, Shows.SOME_VALUE, Shows.TOMBSTONE, Shows.LACKS_TOMBSTONE}
 
 
-def _words(claim: Claim, decision: Decision, answers: Answers) -> tuple[str, str]:
-    """Return what the replicas show, and what consumers meet, as sentences with fields (`parallax.kinds.Kind`)."""
-    kind = decision.kind
-    shown = {side.shows for side in decision.sides}
-    if kind is FindingKind.VISIBILITY_MISMATCH and claim.rule_of(kind) is Rule.OUTCOME and _OF_A_KEY.isdisjoint(shown):
-        return UNLIKE_OUTCOMES
-    if kind is FindingKind.OUTCOME_CONTRADICTS_MARKER and OUTCOMES.isdisjoint(shown):
-        return _TAKEN_BY_THE_INDEX
-    if kind in OUTCOME_KINDS and any(
-        s.shows in _LACKING and decision.accused in on for s, on in decision.sides.items()
-    ):
-        return _TAKEN_BY_THE_OUTCOME
-    if kind in _OF_A_DELETION and _is_deletion(claim.first_offset, answers):
-        return _OF_A_DELETION[kind]
-    if kind is FindingKind.COMMITTED_RECORD_ABORTED and _is_gone(claim.first_offset, answers):
-        if _shows_older(claim, decision, answers):
-            older = f"{_OF_NO_RECORD} Broker {{broker}} still shows an older value of its key, at offset {{shown}}."
-            return older, "in read_committed see that older value"
-        return _OF_NO_RECORD, "in read_committed may miss what that transaction wrote"
-    return KINDS[kind].shows, KINDS[kind].consumers
+def variant_of(claim: Claim, decision: Decision, answers: Answers) -> Variant:
+    """Return what a finding is about, as far as that changes what consumers meet.
+
+    Args:
+        claim: what is claimed.
+        decision: confirmed, with what the replicas show.
+        answers: the replicas' answers.
+    """
+    kind, sides = decision.kind, decision.sides
+    shown = {side.shows for side in sides}
+    if kind is FindingKind.VISIBILITY_MISMATCH:
+        is_of_outcomes = claim.rule_of(kind) is Rule.OUTCOME and _OF_A_KEY.isdisjoint(shown)
+        return Variant.OUTCOMES if is_of_outcomes else Variant.PLAIN
+    if kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
+        return Variant.TAKEN if OUTCOMES.isdisjoint(shown) else Variant.PLAIN
+    if kind not in OUTCOME_KINDS:
+        return Variant.PLAIN
+    if any(side.shows in _LACKING and decision.accused in on for side, on in sides.items()):
+        return Variant.TAKEN
+    is_hidden = kind is FindingKind.COMMITTED_RECORD_ABORTED
+    is_older = is_hidden and _shows_older(claim, decision, answers)
+    if _is_deletion(claim.first_offset, answers):
+        return Variant.UNDELETED if is_older else Variant.DELETION
+    if is_hidden and _is_gone(claim.first_offset, answers):
+        return Variant.OLDER if is_older else Variant.GONE
+    return Variant.PLAIN
+
+
+def variant_of_many(group: Group) -> Variant:
+    """Return what an incident is about (`variant_of`)."""
+    return Variant.MANY_OUTCOMES if group.is_of_transactions else Variant.PLAIN
 
 
 def _is_gone(offset: int, answers: Answers) -> bool:
@@ -198,19 +175,25 @@ _SPREAD_WITHOUT_DIRECTION = (
     "differed. Consumers of any replica {consumers}."
 )
 _SPREAD = (
-    "{reason}: the loss is complete. No replica of {partition} that answered shows otherwise than broker {broker} was "
+    "{reason}. No replica of {partition} that answered shows otherwise than broker {broker} was "
     "found to show: nothing is left to compare with. Where a replica shows it, consumers {consumers}."
 )
 
 
-def spread(claim: Claim, decision: Decision) -> str:
-    """Say in a sentence that all replicas are wrong, and what their consumers see."""
+def spread(claim: Claim, decision: Decision, variant: str = Variant.PLAIN) -> str:
+    """Say in a sentence that all replicas are wrong, and what their consumers see.
+
+    Args:
+        claim: what was claimed while the replicas differed.
+        decision: says what all of them show now.
+        variant: what the finding was about (`variant_of`).
+    """
     text = _SPREAD if claim.broker != NOBODY else _SPREAD_WITHOUT_DIRECTION
     return text.format(
         reason=decision.reason[:1].upper() + decision.reason[1:],
         partition=f"{claim.topic}-{claim.partition}",
         broker=claim.broker,
-        consumers=KINDS[decision.kind].consumers,
+        consumers=effect_of(decision.kind, variant).consumers,
     )
 
 
@@ -233,7 +216,7 @@ def incident(
 
     Args:
         group: the kind, the partition and the accused of the incident.
-        count: how many keys or transactions probes have proven.
+        count: how many keys or transactions have been proven.
         offsets: the lowest and the highest offset of their records.
         waiting: how many suspects of the group have no verdict yet.
         status: confirmed, spread (all replicas are wrong), or unsettled (they agree, perhaps on something wrong).
@@ -241,11 +224,10 @@ def incident(
     """
     partition = group.place.name
     lowest, highest = offsets
-    many, consumers = KINDS[group.kind].many, KINDS[group.kind].consumers
-    if group.kind is FindingKind.VISIBILITY_MISMATCH and group.is_of_transactions:
-        many, consumers = MANY_UNLIKE_OUTCOMES
+    effect = effect_of(group.kind, variant_of_many(group))
+    consumers = effect.consumers
     has_spread = status is FindingStatus.SPREAD
-    text = _UNSETTLED_MANY if status is FindingStatus.UNSETTLED else many
+    text = _UNSETTLED_MANY if status is FindingStatus.UNSETTLED else effect.many
     if has_spread and group.broker == NOBODY:
         text = _DIFFERED_MANY
     sentence = text.format(
@@ -310,7 +292,7 @@ def incident_over(group: Group, ended: Mapping[str, int], at: datetime) -> tuple
     return f"{was} {how}: {none}.", resolution
 
 
-_MISLED = "consumers that had read it before were misled, and later ones were not."
+_MISLED = "consumers that read there before may have been misled."
 _HELD_BACK = "consumers in read_committed got nothing beyond it there. They were shown nothing wrong."
 """What misled readers is replaced by, for a transaction that was open: a freeze shows nobody anything."""
 _RESOLVED = {
@@ -320,8 +302,7 @@ _RESOLVED = {
     Resolution.BY_WORD: "Repaired by a person's word: {reason}. {repaired} Nobody proved which was right.",
     Resolution.DIFFERS: "Not healed: {reason}. The replicas still differed in that key, and what broker {broker} "
     "showed was another divergence.",
-    Resolution.COMPACTED: "Not healed: {reason}. The record with which broker {broker} had shown the difference was "
-    "gone from its log: {misled}",
+    Resolution.COMPACTED: "Not healed: {reason}. The cleaner has taken what had shown the difference: {misled}",
     Resolution.INCOMPARABLE: "Not healed: {reason}. Nothing was left that showed whether what broker {broker} showed "
     "was right.",
     Resolution.DELETED: "Not healed: {reason}. What had shown the difference was deleted with the start of the log: "

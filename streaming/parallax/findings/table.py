@@ -108,7 +108,12 @@ class AppendedMeanwhile(FindingsTableError):  # noqa: N818 - it says what happen
 
 
 def table_uri(storage: str, name: str) -> str:
-    """Return the address of a table below ``storage.path`` as delta-rs needs it (``s3a://`` becomes ``s3://``)."""
+    """Return the address of a table below ``storage.path`` as delta-rs needs it (``s3a://`` becomes ``s3://``).
+
+    Args:
+        storage: ``storage.path`` of the settings.
+        name: the table's name, as in ``findings``.
+    """
     uri = f"{storage.rstrip('/')}/{name}"
     uri = re.sub(r"^s3[an]://", "s3://", uri)
     if re.match(r"^[a-z][a-z0-9+.-]+://", uri):
@@ -143,7 +148,12 @@ class FindingsTable:
         return DeltaTable.create(self._uri, schema=SCHEMA, mode="ignore", configuration=_CONFIGURATION)
 
     def load(self) -> list[Finding]:
-        """Return all events, oldest first."""
+        """Return all events, oldest first.
+
+        Raises:
+            FindingsTableError: the table cannot be read. Or it is strict, and an event is damaged or of a newer
+                version.
+        """
         self._sequence = self.skipped = 0
         events = self.news()
         self._keep_up()
@@ -152,10 +162,11 @@ class FindingsTable:
     def news(self) -> list[Finding]:
         """Return the events that were appended since this object last read or wrote, oldest first.
 
-        If there are none, the call only looks for newer commits, which takes less than a millisecond on a local disk.
+        If there are none, the call only looks for newer commits. That takes less than a millisecond on a local disk.
 
         Raises:
-            FindingsTableError: the table cannot be read; or it is strict, and an event is of a newer version.
+            FindingsTableError: the table cannot be read. Or it is strict, and an event is damaged or of a newer
+                version.
         """
         self._guard(self._table.update_incremental)
         if self._last_appended() == self._sequence:
@@ -183,6 +194,9 @@ class FindingsTable:
 
         The commit is atomic: if the process dies, either all events are there or none. If none, the next process probes
         the claims again.
+
+        Args:
+            events: the events, at least one.
 
         Raises:
             AppendedMeanwhile: another process has appended since; read its events (`news`) and decide again.
@@ -311,6 +325,9 @@ def _one_line(uri: str, error: Exception | str) -> str:
 
 def read_events(storage: str) -> list[Finding]:
     """Return all events of the findings table, oldest first, without Spark.
+
+    Args:
+        storage: ``storage.path`` of the settings.
 
     Raises:
         FindingsTableError: there is no such table, it cannot be read, or it holds an event that is damaged or of a

@@ -69,7 +69,7 @@ class Tasks:
         self._last = 0
 
     def put(self, claim: Claim, due: float, finding_id: str | None = None) -> None:
-        """Add a task; it replaces the task with the same name.
+        """Add a task, in place of the one that has the same `Task.name`.
 
         Args:
             claim: the claim that the probe asks about.
@@ -87,7 +87,7 @@ class Tasks:
                 self.alone[group_of_claim(claim)] += 1
 
     def drop(self, name: str) -> None:
-        """Remove the task with a name, if there is one."""
+        """Remove the task that has the name ``name`` (`Task.name`), if there is one."""
         number = self._by_name.pop(name, None)
         if number is None:
             return
@@ -103,11 +103,14 @@ class Tasks:
             self._suspects.pop(place, None)
 
     def numbered(self, number: int) -> Task | None:
-        """Return the task with a number; None if it was removed, or a newer task has replaced it."""
+        """Return the task that has the number ``number`` (`Task.number`).
+
+        None if it was removed, or if a newer task of the same name has replaced it.
+        """
         return self._by_number.get(number)
 
     def named(self, name: str) -> Task | None:
-        """Return the task with a name; None if there is none."""
+        """Return the task that has the name ``name`` (`Task.name`), e.g. a suspect id; None if there is none."""
         number = self._by_name.get(name)
         return None if number is None else self._by_number[number]
 

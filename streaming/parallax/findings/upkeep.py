@@ -27,7 +27,7 @@ from parallax.views.unused import remove_unused
 log = structlog.get_logger(__name__)
 
 FILES = 128
-"""So many files of the table are merged, even if no rows are dropped."""
+"""From so many files on, the table's files are merged, even if no rows are dropped."""
 _KEPT_HOURS = 2
 
 
@@ -36,7 +36,7 @@ def look_after_suspects(storage: str, oldest: date) -> int:
 
     Args:
         storage: ``storage.path`` of the settings.
-        oldest: suspects that were raised on that date (UTC) or later stay.
+        oldest: the first date (UTC) whose suspects stay; suspects that were raised before it are old.
 
     Raises:
         deltalake.exceptions.DeltaError: a table cannot be read or written; nothing was deleted.

@@ -28,7 +28,7 @@ class Unclear(StrEnum):
     """Why the bound of an absent replica is not known."""
 
     BEFORE_WATCH = "before_watch"
-    """No look is known at which the other replicas had nothing that it lacks."""
+    """No look at the leader's log is known from a time when the replica lacked nothing of it."""
     COPYING = "copying"
     """It copies records from before Parallax watched, and the log that it copies may be cleaned meanwhile."""
     SETTINGS = "settings"
@@ -36,7 +36,7 @@ class Unclear(StrEnum):
     NO_TIME = "no_time"
     """``delete.retention.ms`` is no longer than the sum of how far clocks may be apart and how long a look may take.
 
-    So no look can say whether a replica was back in time. A bound that is known has passed from the first moment on.
+    So no look can say whether a replica was back in time. If a bound is known, it has passed when the absence begins.
     This comes before all other reasons but `REASSIGNED`.
     """
     REASSIGNED = "reassigned"
@@ -143,7 +143,7 @@ class Absences:
         return found
 
     def of(self, places: Collection[TopicPartition]) -> Absences:
-        """Return a copy with only the absent and late replicas of some partitions."""
+        """Return a copy with only the absent and late replicas of some partitions, and with the same outages."""
         absent = tuple(one for one in self.absent if one.place in places)
         late = tuple(one for one in self.late if one.place in places)
         topics = {place.topic for place in places}
@@ -156,7 +156,7 @@ def leaves_no_time(retention_ms: int, skew_ms: int, look_ms: int) -> bool:
 
     Args:
         retention_ms: ``delete.retention.ms``.
-        skew_ms: how far clocks may be apart, in milliseconds.
+        skew_ms: how far the brokers' clocks may be from this machine's, in milliseconds.
         look_ms: how long a look may take, in milliseconds.
     """
     return retention_ms <= skew_ms + look_ms

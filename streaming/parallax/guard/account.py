@@ -31,7 +31,7 @@ from parallax.views.event_log import EventLogError
 from parallax.views.looked import asker, within
 
 _BEFORE = timedelta(days=1)
-"""How long before a finding was suspected absences count."""
+"""How long before its first suspicion absences can explain a finding."""
 _AFTER = timedelta(minutes=1)
 """A difference may be suspected before the next look shows that a replica is back."""
 _LEAD_MS = 900_000
@@ -64,7 +64,8 @@ def on_record(
 ) -> list[str]:
     """Return what is recorded about absences of a partition's replicas and about the guard's holds.
 
-    Each element is a sentence for people.
+    Each element is a sentence for people: first the absences in the order in which they began, then late copies, then
+    the newest events of the guard.
 
     Args:
         storage: ``storage.path``.

@@ -29,9 +29,15 @@ from parallax.guard.pauses import Paused
 from parallax.model import TopicPartition
 
 TRAILING_MS = 30_000
-"""A replica whose log end others had passed so long ago is behind (``replica.lag.time.max.ms`` of Kafka)."""
+"""For how long the leader's log must have been longer until a replica counts as behind, in milliseconds.
+
+It is Kafka's default of ``replica.lag.time.max.ms``.
+"""
 FORGET_MS = 900_000
-"""Of a partition that is watched there is a row every five minutes (`parallax.source.repeats`)."""
+"""After this time without a look a partition is forgotten, in milliseconds.
+
+A watched partition has a row at least every five minutes (`parallax.source.repeats`).
+"""
 
 
 class Clock:
@@ -40,9 +46,10 @@ class Clock:
     A *look* is what a broker answered about one replica at one moment.
 
     Args:
-        clock_skew_ms: how far a broker's clock may be from the clock of this machine.
-        look_ms: how long a look may take; what an answer says was true at most this long before it came.
-        metadata_ms: how old the metadata of a look may be.
+        clock_skew_ms: how far a broker's clock may be from the clock of this machine, in milliseconds.
+        look_ms: how long a look may take, in milliseconds; what an answer says was true at most this long before it
+            came.
+        metadata_ms: how old the metadata of a look may be, in milliseconds.
     """
 
     def __init__(self, clock_skew_ms: int, look_ms: int, metadata_ms: int) -> None:
@@ -69,7 +76,8 @@ class Clock:
         Args:
             retentions: triples of a topic, a time in milliseconds since 1970 UTC, and the ``delete.retention.ms`` that
                 the topic had then.
-            ends: log ends of leaders, each of which led on for at least as long as metadata may be old.
+            ends: where leaders' logs ended. Each was seen at least ``metadata_ms`` before its leader was last seen to
+                lead.
             looks: looks at any replicas, in any order.
         """
         for one in sorted(ends, key=lambda one: one.at_ms):
@@ -85,6 +93,9 @@ class Clock:
     def observe(self, looks: Collection[Look]) -> list[Late]:
         """Update absences and bounds from new looks at replicas; a look is a broker's answer about one replica.
 
+        Args:
+            looks: the looks, in any order.
+
         Returns:
             The replicas that these looks show, for the first time, to have copied something after their bound.
         """
@@ -99,10 +110,15 @@ class Clock:
         return self._settled(found)
 
     def paused(self, looks: Iterable[Paused]) -> list[Late]:
-        """Make bounds later where looks show that brokers do not clean a topic, so that nothing is removed.
+        """Take in which brokers' cleaners are paused for which topics, and update the bounds of absent replicas.
+
+        While the cleaners of all other replicas are paused, nothing is removed, so the bound moves on.
+
+        Args:
+            looks: looks at topics' settings, one for each topic that was looked at.
 
         Returns:
-            The replicas that are now known to have copied something after their bound.
+            The replicas that these looks show, for the first time, to have copied something after their bound.
         """
         for look in looks:
             self._kept.see(look)
@@ -144,7 +160,10 @@ class Clock:
                 known.readings.take_in(one, min(a.retention_ms for a in about if a.retention_ms is not None))
 
     def absences(self) -> list[Absence]:
-        """Return all replicas that are absent by the last look at their partitions, each with its bound."""
+        """Return an `Absence`, which has the bound, for each replica that the last look at its partition showed absent.
+
+        They are in no order.
+        """
         return [
             self._kept.applied(one, known.assigned, self._now_ms)
             for known in self._partitions.values()
@@ -156,6 +175,10 @@ class Clock:
 
         The clock stops watching if the replica was taken off its broker. It also stops if the topic was deleted, or is
         not compacted any more.
+
+        Args:
+            place: the replica's partition.
+            broker: the id of its broker.
         """
         known = self._partitions.get(place)
         replica = None if known is None or not known.is_cleaned else known.replicas.get(broker)
@@ -182,10 +205,11 @@ class Clock:
         return list(self._late.values())
 
     def unsettled(self) -> list[Late]:
-        """Return the replicas of which a later look decides whether they are late; it is not about findings.
+        """Return the replicas of which a later look decides whether they are late.
 
         They copied something after the bound that ``delete.retention.ms`` gives. But the other brokers' cleaners may
-        have been paused then, so that nothing was gone. A later look at the topic's settings says whether they were.
+        have been paused at that time, so that nothing was gone. The next look at the topic's settings says whether the
+        pause went on. (For a finding, *unsettled* means something else.)
         """
         return [one for one, _ in self._unsettled]
 

@@ -26,7 +26,7 @@ _POLICY = "cleanup.policy"
 _ROUND_S = 0.1
 """Somebody waits for it."""
 PATIENCE_S = 90.0
-"""A topic that is gone is known to be after a minute (`parallax.guard.looking`)."""
+"""How many seconds `ask` waits. Only after a minute is it known that a topic is gone (`parallax.guard.looking`)."""
 
 
 class GuardCommandError(Exception):
@@ -34,7 +34,10 @@ class GuardCommandError(Exception):
 
 
 def read_record(storage: str) -> tuple[Record, list[Event]]:
-    """Return the state of all recorded holds, and all events of the table ``guard_events``.
+    """Return, as a tuple, the state of all recorded holds and all events of ``guard_events``, the oldest first.
+
+    Args:
+        storage: ``storage.path``.
 
     Raises:
         EventLogError: there is no such table, or it cannot be read.
@@ -71,6 +74,10 @@ def in_words(hold: Hold, kafka: Mapping[str, str] | None = None) -> str:
     """Return a hold in words for people.
 
     If settings have to be put back, the commands to do it by hand follow.
+
+    Args:
+        hold: the hold.
+        kafka: the options for Kafka in the settings, from which the commands name the brokers; None: a placeholder.
     """
     if not hold.is_open:
         return _over_in_words(hold)
@@ -103,6 +110,10 @@ def refused_in_words(event: Event, kafka: Mapping[str, str] | None = None) -> st
     """Return why the guard does not hold a topic, or what it would do if it were allowed to act.
 
     The commands to do it by hand follow on lines of their own.
+
+    Args:
+        event: the event of the guard that says so.
+        kafka: the options for Kafka in the settings, from which the commands name the brokers; None: a placeholder.
     """
     first, *more = event.reason.splitlines() or [""]
     if event.kind is EventKind.ADVISED:
@@ -116,9 +127,13 @@ def refused_in_words(event: Event, kafka: Mapping[str, str] | None = None) -> st
 
 
 def addressed(text: str, kafka: Mapping[str, str] | None) -> str:
-    """Return a text of commands with the brokers of the job's settings in place of the placeholder.
+    """Return a text of commands with the brokers of the job's settings in place of the placeholder (`BROKERS`).
 
     If the brokers need a login, the commands also name a file of client properties.
+
+    Args:
+        text: the commands.
+        kafka: the options for Kafka in the settings. None or empty: the text stays as it is.
     """
     return text.replace(BROKERS, Shell.of(kafka).brokers()) if kafka else text
 

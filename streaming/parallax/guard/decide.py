@@ -34,13 +34,13 @@ from parallax.guard.seen import TopicSeen
 
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 TAKES_MS = 30_000
-"""A change that no broker shows after so long was put back by somebody, or never came."""
+"""A change that no broker shows after this time was put back by somebody, or never came; milliseconds."""
 AGAIN_MS = 10_000
-"""So long after a change was asked for without an answer it is asked for again."""
+"""A change that was asked for without an answer is asked for again after this time; milliseconds."""
 LINGERS_MS = 600_000
-"""How late a requested change may come; until then a released topic is still looked at."""
+"""How late a requested change may come, in milliseconds; until then a released topic is still looked at."""
 _PAUSED = "1.0"
-"""The ratio that no log exceeds."""
+"""The ``min.cleanable.dirty.ratio`` that no log exceeds."""
 _HOUR_MS = 3_600_000
 _UNIT_MS = 1_000_000
 
@@ -54,8 +54,14 @@ class Rules:
         lead_ms: the guard acts when a bound is nearer than this. With half of that time left, it also pauses cleaning
             if something that a replica lacks has a near horizon. With a quarter left, it pauses cleaning in any case.
         max_hold_ms: how long a hold may last.
+        min_free_percent: free space, in percent, that each log directory with a replica must have; 0: it is not asked
+            for.
+        settle_ms: for how long all replicas of a topic must be in sync before it is released.
+        stagger_ms: the time between the releases of two topics.
         topics: the topics that the guard may hold; empty: all.
-        may_shorten: topics that may be compacted later than their finite ``max.compaction.lag.ms`` demands.
+        internal_topics: whether the guard may hold Kafka's own topics (`INTERNAL`).
+        may_shorten: topics whose finite ``max.compaction.lag.ms`` the guard may raise, so that they are compacted later
+            than it demands.
         mark: an odd number below a million. It is part of the numbers of milliseconds that the guard sets, so that the
             guard recognises these values later as its own.
     """
@@ -83,7 +89,10 @@ class Append:
 class Alter:
     """An action: change settings of a topic by IncrementalAlterConfigs.
 
-    The value None deletes the topic's own value.
+    Attributes:
+        hold_id: the hold that the change is for.
+        topic: the topic's name.
+        settings: by name of a setting, its new value; None deletes the topic's own value.
     """
 
     hold_id: str
@@ -120,7 +129,7 @@ class Guard:
     _let_go_ms: int | None = None
 
     def take_in(self, events: Iterable[Event]) -> None:
-        """Update `record` by events of holds that were recorded, including the guard's own."""
+        """Update `record` by recorded events of holds, oldest first. They include the guard's own."""
         for event in events:
             self.record.take_in([event])
             if event.kind in (EventKind.INTENDED, EventKind.RELEASING):
@@ -129,14 +138,16 @@ class Guard:
                 self._let_go_ms = max(self._let_go_ms or 0, event.at_ms)
 
     def asked(self, alter: Alter, now_ms: int) -> None:
-        """Note that the cluster was asked to change settings.
+        """Note that the cluster was asked to change settings, so that `tick` knows since when it waits for the change.
 
-        So `tick` knows since when it waits for the change.
+        Args:
+            alter: the change.
+            now_ms: when it was asked for, milliseconds since 1970 UTC.
         """
         self._asked[alter.hold_id] = _Asked(now_ms)
 
     def answered(self, alter: Alter, refusal: str = "") -> None:
-        """Note the cluster's answer to a change of settings. If no answer came, do not call it.
+        """Note the cluster's answer to a change of settings. If no answer came, do not call this.
 
         Args:
             alter: the change.
@@ -149,6 +160,10 @@ class Guard:
         """Return the topics that the guard must look at in this round.
 
         These are topics with absent replicas, and topics that are held, were held a moment ago, or wait for something.
+
+        Args:
+            absences: the absences of all replicas, as the clock knows them.
+            now_ms: the present, milliseconds since 1970 UTC.
         """
         found = {one.place.topic for one in absences}
         found |= {t for t, h in self.record.holds.items() if h.is_open or now_ms - h.at_ms < LINGERS_MS}
@@ -156,7 +171,7 @@ class Guard:
         return found | {t for t, wanted in self.record.asked.items() if wanted}
 
     def tick(self, now_ms: int, seen: Mapping[str, TopicSeen], absences: Collection[Absence]) -> list[Action]:
-        """Return the next actions: at most one for each topic that was looked at.
+        """Return the next actions, in the order of topics: at most one for each topic that was looked at.
 
         Args:
             now_ms: milliseconds since 1970 UTC.

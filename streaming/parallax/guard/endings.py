@@ -14,7 +14,7 @@ from parallax.counts import agreed, counted, named
 from parallax.model import TopicPartition
 
 OVER = "No watched replica of it is absent or waits for an audit. Findings have messages of their own."
-"""What the end of an outage means where nobody knows more."""
+"""What the end of an outage means, if nothing else is known about it."""
 
 
 class Ending(StrEnum):
@@ -42,25 +42,31 @@ REACHABLE = {
     Ending.UNKNOWN: "Broker {broker_id} answers again, or holds no replica any more that is watched. "
     "Whether it was back in time the page says.",
 }
-"""What it means that a broker does not count as unreachable any more, by how that ended; formats."""
+"""By how an outage ended, a sentence on what it means that its broker can be reached again.
+
+Each text is a format with ``broker_id``.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
     """One outage: the time in which replicas of one broker are absent, and what became of these replicas.
 
+    The sets name replicas of that broker by their partitions.
+
     Attributes:
         since_ms: when the first absent replica was last known to lack nothing, milliseconds since 1970 UTC.
         away_ms: since when the first of the replicas has not answered, milliseconds since 1970 UTC; None if all answer.
-        absent: the broker's replicas that were absent at some time of the outage.
-        late: the broker's replicas that copied something after their bound.
-        doubtful: late replicas whose bound was not known, so that nobody can say whether they were back in time.
-        untold: replicas of topics whose ``delete.retention.ms`` is so short that no look can say whether they were back
-            in time (`Unclear.NO_TIME`).
-        gone: replicas that no longer exist, or are no longer watched.
-        differ: partitions in which the broker had an absent or late replica, and in which a finding was not over when
-            the outage ended.
-        verdicts: by partition, the result of the audit after which the broker's replica was no longer late.
+        absent: the replicas that were absent at some time of the outage.
+        late: the replicas that are late, or may be: they copied something after their bound, or while no bound could be
+            relied on.
+        doubtful: those of ``late`` of which nobody can say whether they were back in time, because no bound could be
+            relied on when they copied.
+        untold: those of ``absent`` of which no look can say whether they are back in time, because
+            ``delete.retention.ms`` of their topic is too short (`Unclear.NO_TIME`).
+        gone: at the end of the outage, those of ``absent`` and ``late`` that no longer exist, or are no longer watched.
+        differ: those of ``absent`` and ``late`` in whose partitions a finding was not over when the outage ended.
+        verdicts: by partition, the result of the audit after which the replica was no longer late.
         is_recalled: whether the outage had begun before the job was started. Results of audits before the start are not
             known then.
         ended_ms: when all replicas were back or gone, and the late ones audited; None while the outage lasts.

@@ -19,7 +19,7 @@ RATIO = "min.cleanable.dirty.ratio"
 LAG = "max.compaction.lag.ms"
 SETTINGS = (RETENTION, RATIO, LAG)
 NO_LAG = 2**63 - 1
-"""``max.compaction.lag.ms`` where nothing has to be compacted within any time: Kafka's default."""
+"""The value of ``max.compaction.lag.ms`` that sets no limit: Kafka's default."""
 
 
 class EventKind(StrEnum):
@@ -77,7 +77,10 @@ class Event:
     """One event of a hold; ``at_ms`` is in milliseconds since 1970 UTC, ``sequence`` is 0 until the event is recorded.
 
     Attributes:
-        level: 1: tombstones and end markers are kept for longer; 2: cleaning is paused as well.
+        hold_id: the hold; empty for an event that is about none, e.g. a refusal.
+        topic_id: Kafka's id of the topic; empty if it is not known.
+        level: 1: tombstones and end markers are kept for longer; 2: cleaning is paused as well; 0 if the event does not
+            say.
         changes: the changes of all settings of the hold. For `EventKind.OVERRULED`: only the settings that somebody
             else has changed, with the values that are put back if the guard's own value comes late.
         absent: the absent replicas for whose sake the topic is held.
@@ -117,7 +120,7 @@ _PHASE = {
     EventKind.ABANDONED: Phase.OVER,
 }
 LATE = "came late"
-"""The reason of an event. A hold that was over is put back again, because a requested change came late."""
+"""The reason of a `RELEASING` event after the end of a hold: a requested change came late."""
 EARLY = frozenset({"expired", "space", "overruled", "asked", "refused"})
 """Reasons for which a hold ends before its replicas are back. The topic is not held for these replicas again."""
 
@@ -129,8 +132,12 @@ class Hold:
     Attributes:
         began_ms: when the guard first decided on it, milliseconds since 1970 UTC.
         at_ms: when its present phase began, milliseconds since 1970 UTC.
+        level: 1: tombstones and end markers are kept for longer; 2: cleaning is paused as well.
+        changes: the changes of all settings that the hold has changed.
+        absent: the absent replicas for whose sake the topic is held.
         left: names of settings that somebody else has changed since, so that the guard leaves them as they are.
         held: names of settings that every broker has shown as the guard set them.
+        reason: the reason of its newest event that gives one, in a few words.
     """
 
     hold_id: str
@@ -153,7 +160,7 @@ class Hold:
 
     @property
     def own(self) -> tuple[Change, ...]:
-        """The changes of settings that the guard still has to put back."""
+        """The changes that the guard has to put back: not those that somebody else has overruled."""
         return tuple(change for change in self.changes if change.name not in self.left)
 
 
@@ -283,7 +290,11 @@ class Record:
 def is_marked(name: str, value: str) -> bool:
     """Whether a guard set this value of ``delete.retention.ms`` or ``max.compaction.lag.ms``.
 
-    Guards set odd numbers of milliseconds, which nobody writes by hand. For other settings it returns False.
+    Guards set odd numbers of milliseconds, which nobody writes by hand.
+
+    Args:
+        name: the setting's name; for any other setting the answer is False.
+        value: its value, in milliseconds.
     """
     if name not in (RETENTION, LAG):
         return False
@@ -292,9 +303,9 @@ def is_marked(name: str, value: str) -> bool:
 
 
 def is_same(mine: str | None, other: str | None) -> bool:
-    """Whether two values of a setting mean the same, e.g. ``0.5`` and ``0.50``.
+    """Whether ``mine`` and ``other`` mean the same value of a setting, e.g. ``0.5`` and ``0.50``.
 
-    Kafka writes numbers in its own way.
+    Kafka writes numbers in its own way. None, no value, is the same only as None.
     """
     if mine is None or other is None:
         return mine is other
@@ -305,7 +316,7 @@ def is_same(mine: str | None, other: str | None) -> bool:
 
 
 BROKERS = ANYWHERE.brokers()
-"""Placeholder in commands, until they are shown to somebody whose settings name the brokers."""
+"""What commands have in place of the brokers, until `parallax.guard.command.addressed` names these."""
 
 
 def commands(topic: str, settings: Mapping[str, str | None]) -> str:

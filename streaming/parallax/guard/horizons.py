@@ -17,9 +17,9 @@ from typing import NamedTuple
 from parallax.model import TopicPartition
 
 STAMPED_SINCE = (3, 1)
-"""The first version of Kafka that stamps, and goes by, horizons (KAFKA-8522)."""
+"""The first version of Kafka, as (major, minor), that writes and respects horizons (KAFKA-8522)."""
 _MOST_WAITING = 8
-"""Readings of one replica that are kept until they count."""
+"""How many readings of one replica are kept until one counts."""
 
 
 class Reading(NamedTuple):
@@ -94,12 +94,18 @@ class Lap:
 
     Attributes:
         topic_id: Kafka's id of the topic that is read.
+        leader_epoch: the partition's leader epoch, by metadata from before the first lap.
         started: the first offset that any lap has read.
         position: the offset to read next.
         reached: the offset below which everything was read, by this lap or an earlier one.
         began_ms: when this lap began, milliseconds since 1970 UTC; None between two laps.
         due_ms: when to read on, or to begin the next lap, milliseconds since 1970 UTC.
         left: how many bytes may be read before a pause.
+        first: the lowest offset of a tombstone or end marker that any lap has read; None if none was read.
+        unstamped: the lowest offset of a tombstone or end marker that this lap has read in a batch without a horizon;
+            None if it has read none.
+        horizon_ms: the earliest horizon that any lap has read, by the broker's clock; None if none was read.
+        whole_ms: when the last complete lap began, milliseconds since 1970 UTC; None if no lap is complete.
     """
 
     topic_id: str
@@ -153,7 +159,14 @@ class Lap:
     def reading(self, place: TopicPartition, broker: int, now_ms: int, *, stamps: bool) -> Reading:
         """Return all that this lap and earlier ones have read of the log.
 
-        The present lap has not read beyond its position yet. Tombstones and markers there count as without a horizon.
+        This lap has not yet read from its position on. So tombstones and end markers above the position count as
+        without a horizon.
+
+        Args:
+            place: the partition.
+            broker: the broker whose replica is read.
+            now_ms: when the last answer came, milliseconds since 1970 UTC.
+            stamps: whether the broker uses horizons.
         """
         unstamped = self.unstamped
         if unstamped is None and self.position < self.reached:
@@ -182,7 +195,7 @@ class Stand(NamedTuple):
     """What the readings of all replicas together say of the tombstones and end markers that an absent replica lacks.
 
     Attributes:
-        unstamped_from: the offset below which every such tombstone and end marker has a horizon, on every replica.
+        unstamped_from: below this offset every such tombstone and end marker has a horizon, on every replica.
         horizon_ms: the earliest of these horizons, by the brokers' clocks; None if there is none.
         whole_ms: when the last complete reading of a log began, on the replica where that is longest ago; milliseconds
             since 1970 UTC. None if some replica's log was never read completely.
@@ -196,8 +209,8 @@ class Stand(NamedTuple):
 class Readings:
     """Keeps the newest reading of each replica's log in one partition, as long as it can be relied on.
 
-    A new reading waits at first. It counts once `see` was given metadata that are surely newer than the reading,
-    because metadata name a new replica late: it may have been added, and cleaned, before the reading.
+    A new reading waits at first. It counts once `see` was given metadata that are surely newer than the reading. Older
+    metadata may not name a replica yet that was added, and cleaned, before the reading.
 
     Args:
         metadata_ms: how old the metadata of a look may be. So a look ``metadata_ms`` after a reading makes it count.
@@ -211,12 +224,15 @@ class Readings:
         self._retention_ms: int | None = None
 
     def take_in(self, reading: Reading, retention_ms: int) -> None:
-        """Add a reading of one replica. The caller made sure that nothing could be removed before it was read.
+        """Add a reading of one replica.
+
+        The caller has found that no tombstone or end marker could be removed there before it was read. A reading of
+        another leader epoch than that of the last look is ignored.
 
         Args:
             reading: the reading.
-            retention_ms: the smallest ``delete.retention.ms`` by which the caller made sure of that. If a smaller one
-                becomes known later, `stand` drops the reading.
+            retention_ms: the smallest ``delete.retention.ms``, in milliseconds, with which the caller has found that.
+                If a smaller one becomes known later, `stand` drops the reading.
         """
         if reading.leader_epoch != self._leader_epoch:
             return
@@ -256,9 +272,10 @@ class Readings:
         return [*self._waiting.get(broker, ()), *([known] if known is not None else ())]
 
     def offsets(self) -> list[int]:
-        """Return the offsets that bounds depend on while the readings kept here count.
+        """Return the offsets at which the clock must know when the leader's log ended.
 
-        For each offset, the clock must remember when the leader's log last ended at or below that offset.
+        These are the offsets of `Reading.first_or_reached` and `Reading.unstamped_or_reached` of each reading that
+        counts. Bounds are computed from the time at which the leader's log last ended at or below such an offset.
         """
         known = self._known.values()
         return [offset for one in known for offset in {one.first_or_reached, one.unstamped_or_reached}]
@@ -275,8 +292,8 @@ class Readings:
         Args:
             offset: the first offset that the replica lacks.
             brokers: the brokers that it may copy from, now or later.
-            retention_ms: the smallest ``delete.retention.ms`` by now. If `take_in` was only ever given larger values,
-                something may have been removed before it was read. All readings are then dropped.
+            retention_ms: the smallest ``delete.retention.ms`` by now, in milliseconds. If `take_in` was only ever given
+                larger values, something may have been removed before it was read. All readings are then dropped.
         """
         if self._retention_ms is not None and retention_ms < self._retention_ms:
             self.forget()

@@ -45,10 +45,7 @@ class Kept:
         self._kept: dict[tuple[TopicPartition, int], _Kept] = {}
 
     def see(self, look: Paused) -> None:
-        """Update the known pauses by a look at one topic.
-
-        The look says on which brokers the cleaner is paused for that topic.
-        """
+        """Update the known pauses by a look, which says on which brokers one topic's cleaner is paused."""
         self._pauses.setdefault(look.topic, Pauses()).see(look)
 
     def knows(self, topic: str) -> bool:
@@ -56,10 +53,11 @@ class Kept:
         return topic in self._pauses
 
     def keep(self, known: Partition, absence: Absence, in_force: Retentions) -> None:
-        """Note which cleaners paused before an absent replica's bound, when nothing that it lacks was gone.
+        """Remember, for an absent replica, the cleaners' pauses that began before the replica's bound.
 
-        These pauses stay noted if the bound becomes earlier because a reading of a log no longer counts. They are
-        forgotten if the replica lacks more than before, or if another topic has taken the name.
+        When they began, nothing that the replica lacks was gone. They stay remembered if the bound becomes earlier
+        because a reading of a log no longer counts. They are forgotten if the replica lacks more than before, or if
+        another topic has taken the name.
 
         Args:
             known: what is known of the partition.
@@ -93,7 +91,7 @@ class Kept:
 
         Args:
             place: the partition.
-            seen_ms: the last look under the old leader, milliseconds since 1970 UTC.
+            seen_ms: when the last look under the old leader was, milliseconds since 1970 UTC.
         """
         sure_ms = seen_ms - self._metadata_ms
         for key, kept in self._kept.items():
@@ -104,8 +102,8 @@ class Kept:
     def doubt_since(self, topic: str, lowered_ms: int, retention_ms: int) -> None:
         """Forget pauses that began after ``delete.retention.ms`` was lowered: the true bound may be earlier.
 
-        It forgets none for an absence whose bound was computed from a retention that was no higher than the new one. So
-        the end of a hold, which lowers the retention from a high value to the old one, changes nothing.
+        Pauses stay for an absence whose bound was computed from the new retention, or from a lower one. So the end of a
+        hold, which lowers the retention from a high value to the old one, changes nothing.
 
         Args:
             topic: the topic.
@@ -118,9 +116,10 @@ class Kept:
                 self._kept[key] = kept._replace(since=sure)
 
     def reach(self, absence: Absence, replicas: Iterable[int]) -> Span | None:
-        """Return the time span in which the cleaners of all other replicas are paused.
+        """Return the time span in which the cleaners of all other replicas are paused, by the remembered pauses.
 
-        None if some other replica's cleaner is not paused, or paused only after the absent replica's bound.
+        It begins when the last of these cleaners had paused, and ends when the first was last seen paused. None if the
+        cleaner of some other replica is not paused, or paused only after the absent replica's bound.
 
         Args:
             absence: the absence of one replica.
@@ -145,7 +144,7 @@ class Kept:
         Args:
             absence: the absence, with the bound that it has without pauses.
             replicas: the brokers that hold its partition.
-            now_ms: the last look at any topic or replica, milliseconds since 1970 UTC.
+            now_ms: when the last look at any topic or replica was, milliseconds since 1970 UTC.
         """
         if absence.bound_ms is None:
             return absence
@@ -166,7 +165,7 @@ def goes_on(span: Span, now_ms: int) -> bool:
 
     Args:
         span: the pause.
-        now_ms: the last look at any topic or replica, milliseconds since 1970 UTC.
+        now_ms: when the last look at any topic or replica was, milliseconds since 1970 UTC.
     """
     return span.is_open and now_ms - span.until_ms <= GAP_MS
 

@@ -14,14 +14,17 @@ from parallax.guard.horizons import Readings
 from parallax.guard.looks import UNLED, Look
 
 SETTINGS_MS = 60_000
-"""For how long after it was last seen a setting counts as known, and for how long before a look it may have applied.
+"""How long before a look a setting may have been in force, and how long after one it counts as known; milliseconds.
 
 Brokers take over a change one after the other. The time is longer where settings are asked for more rarely.
 """
 FIRST_MS = 10_000
-"""The settings are asked for with the metadata, and so not at the very time of a look."""
+"""How long after a time the first known setting may be seen and still count for that time; milliseconds.
+
+Settings are asked for with the metadata, and so not at the very time of a look.
+"""
 _MOST_LOOKS = 16
-"""Looks that are kept of a replica at most."""
+"""With more log ends than this, `Ends.thin` forgets some."""
 
 
 class Retentions:
@@ -39,7 +42,7 @@ class Retentions:
 
     @property
     def newest(self) -> int | None:
-        """The value of ``delete.retention.ms`` that was seen last; None if none was."""
+        """The value of ``delete.retention.ms`` that was seen last, in milliseconds; None if none was."""
         return self._known[-1][0] if self._known else None
 
     def see(self, at_ms: int, retention_ms: int) -> int | None:
@@ -47,10 +50,11 @@ class Retentions:
 
         Args:
             at_ms: the time, milliseconds since 1970 UTC. If a value of a later time is known, that later time counts.
-            retention_ms: the value.
+            retention_ms: the value, in milliseconds.
 
         Returns:
-            If the value is lower than the last one: the time since when it may have been in force. Otherwise None.
+            If the value is lower than the last one: since when it may have been in force, milliseconds since 1970 UTC.
+            Otherwise None.
         """
         lowered = None
         if self._known:
@@ -75,7 +79,7 @@ class Retentions:
             now_ms: the present, milliseconds since 1970 UTC.
 
         Returns:
-            The value; None if the first value was seen after that time, or if none was seen lately.
+            The value in milliseconds; None if the first value was seen after that time, or if none was seen lately.
         """
         if not self._known or self._first_ms > at_ms + FIRST_MS or self._known[-1][1] < now_ms - self._settings_ms:
             return None
@@ -225,7 +229,7 @@ class Partition:
     absences: dict[int, Absence] = field(default_factory=dict)
 
     def assign(self, replicas: tuple[int, ...], at_ms: int, metadata_ms: int) -> None:
-        """Update which brokers hold the partition. The log of a broker that was added was empty before.
+        """Update which brokers hold the partition, and note that a newly added broker's log was empty before.
 
         Args:
             replicas: the brokers that hold the partition.
@@ -244,13 +248,14 @@ class Partition:
         self.replicas = {b: one for b, one in self.replicas.items() if b in replicas}
 
     def lead(self, newest: Look) -> None:
-        """Update which broker leads the partition, and forget when logs were empty if the leader may have changed.
+        """Update which broker leads the partition, by the last look at it.
 
-        Then `Replica.had_nothing_ms` becomes None, because a replica may have copied from two leaders. These are
-        cleaned independently. A replica keeps the time only if it certainly was in sync before the change:
+        If another leader may have led in between, replicas may have copied from two leaders, whose logs are cleaned
+        independently. So it is then forgotten when each log was empty (`Replica.had_nothing_ms`, ``added``). Of a
+        replica that certainly was in sync before the change it is still known. This is so in two cases:
 
-        - If the new leader leads in the very next epoch, it was in sync.
-        - If the old leader also no longer holds the partition, every replica that is in sync now was in sync.
+        - The replica leads now, in the epoch directly after the last known one.
+        - The leader leads in that epoch, this replica is in sync, and the old leader no longer holds the partition.
 
         Args:
             newest: the last look at the partition; it names the leader, the leader epoch and the replicas in sync.
@@ -268,14 +273,17 @@ class Partition:
                 self.added.pop(broker, None)
 
     def leads(self, newest: Look) -> bool:
-        """Whether the broker that a look names as leader answered when its own replica was last looked at."""
+        """Whether the leader that a look names answered at the last look at the leader's own replica."""
         leader = self.replicas.get(newest.leader)
         return leader is not None and leader.has_answered
 
     def log_ends(self, replicas: Collection[int]) -> dict[int, int | None]:
-        """Return by broker the log end offset of its replica.
+        """Return, for each of some brokers, the log end offset of its replica.
 
         It is None if the replica did not answer at the last look.
+
+        Args:
+            replicas: ids of the brokers.
         """
         known = {broker: self.replicas.get(broker) for broker in replicas}
         return {b: one.log_end_offset if one is not None and one.has_answered else None for b, one in known.items()}

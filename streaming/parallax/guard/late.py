@@ -67,7 +67,10 @@ _FAILURES = (DeltaError, OSError, pa.ArrowException)
 
 
 def load(storage: str) -> list[Late] | None:
-    """Return the recorded late replicas; None if the table cannot be read, which is logged."""
+    """Return the recorded late replicas; None if the table cannot be read, which is logged.
+
+    Empty if there is no such table. ``storage`` is ``storage.path``.
+    """
     uri = rust_uri(storage, LATE)
     try:
         if not DeltaTable.is_deltatable(uri):
@@ -84,6 +87,10 @@ def save(storage: str, late: Iterable[Late]) -> None:
     """Replace the table's rows by the given late replicas.
 
     A failure is logged. The job's clock still knows the late replicas until the process ends.
+
+    Args:
+        storage: ``storage.path``.
+        late: all late replicas.
     """
     uri = rust_uri(storage, LATE)
     rows = [_row(one) for one in late]

@@ -53,11 +53,12 @@ class Lookout:
     def look(self, topics: Collection[str], absent: Collection[str]) -> dict[str, TopicSeen]:
         """Return by topic what its brokers show now.
 
-        A topic is left out if its metadata cannot be had, or if it has been missing for less than a minute.
+        A topic is left out if its metadata cannot be had, or if it has been missing for less than a minute. One that
+        has been missing for longer is returned with an empty `TopicSeen.topic_id`.
 
         Args:
             topics: the names of the topics.
-            absent: the names of the topics in ``topics`` that have an absent replica.
+            absent: the names of those topics that have an absent replica; they never count as in sync.
 
         Raises:
             ReplicaError: no broker answers.

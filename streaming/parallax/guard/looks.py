@@ -9,18 +9,25 @@ from typing import Any, NamedTuple
 from parallax.model import TopicPartition
 
 UNLED = -1
-"""The leader, and the leader epoch, of a partition that has no leader."""
+"""The leader's id, and the leader epoch, of a partition that has no leader."""
 
 
 class Look(NamedTuple):
     """What a broker answered about one replica at one moment, and the metadata of that moment.
 
     Attributes:
+        broker: id of the broker that has the replica.
         at_ms: when the answer came, milliseconds since 1970 UTC.
         high_watermark: the replica's own high watermark; None if it did not answer.
         log_end_offset: the replica's log end offset; None if it did not answer.
+        leader: id of the partition's leader; -1 (`UNLED`) if it has none.
+        leader_epoch: the epoch in which it leads; -1 (`UNLED`) if it is not known.
+        isr: ids of the brokers in sync.
+        replicas: ids of the brokers that hold the partition, the preferred leader first.
+        topic_id: Kafka's id of the topic; empty if it is not known.
         policy: the topic's ``cleanup.policy``; None if it is not known.
         policy_at_ms: when the topic's settings were asked for, milliseconds since 1970 UTC; None if they are not known.
+        retention_ms: the topic's ``delete.retention.ms``; None if it is not known.
     """
 
     place: TopicPartition
@@ -65,7 +72,13 @@ class Look(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """One observation of where the log of a partition's leader ended, and when."""
+    """One observation that the log of a partition's leader ended at an offset or below.
+
+    Attributes:
+        topic_id: Kafka's id of the topic.
+        at_ms: when it was seen, milliseconds since 1970 UTC.
+        log_end_offset: the offset.
+    """
 
     place: TopicPartition
     topic_id: str

@@ -22,9 +22,12 @@ from parallax.model import TopicPartition
 from parallax.moments import time_text
 
 TOLD_MS = 180_000
-"""For how long the end of an outage is reported. Prometheus and its alerts must see it before the alert ends."""
+"""For how many milliseconds the end of an outage is reported.
+
+Prometheus and its alerts must see it before the alert ends.
+"""
 SHORT_MS = 10_000
-"""How long a broker must be away before the log says so. A shorter outage may be over by then."""
+"""How many milliseconds a broker must be away before the log says so. A shorter outage may be over by then."""
 
 
 class Step(StrEnum):
@@ -57,8 +60,9 @@ class Outages:
     """The outages of all brokers, at most one for each, updated at each look.
 
     Args:
-        answers: returns whether the replica of a partition on a broker answers; None if it is no longer watched.
-        differing: returns the partitions with findings that are not over.
+        answers: called with a partition and a broker's id; returns whether the broker's replica answers, None if it is
+            no longer watched.
+        differing: called without arguments; returns the partitions with findings that are not over.
     """
 
     def __init__(
@@ -140,6 +144,9 @@ class Outages:
         """Keep the results of an audit of late replicas; the words about an outage's end use them.
 
         Call it before `see` learns which replicas are no longer late.
+
+        Args:
+            verdicts: by partition that has a verdict, the audit's result.
         """
         for broker, one in self._known.items():
             mine = {place: result for place, result in verdicts.items() if place in one.late}

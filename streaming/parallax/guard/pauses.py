@@ -15,7 +15,7 @@ from parallax.guard.holds import LAG, RATIO, Event, EventKind
 from parallax.guard.seen import TopicSeen
 
 GAP_MS = 30_000
-"""Between two looks that are further apart a pause counts as interrupted."""
+"""A pause counts as interrupted between two looks that are further apart than this; milliseconds."""
 
 
 class Paused(NamedTuple):
@@ -86,7 +86,9 @@ class Hold(NamedTuple):
     Attributes:
         brokers: the brokers that showed the hold's settings when it began.
         lag: the guard's own value of ``max.compaction.lag.ms``.
-        until_ms: when the guard began to put the settings back; None while the topic is held.
+        from_ms: when every broker showed the settings, milliseconds since 1970 UTC.
+        until_ms: when the guard began to put the settings back, milliseconds since 1970 UTC; None while the topic is
+            held.
     """
 
     topic: str
@@ -162,7 +164,10 @@ class PauseWatch:
 
 
 def is_paused(seen: TopicSeen, broker: int) -> bool:
-    """Whether a broker's settings for a topic pause its cleaner: it begins no pass over the topic."""
+    """Whether the settings that ``broker`` shows for a topic pause its cleaner: it begins no pass over the topic.
+
+    False if the broker does not show them.
+    """
     shown = seen.settings.get(broker, {})
     if RATIO not in shown or LAG not in shown:
         return False

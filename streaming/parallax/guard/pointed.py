@@ -31,14 +31,14 @@ log = structlog.get_logger(__name__)
 
 ROUND_S = 1.0
 SHARE = 4
-"""It takes a quarter of what probes may read of a broker, at most."""
+"""Pointed reads take at most one part in this many of what probes may read of a broker."""
 _AT_ONCE = 200
-"""Partitions that one Fetch asks for, at most."""
+"""How many partitions one Fetch asks for at most."""
 _PART_BYTES = 1 << 20
 _FETCH_BYTES = 4 << 20
 _LEAST_LAP_MS = 1_000
 _FAILED_MS = 60_000
-"""How long a replica that could not be read is left alone."""
+"""How long a replica that could not be read is not asked again; milliseconds."""
 _VERSION_S = 60.0
 _HAS_HORIZON = 0x40
 """Bit 6 of a batch's attributes (KIP-534); its base timestamp is the horizon then."""
@@ -51,7 +51,7 @@ def part_of(columns: Columns, position: int) -> Part:
 
     Args:
         columns: the rows that the Fetch returned.
-        position: the offset from which it read; rows below are ignored.
+        position: the offset from which the Fetch read; rows below it are ignored.
     """
     is_lasting = ((columns.kind == RowKind.RECORD) & (columns.value_size < 0)) | np.isin(
         columns.kind, (RowKind.COMMIT, RowKind.ABORT)
@@ -69,11 +69,13 @@ def _least(values: Any) -> int | None:
 
 
 def span_ms(absence: Absence, lead_ms: int) -> int:
-    """Return how long before its bound an absence may need action, in milliseconds.
+    """Return for how many milliseconds before the bound of an absence the guard may act.
+
+    It is ``lead_ms``, or ``delete.retention.ms`` where that is known and shorter.
 
     Args:
         absence: the absence.
-        lead_ms: how near a bound must be for the guard to act. A shorter ``delete.retention.ms`` counts instead.
+        lead_ms: how near a bound must be for the guard to act, in milliseconds.
     """
     return lead_ms if absence.retention_ms is None else min(lead_ms, absence.retention_ms)
 
@@ -85,10 +87,10 @@ class PointedReads:
 
     Args:
         client: asks the brokers.
-        lead_ms: reads are made only if a bound is nearer than this.
+        lead_ms: reads are made only if a bound is nearer than this, in milliseconds.
         settings: how many bytes a second are read of a broker, and how many of one replica before a pause.
         sleep: waits some seconds; may raise, which ends the round.
-        now: seconds since 1970 UTC, for tests.
+        now: returns the time in seconds since 1970 UTC; a test gives its own.
     """
 
     def __init__(
@@ -117,8 +119,11 @@ class PointedReads:
     def round(self, absences: Sequence[Absence]) -> list[Reading]:
         """Read some of the offsets that absent replicas lack, from the logs of the other replicas.
 
+        Args:
+            absences: the absences of all replicas. Only partitions with a near bound are read.
+
         Returns:
-            For each replica that was read, the sum of all its readings up to now.
+            For each replica that was read in this round, all that was read of its log up to now, summed up.
 
         Raises:
             ReplicaError: no broker answers.

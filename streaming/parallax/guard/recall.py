@@ -42,7 +42,7 @@ def recall(storage: str, clock: Clock, now_ms: int) -> None:
     Args:
         storage: ``storage.path``.
         clock: a clock that has observed nothing yet.
-        now_ms: milliseconds since 1970 UTC; a look with a later time counts as of now.
+        now_ms: the present, milliseconds since 1970 UTC; a recorded time that is later counts as the present.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table cannot be read.

@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 ROUND_S = 1.0
 OFF_ROUND_S = 30.0
-"""How soon it is seen, without a guard, that what an earlier job held was put back."""
+"""Seconds between two rounds while ``guard.mode`` is off. Such rounds only look whether holds were put back."""
 _LOUD = frozenset({EventKind.OVERRULED, EventKind.REFUSED, EventKind.ABANDONED})
 
 
@@ -118,7 +118,7 @@ class GuardRounds:
         self._lookout.close()
 
     def append(self, event: Event) -> None:
-        """Record an event that a person caused, e.g. that somebody asks for a hold.
+        """Read what other processes have recorded, then record an event that a person caused, e.g. to ask for a hold.
 
         Raises:
             EventLogError: the event could not be written.

@@ -52,9 +52,9 @@ class TopicSeen:
     in_sync: frozenset[Absentee] = frozenset()
 
     def agreed(self, name: str) -> Shown | None:
-        """Return the value of a setting if all brokers of the topic show the same one.
+        """Return the value of the setting ``name`` if all brokers of ``must_show`` show the same one.
 
-        None if they differ or one does not answer.
+        None if they differ, or if one does not answer.
         """
         shown = [self.settings[b].get(name) for b in self.must_show if b in self.settings]
         first = shown[0] if shown else None

@@ -53,7 +53,7 @@ class Timekeeper:
         storage: ``storage.path``.
         clock: a clock that has observed nothing yet.
         on_change: called, each time the clock has taken something in, with the replicas that are absent or late.
-        now: seconds since 1970 UTC, for tests.
+        now: returns the time in seconds since 1970 UTC; a test gives its own.
         shell: how commands in the log name the job.
         differing: returns the partitions with findings that are not over.
         is_audited: whether the job audits what was copied late (``audit.unread_delay_s``).
@@ -112,10 +112,9 @@ class Timekeeper:
             self._tell()
 
     def read(self, readings: Iterable[Reading]) -> None:
-        """Give the clock the pointed reads of replicas' logs, which may make a bound later.
+        """Give the clock readings of replicas' logs (`parallax.guard.pointed`), which may make a bound later.
 
-        They come from `parallax.guard.pointed`. They say where tombstones and end markers lie that an absent replica
-        lacks, and when these may be removed.
+        They say where tombstones and end markers lie that an absent replica lacks, and when these may be removed.
         """
         with self._lock:
             self._clock.read(readings)
@@ -130,9 +129,10 @@ class Timekeeper:
             self._tell()
 
     def audited(self, report: AuditReport) -> None:
-        """Give the clock an audit of brokers: replicas of partitions with a verdict are no longer late.
+        """Take in the report of an audit: replicas of partitions that have a verdict in it are no longer late.
 
-        A replica that copied something late after the audit began stays late.
+        Only an audit of brokers counts, not one of the tables. A replica that copied something late after the audit
+        began stays late.
         """
         if report.source != "brokers":
             return
@@ -243,12 +243,12 @@ def _tell_of(change: Change, absent: Collection[Absence]) -> None:
 
 
 def recorded(storage: str, clock: Clock, now_ms: int) -> list[Absence]:
-    """Return the replicas that are absent by the recorded progress, for commands that run outside the job.
+    """Return the replicas that are absent by the recorded progress, in no order, for commands outside the job.
 
     Args:
         storage: ``storage.path``.
         clock: a clock that has observed nothing yet.
-        now_ms: milliseconds since 1970 UTC.
+        now_ms: the present, milliseconds since 1970 UTC.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the tables cannot be read.

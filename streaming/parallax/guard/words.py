@@ -29,9 +29,9 @@ SAID = {
     EventKind.ASKED_HOLD: "somebody asks the guard to hold a topic",
     EventKind.ASKED_RELEASE: "somebody asks the guard to hold a topic no longer",
 }
-"""What the log says of an event of the guard."""
+"""By kind of an event of the guard, what the log says of it."""
 NO_TIME = "delete.retention.ms less guard.clock_skew_ms leaves no time"
-"""Why a bound may lie before the time when a replica went away."""
+"""Why a bound may be earlier than the time when a replica went away."""
 UNCLEAR = {
     Unclear.BEFORE_WATCH: "what the others had when it was last seen is not recorded",
     Unclear.COPYING: "it copies what was written before it was watched",

@@ -67,14 +67,17 @@ class Case:
         ledger, p = self.ledger, self.partition
         self.lineage = Lineage(ledger, self.looks, p.leader, p.in_sync, p.replicas)
         self.top = max((look.high_watermark for look in self.looks.values()), default=0)
-        """The furthest high watermark: what all is judged below."""
+        """The furthest high watermark of any replica: only offsets below it are judged."""
         self.room = Room(ledger, self.lineage, self.top, compacted=p.compacted)
         self.start = self._start()
-        """What lies below may have been deleted; nothing is judged there."""
+        """The highest log start of any replica: records below it may have been deleted, and nothing is judged there.
+
+        It is 0 if records may not be deleted.
+        """
         self.facts: dict[int, Fact] = {}
-        """The facts of the current log, by offset."""
+        """The facts that are of the current log, by offset; all below ``top``."""
         self.doubted: list[Fact] = []
-        """The facts that perhaps are of the current log."""
+        """The facts that perhaps are of the current log, and those of which two contents were shown."""
         for place, fact in ledger.facts.items():
             belongs = self.lineage.of(place)
             if belongs is Belongs.PERHAPS or (belongs is Belongs.YES and place in ledger.unlike):
@@ -85,7 +88,7 @@ class Case:
         elsewhere = None if p.unclean else ledger.elsewhere
         self.transactions = Transactions(self.facts, doubted, self.room, self.looks.get(p.leader), elsewhere)
         self.cleaned_to = max(self._surely_stable(), self.latest_stable)
-        """How far cleaners may have come, at most."""
+        """The offset up to which cleaners may have come at most."""
         self._shown: dict[int, dict[Hashable, list[Fact]]] = {}
         self._ends: dict[tuple[int, int], list[Place]] | None = None
 
@@ -120,7 +123,7 @@ class Case:
         return end
 
     def shown(self, broker: int) -> dict[Hashable, list[Fact]]:
-        """By key, the records that a broker's replica shows, newest first."""
+        """By key, the records that the broker's look shows, newest first; end markers are left out."""
         if broker not in self._shown:
             found: dict[Hashable, list[Fact]] = defaultdict(list)
             for fact in self.looks[broker].facts.values():
@@ -132,9 +135,14 @@ class Case:
         return self._shown[broker]
 
     def own_end(self, broker: int, producer: int, offset: int) -> Place | None:
-        """The place of a producer's next end marker above an offset in a broker's log.
+        """The place of a producer's first end marker above an offset in the broker's present log.
 
-        None if no such marker was read.
+        None if no such marker was read there.
+
+        Args:
+            broker: the broker.
+            producer: the producer's id.
+            offset: only markers above this offset count.
         """
         if self._ends is None:
             self._ends = defaultdict(list)
@@ -145,10 +153,10 @@ class Case:
         return min((end for end in self._ends.get((broker, producer), ()) if end.offset > offset), default=None)
 
     def is_of_the_log_that_stands(self, look: Look, offset: int) -> bool:
-        """Whether what a replica shows consumers up to an offset is the same as in the current log.
+        """Whether a replica shows consumers, up to an offset, the current log, apart from what was cleaned.
 
-        At and above its high watermark it is not: consumers are shown nothing there, and the replica may still hold the
-        end of a log that the other replicas have truncated.
+        For an offset at or above its high watermark the answer is no: consumers are shown nothing there, and the
+        replica may still hold the end of a log that the other replicas have truncated.
 
         Args:
             look: what the replica shows.
@@ -164,7 +172,9 @@ class Case:
         return not look.tops or self.lineage.of(look.tops[-1]) is Belongs.YES
 
     def unread(self, broker: int) -> list[Span]:
-        """The ranges of offsets that a broker's readers have not passed in time, or not at all.
+        """The ranges of offsets that the broker's readers have not passed in time, ascending.
+
+        They lie below ``Case.top``, the highest high watermark of any replica.
 
         A cleaner may have removed tombstones or end markers there before they were read.
         """

@@ -17,14 +17,16 @@ from parallax.model import UNKNOWN
 
 
 def freezes(case: Case, outcomes: Outcomes) -> Iterator[Verdict | Undecided]:
-    """Judge each transaction that a replica holds open: yields a verdict, or which evidence is missing for one.
+    """Judge each transaction that a replica of the partition holds open.
+
+    It yields a verdict, or which evidence is missing for one.
 
     A replica is wrong if it holds a transaction open that has ended, and its log reaches beyond the end. The
     transaction has ended if an end marker of its producer lies behind its first record. If no marker is known, it has
     ended in two cases. Both need a compacted topic, in whose log nothing was ever truncated.
 
-    - A log reported an LSO above the transaction's first record. Then the transaction had ended below that log's high
-      watermark, and the accused's log must reach this high watermark.
+    - Some replica reported an LSO above the transaction's first record, and with it a high watermark H. Then the
+      transaction had ended below H, and the accused's log must reach H.
     - Another replica in sync does not hold the transaction open, and its log ends at its high watermark. The accused's
       log must reach as far.
 

@@ -26,7 +26,7 @@ class Judgement:
         undecided: what is true in some worlds only, with the offsets whose reading would decide it.
         differed: by key, the offset of its newest record when replicas last differed about the key. The next judgement
             needs it.
-        worlds: for each key that was judged, how many choices the evidence left open.
+        worlds: how many choices the evidence left open: a number for each judged key and isolation level, key by key.
         too_many: keys that were not judged, because the evidence leaves too many choices open.
         right: by key, the brokers that are right about it in every world, for consumers of both isolation levels. If
             the looks show only what read_committed consumers get, it is true for these consumers.

@@ -16,9 +16,9 @@ from parallax.judge.worlds import Component, Doubted, Record, Shown, ShownRecord
 from parallax.model import IsolationLevel
 
 _IF_IT_STANDS = {False: (None, End.COMMIT), True: (None, End.COMMIT, End.ABORT)}
-"""How a record may have ended that perhaps is of the current log; None: it is not of that log.
+"""By whether a record is transactional: how it may have ended, if it is perhaps of the current log.
 
-It is by whether the record is transactional.
+None: it is not of that log.
 """
 
 
@@ -74,7 +74,7 @@ def judge(
         level: isolation level of the consumers.
 
     Returns:
-        The result; None if there are too many worlds.
+        The result; None if there are more worlds than `MOST_WORLDS`, or none is possible.
     """
     return _Key(case, key, facts, doubted, level).judged()
 
@@ -286,7 +286,7 @@ def _ranks(numbers: Iterable[int]) -> dict[int, int]:
 
 
 def right_at(every: Iterable[Judged]) -> frozenset[int]:
-    """The brokers that are right about a key at each of some isolation levels.
+    """The brokers that are right about a key at each of some isolation levels; empty if there is no level.
 
     Args:
         every: the results for the key, one for each level.

@@ -35,7 +35,7 @@ class Outcomes:
 
     - by the outcome with which it shows the record;
     - by its list of aborted transactions;
-    - by the next end marker of the producer that it holds, if it never got the one that ended the record.
+    - by the producer's next end marker in its log, if it never got the marker that ended the record.
 
     A statement of a replica counts until another log replaces the log of this replica.
 
@@ -43,6 +43,11 @@ class Outcomes:
     There is one world (possible truth), and 2 is wrong. Counter-example: nobody read offset 6 in time, so between the
     record at 5 and the COMMIT at 7 an ABORT may have been. In one world 2 is wrong; in the other, the replicas that
     show the record as committed are wrong.
+
+    Attributes:
+        case: the partition to judge.
+        verdicts: what is true of replicas in every world.
+        undecided: questions about outcomes that the evidence leaves open.
     """
 
     case: Case
@@ -100,12 +105,13 @@ class Outcomes:
     def shows_its_end(self, group: Group, offset: int) -> frozenset[int]:
         """The brokers that are surely right about how a group of records ended; empty if that is not known.
 
-        They show the end marker of the group, and no record of the group with another outcome. Any other replica may
-        show the true outcome by chance.
+        They show the end marker of the group, and no record of the group with another outcome. A replica that lacks the
+        marker is left out, because it may show the true outcome by chance.
 
         Args:
             group: the records.
-            offset: if it lies below the group, the producer's records from this offset on count as part of the group.
+            offset: if it is lower than the group's first record, the producer's records from this offset on must not
+                have another outcome either.
         """
         if group.end is None or group.end_marker < 0:
             return NOBODY_ELSE

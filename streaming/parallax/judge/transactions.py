@@ -55,13 +55,15 @@ class Transactions:
     end, and the end marker has the new epoch. So a producer's records of one epoch are of one transaction. The end
     marker of the next epoch ends that transaction and no other, in each partition where it has records.
 
-    A producer is of version 2 from its first COMMIT whose epoch is the next one after that of the records that it
-    surely ends. A client does not go back to version 1. An ABORT with the next epoch does not show that the producer is
-    of version 2. In version 1 an ABORT also has a new epoch if the coordinator fences the producer.
+    A COMMIT shows that its producer is of version 2: it surely ends records of some epoch E, and has epoch E + 1. From
+    there on the producer stays of version 2. An ABORT of epoch E + 1 does not show it: in version 1 an ABORT also has a
+    new epoch if the coordinator fences the producer.
 
-    An end marker of another partition only rules out the other outcome: this partition may not have its marker yet. If
-    an unclean election may have removed an end marker, producer epochs are not used. Then the next marker that this log
-    holds ends the open transaction, whatever its epoch.
+    The end marker of epoch E + 1 may be known only from another partition. If it is a COMMIT, the records were not
+    aborted, and the other way round. They may still be open here, because this partition may not have its marker yet.
+
+    If an unclean election may have removed an end marker, producer epochs are not used. Then the next marker that this
+    log holds ends the open transaction, whatever its epoch.
 
     Example: the producer is of version 2, a record of its epoch 6 is at 4, a COMMIT of epoch 7 at 9, and nobody read 5
     to 8. The record is committed. Counter-example: the COMMIT is of epoch 8. Nobody was shown what ended epoch 6.
@@ -87,7 +89,7 @@ class Transactions:
         """
         self._room, self._doubted, self._leader = room, doubted, leader
         self.markers: dict[int, list[int]] = defaultdict(list)
-        """The end markers of each producer, rising."""
+        """By producer id, the offsets of its end markers in the current log, ascending."""
         self.of: dict[int, Group] = {}
         """By offset of a record, its group."""
         records: dict[int, list[int]] = defaultdict(list)
@@ -105,13 +107,13 @@ class Transactions:
                 self.of.update(dict.fromkeys(group.offsets, group))
 
     def first_end(self, producer: int, offset: int) -> int:
-        """The offset of a producer's first known end marker above an offset; `UNKNOWN` if none is known."""
+        """The offset of the producer's first known end marker above ``offset``; `UNKNOWN` if none is known."""
         marks = self.markers.get(producer, [])
         at = bisect_right(marks, offset)
         return marks[at] if at < len(marks) else UNKNOWN
 
     def room_for_an_end(self, producer: int, low: int, high: int) -> bool:
-        """Whether an unknown end marker of a producer may lie between two offsets, both excluded.
+        """Whether an unknown end marker of the producer may lie above ``low`` and below ``high``.
 
         It is unknown if no reader was shown it, or if it only perhaps is of the current log.
         """

@@ -14,6 +14,7 @@ from parallax.evidence.room import Span
 from parallax.model import UNKNOWN
 
 NOBODY_ELSE = frozenset[int]()
+"""No broker, where brokers that are right are expected."""
 
 
 class UnprovenError(ValueError):
@@ -80,7 +81,7 @@ class Proof:
         *,
         count: int | None = None,
     ) -> Proof:
-        """Make a proof from worlds, some of which may be equal.
+        """Make a proof from worlds; worlds that are equal are kept once.
 
         Args:
             worlds: the possible truths.
@@ -108,7 +109,7 @@ class Proof:
         """A set of brokers: in every world at least one of them is wrong, but none is wrong in all worlds.
 
         Example: in one world broker 1 is wrong, in the only other one broker 2 is: the result is {1, 2}. Brokers that
-        are wrong in every world are left out. The result is empty if in some world no other broker is wrong.
+        are wrong in every world are left out. If only these are wrong in some world, the result is empty.
         """
         rest = [world.wrong - self.wrong for world in self.worlds]
         return frozenset().union(*rest) if all(rest) else frozenset()

@@ -22,7 +22,7 @@ from parallax.judge.verdicts import World
 MOST_WORLDS = 4096
 """A key with more choices is not judged: it stays unknown."""
 REMEMBERED = 1 << 14
-"""So many components are remembered, those that were used last."""
+"""For how many components the worlds are kept in memory: for those that were used last."""
 UNSEEN = -2
 """The epoch of a deletion that nobody was shown."""
 
@@ -141,7 +141,7 @@ class Worlds(NamedTuple):
 
 @lru_cache(maxsize=REMEMBERED)
 def worlds_of(component: Component) -> Worlds | None:
-    """List all worlds (possible truths) of a key; None if there are more choices than `MOST_WORLDS`."""
+    """List all worlds (possible truths) of the key in ``component``; None if they are more than `MOST_WORLDS`."""
     c = component
     doubted = [one.choices for one in c.doubted]
     choices: list[tuple[object, ...]] = [*c.options, *doubted, *([(False, True)] * len(c.gaps))]

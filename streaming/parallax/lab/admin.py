@@ -58,9 +58,9 @@ def elect_leaders(
     Args:
         cluster: the cluster.
         topic: name of the topic.
-        partition: the partition.
-        broker: the broker that is to lead; it is made the preferred leader first. It cannot be chosen in an unclean
-            election.
+        partition: the partition's number.
+        broker: id of the broker that is to lead; it is made the preferred leader first. It cannot be chosen in an
+            unclean election. None for the one that the controller elects.
         unclean: if no replica in sync is left, elect one that is not in sync.
 
     Raises:
@@ -104,13 +104,20 @@ def _known(cluster: Cluster, topic: str, partition: int) -> list[int]:
 def reassign(
     cluster: Cluster, topic: str, partition: int = 0, *, replicas: Sequence[int], timeout: float = 60.0
 ) -> None:
-    """Move a partition to other brokers, the preferred leader first, and wait until all are in sync.
+    """Move a partition to other brokers, and wait until all of them are in sync.
 
     A broker that is not in ``replicas`` deletes its replica from disk. If a later call assigns the partition to it
     again, it begins with an empty log.
 
+    Args:
+        cluster: the cluster.
+        topic: name of the topic.
+        partition: the partition's number.
+        replicas: ids of the brokers, the preferred leader first.
+        timeout: how many seconds the move may take.
+
     Raises:
-        LabError: the brokers refuse, or the move takes longer than ``timeout`` seconds.
+        LabError: the brokers refuse, or the move takes longer.
     """
     what = f"{topic}-{partition}: reassignment to brokers {', '.join(map(str, replicas))}"
     place = KafkaPythonPartition(topic, partition)
@@ -132,6 +139,12 @@ def reassign(
 def wipe_replica(cluster: Cluster, broker: int, topic: str, partition: int = 0) -> None:
     """Delete a partition's folder from the disk of a broker that is down, as if the disk had been replaced.
 
+    Args:
+        cluster: the cluster.
+        broker: id of the broker.
+        topic: name of the topic.
+        partition: the partition's number.
+
     Raises:
         LabError: the broker runs, or holds no such partition.
     """
@@ -151,7 +164,7 @@ def lose_head(cluster: Cluster, broker: int, topic: str, partition: int = 0, *, 
 
     Args:
         cluster: the cluster.
-        broker: the broker's id.
+        broker: id of the broker.
         topic: the topic's name.
         partition: the partition's number.
         segments: how many segments to delete; at least one other must be left.
@@ -192,7 +205,7 @@ def set_topic_config(cluster: Cluster, topic: str, config: Mapping[str, str | No
     Args:
         cluster: the cluster.
         topic: the topic's name.
-        config: value by name; None goes back to the brokers' default.
+        config: the new value of each setting, by the setting's name; None goes back to the brokers' default.
 
     Raises:
         LabError: the brokers refuse.
@@ -236,11 +249,11 @@ def _config_of(cluster: Cluster, resource: ConfigResource, what: str) -> dict[st
 def set_broker_config(cluster: Cluster, config: Mapping[str, str], *, brokers: Collection[int] | None = None) -> None:
     """Change dynamic settings of brokers, which override their ``server.properties``, and wait until these apply.
 
-    Each broker is given its own value, because librdkafka cannot set the default of a whole cluster.
+    The setting is changed on each broker by itself, because librdkafka cannot set the default of a whole cluster.
 
     Args:
         cluster: the cluster.
-        config: value by name.
+        config: the new value of each setting, by the setting's name.
         brokers: ids of the brokers; all that run by default.
 
     Raises:
@@ -276,6 +289,12 @@ def delete_records(cluster: Cluster, topic: str, partition: int = 0, *, before: 
     """Delete all records below an offset (DeleteRecords); returns the leader's new log start.
 
     Followers delete these records after their next fetches from the leader.
+
+    Args:
+        cluster: the cluster.
+        topic: name of the topic.
+        partition: the partition's number.
+        before: the offset; the record there stays.
 
     Raises:
         LabError: the brokers refuse.
@@ -325,6 +344,10 @@ def add_partitions(cluster: Cluster, topic: str, count: int, *, replicas: Sequen
 def delete_topics(cluster: Cluster, topics: Collection[str]) -> None:
     """Delete topics and wait until no broker's metadata name them.
 
+    Args:
+        cluster: the cluster.
+        topics: names of the topics.
+
     Raises:
         LabError: the brokers refuse, or still know them after half a minute.
     """
@@ -349,7 +372,14 @@ def recreate_topic(
     replicas: Sequence[int] | None = None,
     config: Mapping[str, str] | None = None,
 ) -> None:
-    """Delete a topic and create one of the same name; see ``Cluster.create_topic``.
+    """Delete a topic, and create one of the same name.
+
+    Args:
+        cluster: the cluster.
+        topic: the topic's name.
+        partitions: how many partitions the new topic has.
+        replicas: ids of the brokers that hold each partition, the preferred leader first; all brokers by default.
+        config: settings of the new topic, value by name.
 
     Raises:
         LabError: the brokers refuse.
@@ -370,7 +400,7 @@ def commit_offsets(cluster: Cluster, group: str, topic: str, offsets: Mapping[in
         cluster: the cluster.
         group: the group's id.
         topic: the topic that the group reads.
-        offsets: by partition, the offset.
+        offsets: by partition number, the offset that the group reads next.
 
     Raises:
         LabError: the group's coordinator does not accept them within half a minute.
@@ -385,6 +415,10 @@ def commit_offsets(cluster: Cluster, group: str, topic: str, offsets: Mapping[in
 
 def delete_group(cluster: Cluster, group: str) -> None:
     """Delete a consumer group together with its committed offsets.
+
+    Args:
+        cluster: the cluster.
+        group: the group's id.
 
     Raises:
         LabError: the group's coordinator does not delete it within half a minute.

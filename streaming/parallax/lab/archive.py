@@ -25,6 +25,12 @@ def archive_options(java: Java, jars: Path, version: str, progress: Progress) ->
     The first call makes the archive, which takes some 10 s. If that fails, e.g. because the JVM lacks the feature, an
     empty file is left in its place. Later calls see the file, and brokers start without an archive. The JVM itself
     ignores an archive that was made by another JVM or from other jars.
+
+    Args:
+        java: the JVM of the brokers.
+        jars: the folder of Kafka's jars.
+        version: Kafka's version, e.g. ``4.2.1``.
+        progress: called with a line of text when the archive is made.
     """
     file = prepared_folder(java, jars, version) / f"classes-{java.release}.jsa"
     with made_once(file) as missing:

@@ -51,7 +51,13 @@ class ProxiedListener:
 class Broker:
     """One broker of the lab, whether its process runs or not.
 
-    ``folder`` holds its ``server.properties``, ``data`` and ``broker.log``.
+    Attributes:
+        id: the broker's id.
+        port: the port for clients.
+        controller_port: the port for other controllers.
+        folder: holds its ``server.properties``, ``data`` and ``broker.log``.
+        proxied: a second listener for clients; None without one.
+        process: the process that was started last; None if none was.
     """
 
     id: int
@@ -92,7 +98,7 @@ class Broker:
         """Start the broker's process; returns before the broker answers.
 
         Args:
-            java: the launcher.
+            java: path of the ``java`` program.
             jars: the folder of Kafka's jars.
             options: more options of the JVM.
 
@@ -164,7 +170,11 @@ class Broker:
         return self.process
 
     def last_words(self, lines: int = 3) -> str:
-        """The last lines of the broker's log, joined into one line for an error text."""
+        """The last lines of the broker's log, joined into one line for an error text.
+
+        Args:
+            lines: how many lines.
+        """
         try:
             text = self.log.read_text(encoding="utf-8", errors="replace")
         except OSError:

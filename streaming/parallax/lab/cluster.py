@@ -36,7 +36,10 @@ from parallax.replica.errors import DeadlineExceeded, ReplicaError, Unreachable
 
 @dataclass(frozen=True)
 class PartitionState:
-    """Leader, replicas and replicas in sync of one partition, as broker ids, from the brokers' metadata."""
+    """Leader, replicas and replicas in sync of one partition, as broker ids, from the brokers' metadata.
+
+    ``leader`` is -1 while there is none.
+    """
 
     leader: int
     replicas: frozenset[int]
@@ -67,14 +70,14 @@ class Cluster:
 
         Args:
             version: Kafka's version; its jars are resolved on ``start``.
-            brokers: how many.
+            brokers: how many brokers; their ids are 1, 2, and so on.
             folder: where everything is kept; a new temporary folder by default.
-            settings: broker settings over BROKER_SETTINGS.
+            settings: broker settings, value by name; they override BROKER_SETTINGS.
             detached: whether the brokers outlive this process (the lab of the command line).
             proxied: whether each broker has a second listener (``Broker.proxied``), for clients that are to reach it
                 through a proxy of the caller's.
-            progress: called with what is being resolved or started.
-            heap: of each broker at most, as the JVM's ``-Xmx`` has it.
+            progress: called with a line of text: what is being resolved or started.
+            heap: how much memory each broker's JVM may use, as its ``-Xmx`` has it.
             jvm_options: more options of each broker's JVM.
         """
         self.version = version
@@ -82,7 +85,7 @@ class Cluster:
         self.cluster_id = kafka_uuid()
         self.keep_logs = False
         self.on_processes: Callable[[Cluster], None] | None = None
-        """Is called whenever a broker was started or has ended."""
+        """Called with this cluster whenever it has started or stopped a broker; None for nothing."""
         self.folder = folder or Path(tempfile.mkdtemp(prefix="parallax-lab-"))
         each = 4 if proxied else 2
         ports = free_ports(each * brokers)
@@ -141,7 +144,7 @@ class Cluster:
         """Resolve the jars, format the storage, start all brokers and wait until they are one cluster.
 
         Raises:
-            LabError: there is no JDK or no jars, or a broker ended or did not answer within 60 s.
+            LabError: there is no JDK or no jars, or a broker ended or did not answer within three minutes.
         """
         java = find_java(KAFKA_NEEDS)
         jars = kafka_jars(self.version, progress=self._progress)
@@ -189,7 +192,14 @@ class Cluster:
     # --- one broker ---------------------------------------------------------------------------------------------------
 
     def start_broker(self, broker_id: int) -> None:
-        """Start a broker that is down; returns before it answers."""
+        """Start a broker that is down; returns before it answers.
+
+        Args:
+            broker_id: the broker's id.
+
+        Raises:
+            LabError: the broker runs already.
+        """
         java = find_java(KAFKA_NEEDS)
         jars = kafka_jars(self.version)
         options = archive_options(java, jars, self.version, self._progress)
@@ -197,20 +207,28 @@ class Cluster:
         self._processes_changed()
 
     def stop_broker(self, broker_id: int) -> None:
-        """Stop a broker in good order (SIGTERM)."""
+        """Stop a broker in good order (SIGTERM), and wait until it has ended.
+
+        Args:
+            broker_id: the broker's id.
+        """
         self.brokers[broker_id].stop()
         self._processes_changed()
 
     def kill_broker(self, broker_id: int) -> None:
-        """Kill a broker as a power cut would (SIGKILL)."""
+        """Kill a broker as a power cut would (SIGKILL), and wait until it has ended.
+
+        Args:
+            broker_id: the broker's id.
+        """
         self.brokers[broker_id].kill()
         self._processes_changed()
 
     def add_broker(self) -> int:
-        """Start one more broker, which is no controller; returns its id once it is part of the cluster.
+        """Start one more broker, which is no controller; returns its id once it has joined the cluster.
 
         Raises:
-            LabError: the broker ended, or did not join within 60 s.
+            LabError: the broker ended, or did not join within three minutes.
         """
         number = max(self.brokers) + 1
         port, controller_port = free_ports(2)
@@ -222,7 +240,10 @@ class Cluster:
         return number
 
     def remove_broker(self, broker_id: int) -> None:
-        """Stop a broker for good and delete its folder; move its partitions to other brokers before.
+        """Stop a broker for good and delete its folder. Call it only once other brokers hold all its partitions.
+
+        Args:
+            broker_id: the broker's id.
 
         Raises:
             LabError: the broker is a controller, which the others need.
@@ -235,11 +256,19 @@ class Cluster:
         self._processes_changed()
 
     def pause_broker(self, broker_id: int) -> None:
-        """Freeze a broker (SIGSTOP): it keeps its connections and answers nothing."""
+        """Freeze a broker (SIGSTOP): it keeps its connections and answers nothing.
+
+        Args:
+            broker_id: the broker's id.
+        """
         self.brokers[broker_id].pause()
 
     def resume_broker(self, broker_id: int) -> None:
-        """Let a frozen broker go on (SIGCONT)."""
+        """Let a frozen broker go on (SIGCONT).
+
+        Args:
+            broker_id: the broker's id.
+        """
         self.brokers[broker_id].resume()
 
     def _processes_changed(self) -> None:
@@ -260,7 +289,10 @@ class Cluster:
         return self._admin
 
     def wait_ready(self, timeout: float = 180.0) -> None:
-        """Wait until every broker that runs is part of the cluster.
+        """Wait until every broker that runs has joined the cluster.
+
+        Args:
+            timeout: how many seconds to wait, at most.
 
         Raises:
             LabError: a broker has ended, or the time is up; the text names the broker's log.
@@ -279,9 +311,11 @@ class Cluster:
         until(ready, f"brokers {sorted(expected)} to join (logs: {self.folder}/broker-*/broker.log)", timeout=timeout)
 
     def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
-        """Leader, replicas and ISR of a partition.
+        """Leader, replicas and ISR of a partition; None if the brokers do not know it or do not answer.
 
-        None if the brokers do not know it or do not answer.
+        Args:
+            topic: name of the topic.
+            partition: the partition's number.
         """
         try:
             found = self.admin.list_topics(topic, timeout=2).topics[topic].partitions.get(partition)
@@ -291,6 +325,11 @@ class Cluster:
 
     def wait_isr(self, topics: str | Collection[str], brokers: Collection[int], *, timeout: float = 180.0) -> None:
         """Wait until the ISR of every topic's partition 0 is exactly these brokers and one of them leads.
+
+        Args:
+            topics: the name of one topic, or several names.
+            brokers: ids of the brokers.
+            timeout: how many seconds to wait for all topics together, at most.
 
         Raises:
             LabError: the time is up; the text says what the ISR was.
@@ -327,7 +366,7 @@ class Cluster:
             topic: the topic's name.
             partitions: how many partitions it has.
             replicas: ids of the brokers that hold each partition, the preferred leader first; all brokers by default.
-            config: settings of the topic.
+            config: settings of the topic, value by name.
 
         Raises:
             LabError: the brokers refuse, or do not bring it up within three minutes.
@@ -342,7 +381,17 @@ class Cluster:
         replicas: Sequence[int] | None = None,
         config: Mapping[str, str] | None = None,
     ) -> None:
-        """Create several topics that are alike; see ``create_topic``."""
+        """Create several topics that are alike, and wait until all replicas are in sync and the brokers know them.
+
+        Args:
+            topics: the topics' names.
+            partitions: how many partitions each has.
+            replicas: ids of the brokers that hold each partition, the preferred leader first; all brokers by default.
+            config: settings of each topic, value by name.
+
+        Raises:
+            LabError: the brokers refuse, or do not bring them up within three minutes.
+        """
         assignment = list(replicas or self.brokers)
         wanted = [
             NewTopic(
@@ -360,6 +409,10 @@ class Cluster:
 
     def await_partitions(self, places: Sequence[TopicPartition], replicas: Collection[int]) -> None:
         """Wait until every broker that answers knows some new partitions, and the brokers in ``replicas`` host them.
+
+        Args:
+            places: the partitions.
+            replicas: ids of the brokers.
 
         Raises:
             LabError: the time is up.
@@ -403,10 +456,14 @@ def _knows(places: Sequence[TopicPartition], replicas: Collection[int], client: 
 
 
 def client_settings(bootstrap_servers: str, **more: Any) -> dict[str, Any]:
-    """Settings of a confluent_kafka client that logs nothing while brokers come and go.
+    """Settings of a confluent_kafka client that logs nothing while brokers come and go, value by name.
 
-    The client reconnects immediately. It turns to another broker when one does not answer for some seconds, as a paused
-    broker does.
+    The client reconnects immediately. If a broker does not answer for some seconds, e.g. because it is paused, the
+    client turns to another one.
+
+    Args:
+        bootstrap_servers: addresses of brokers, as ``host:port[,host:port]``.
+        more: further settings, which override these.
     """
     return {
         "bootstrap.servers": bootstrap_servers,

@@ -21,6 +21,7 @@ from parallax.lab.errors import LabError
 from parallax.lab.scenarios import ScenarioResult
 from parallax.lab.scenarios import scenario as find_scenario
 from parallax.lab.scenarios.conductor import AwaitObserved
+from parallax.lab.tools import tools_of, write_tools
 from parallax.lab.traffic import ProducerKind
 
 Say = Callable[[str], None]
@@ -28,7 +29,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class BrokerStatus:
-    """One broker of a lab, for ``parallax lab status``: where it is, and whether it runs."""
+    """One broker of a lab, for ``parallax lab status``: where it is, and whether it runs.
+
+    ``address`` is ``host:port``; ``pid`` is None if it does not run.
+    """
 
     id: int
     address: str
@@ -39,13 +43,26 @@ class BrokerStatus:
 
 @dataclass(frozen=True)
 class LabStatus:
-    """A lab and its brokers, for ``parallax lab status``."""
+    """A lab and its brokers, for ``parallax lab status``.
+
+    Attributes:
+        name: the lab's name.
+        version: Kafka's version.
+        bootstrap_servers: the addresses of all brokers, separated by commas.
+        folder: the folder that holds the brokers' files.
+        brokers: the brokers, in the order of their ids.
+    """
 
     name: str
     version: str
     bootstrap_servers: str
     folder: Path
     brokers: tuple[BrokerStatus, ...]
+
+    @property
+    def tools(self) -> Path:
+        """The folder of Kafka's tools, such as ``kafka-topics.sh``."""
+        return tools_of(self.folder)
 
 
 def up(
@@ -81,6 +98,7 @@ def up(
     cluster.on_processes = lambda changed: state.save(changed, file)
     try:
         cluster.start()
+        write_tools(tools_of(folder), version)
     except BaseException:
         cluster.keep_logs = True
         cluster.stop()
@@ -90,6 +108,10 @@ def up(
 
 def down(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
     """Stop a lab's brokers and delete their data; returns the lab's status from before.
+
+    Args:
+        name: name of the lab.
+        directory: where the lab's state file is; ``lab`` in the cache folder by default.
 
     Raises:
         LabError: there is no lab of that name.
@@ -102,12 +124,12 @@ def down(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> Lab
 
 
 def stop(brokers: Sequence[int], *, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
-    """Stop some brokers of a lab in good order (SIGTERM), and keep their data; returns the lab's new state.
+    """Stop some brokers of a lab in good order (SIGTERM), and keep their data; returns the lab's status afterwards.
 
     Args:
         brokers: ids of the brokers.
         name: name of the lab.
-        directory: where the lab's state file is.
+        directory: where the lab's state file is; ``lab`` in the cache folder by default.
 
     Raises:
         LabError: there is no lab of that name, or no such broker.
@@ -119,14 +141,14 @@ def stop(brokers: Sequence[int], *, name: str = state.DEFAULT_LAB, directory: Pa
 
 
 def restart(brokers: Sequence[int] = (), *, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
-    """Stop some brokers in good order and start them again, one after the other; returns the lab's new state.
+    """Stop some brokers in good order and start them again, one after the other; returns the lab's status afterwards.
 
     A broker that is down is only started.
 
     Args:
-        brokers: ids of the brokers; all by default.
+        brokers: ids of the brokers; all if empty.
         name: name of the lab.
-        directory: where the lab's state file is.
+        directory: where the lab's state file is; ``lab`` in the cache folder by default.
 
     Raises:
         LabError: there is no lab of that name, or no such broker; or a broker ended, or did not join in time.
@@ -144,6 +166,10 @@ def restart(brokers: Sequence[int] = (), *, name: str = state.DEFAULT_LAB, direc
 
 def status(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
     """A lab's name, addresses and folder, and for each broker whether it runs.
+
+    Args:
+        name: name of the lab.
+        directory: where the lab's state file is; ``lab`` in the cache folder by default.
 
     Raises:
         LabError: there is no lab of that name.
@@ -165,11 +191,15 @@ audit:
   # Scenarios keep tombstones for a second: the job would audit their topics again and again. Leave it out elsewhere.
   unread_delay_s: 0
 """
-"""A job's settings, as YAML."""
+"""The text of `settings`, with gaps for addresses and storage."""
 
 
 def settings(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> str:
     """Settings as YAML for a job that watches all topics of a lab; `down` removes that job's tables as well.
+
+    Args:
+        name: name of the lab.
+        directory: where the lab's state file is; ``lab`` in the cache folder by default.
 
     Raises:
         LabError: there is no lab of that name.
@@ -196,9 +226,13 @@ def scenario(
         producer: which client writes the transactions: ``legacy`` or ``java`` (`parallax.lab.traffic`).
         topic_prefix: put in front of the topics' names; the scenario's name and the time by default.
         name: name of the lab.
-        directory: where the lab's state file is.
+        directory: where the lab's state file is; ``lab`` in the cache folder by default.
         say: called with what happens, a line at a time.
-        await_observed: waits until a job has recorded an offset; it is called before the brokers may clean that offset.
+        await_observed: called with (topic, offset, broker) before the brokers may clean that offset; it must return
+            once a job has recorded the offset. None not to wait for a job.
+
+    Returns:
+        The topics of the scenario, and the divergences that a job should find.
 
     Raises:
         LabError: there is no such scenario or lab, brokers of the lab are down, or the scenario failed.
@@ -212,9 +246,14 @@ def scenario(
     return chosen.run(cluster, producer=producer, topic_prefix=prefix, say=say, await_observed=await_observed)
 
 
+def named(name: str) -> str:
+    """The option that names a lab in a printed command, with a blank before it. The default lab needs none."""
+    return "" if name == state.DEFAULT_LAB else f" --name {name}"
+
+
 def _command(words: str, name: str) -> str:
     """A command for a lab, as it is pasted."""
-    return f"parallax lab {words}" + ("" if name == state.DEFAULT_LAB else f" --name {name}")
+    return f"parallax lab {words}{named(name)}"
 
 
 def _known(cluster: Cluster, brokers: Sequence[int], name: str) -> Sequence[int]:
@@ -267,4 +306,4 @@ def _condition(process: psutil.Process | None) -> str:
     return "paused" if found == psutil.STATUS_STOPPED else "running"
 
 
-__all__ = ["BrokerStatus", "LabStatus", "down", "restart", "scenario", "settings", "status", "stop", "up"]
+__all__ = ["BrokerStatus", "LabStatus", "down", "named", "restart", "scenario", "settings", "status", "stop", "up"]

@@ -11,7 +11,7 @@ class LabError(Exception):
 
 
 class ScenarioFailed(LabError):  # noqa: N818 - says what happened, as ReplicaError's kinds do
-    """A scenario was played, and the replicas did not come to differ as it expects.
+    """A scenario was played, and the replicas did not come to differ as the scenario expects.
 
-    The text says what which broker shows.
+    The text says what each broker shows.
     """

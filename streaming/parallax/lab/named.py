@@ -9,12 +9,12 @@ SUMMARIES: Mapping[str, str] = {
     "resurrected": "a tombstone is lost: a deleted record lives on",
     "aborted-committed": "an ABORT is lost: rolled-back data is committed",
     "committed-aborted": "a COMMIT is lost: a deletion is rolled back",
-    "put-aborted": "a COMMIT is lost: a new value is rolled back",
+    "deletion-committed": "an ABORT is lost: a rolled-back deletion is committed",
     "frozen": "the last end marker is lost: read_committed stands still",
     "group-offset": "a tombstone is lost: a deleted group's offset lives on",
     "healthy": "as all, but nothing is lost: no finding is expected",
 }
-"""By name. Broker 2 loses what is lost. The order is that of the list."""
+"""Summary by name. Broker 2 loses what is lost. `listed` has the same order."""
 
 
 def listed() -> str:

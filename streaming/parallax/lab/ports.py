@@ -12,8 +12,10 @@ from parallax.lab.errors import LabError
 _FIRST = 10_000
 
 ENVIRONMENT = "PARALLAX_PORTS"
-"""Names the ports to choose from, as ``10000-12999``. Processes that start labs at the same time are given a part each:
-the ports of a broker that is down are free for anybody."""
+"""The environment variable that names the ports to choose from, as ``10000-12999``.
+
+Give processes that start labs at the same time a range each, for anybody can take the ports of a broker that is down.
+"""
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
@@ -21,6 +23,13 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
 
     A broker that was down must find its port free again. By then a port of the ephemeral range could belong to an
     outgoing connection.
+
+    Args:
+        count: how many ports.
+        host: the address on which they must be free.
+
+    Returns:
+        The ports, in no order.
 
     Raises:
         LabError: there are not enough free ports, or ``PARALLAX_PORTS`` is no range.

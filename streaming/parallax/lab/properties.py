@@ -29,7 +29,7 @@ BROKER_SETTINGS: Mapping[str, str] = {
     "producer.id.expiration.ms": "5000",
     "producer.id.expiration.check.interval.ms": "1000",
 }
-"""What differs from Kafka's defaults (its configuration reference, LogCleanerManager, ProducerStateManager)."""
+"""Settings that differ from Kafka's defaults (its configuration reference, LogCleanerManager, ProducerStateManager)."""
 
 
 def server_properties(broker: Broker, brokers: Collection[Broker], settings: Mapping[str, str]) -> str:

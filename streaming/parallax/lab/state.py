@@ -27,6 +27,10 @@ def labs_folder(directory: Path | None = None) -> Path:
 def state_file(name: str, directory: Path | None = None) -> Path:
     """Path of the JSON file that describes a lab.
 
+    Args:
+        name: name of the lab.
+        directory: the folder of the file; ``lab`` in the cache folder by default.
+
     Raises:
         LabError: the lab's name cannot be that of a file.
     """

@@ -42,6 +42,14 @@ def format_storage(data: Path, *, java: Java, jars: Path, version: str, cluster_
     differ, and they are replaced. The feature levels are in a checkpoint next to that file. From Kafka 4.4 on they are
     in a checkpoint of ``__cluster_metadata-0`` (KAFKA-19648).
 
+    Args:
+        data: the log folder, which must not exist.
+        java: the JVM for StorageTool.
+        jars: the folder of Kafka's jars.
+        version: Kafka's version.
+        cluster_id: the cluster's id, e.g. from `kafka_uuid`.
+        node_id: the broker's id.
+
     Raises:
         LabError: StorageTool failed.
     """
@@ -56,6 +64,11 @@ def format_storage(data: Path, *, java: Java, jars: Path, version: str, cluster_
 
 def prepared_folder(java: Java, jars: Path, version: str) -> Path:
     """The cache folder with the files that StorageTool makes for a Kafka version; a missing one is made.
+
+    Args:
+        java: the JVM for StorageTool.
+        jars: the folder of Kafka's jars.
+        version: Kafka's version.
 
     Raises:
         LabError: StorageTool failed, or the cache cannot be written.

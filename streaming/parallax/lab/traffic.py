@@ -38,9 +38,12 @@ class TransactionalProducer(Protocol):
         """Begin a transaction."""
 
     def send(self, topic: str, key: str, value: str | None) -> int:
-        """Write one record to partition 0 in a batch of its own; returns its offset.
+        """Write one record to partition 0 of a topic, in a batch of its own; returns its offset.
 
-        A value of None is a tombstone.
+        Args:
+            topic: name of the topic.
+            key: the record's key, written as UTF-8.
+            value: its value, written as UTF-8; None for a tombstone.
         """
 
     def commit(self) -> None:
@@ -57,7 +60,12 @@ class PlainProducer:
         self._producer = Producer(client_settings(bootstrap_servers, **{"acks": "all", "linger.ms": 0}))
 
     def send(self, topic: str, key: str, value: str | None) -> int:
-        """Write one record; returns its offset. A value of None is a tombstone.
+        """Write one record to partition 0 of a topic; returns its offset.
+
+        Args:
+            topic: name of the topic.
+            key: the record's key, written as UTF-8.
+            value: its value, written as UTF-8; None for a tombstone.
 
         Raises:
             LabError: the brokers did not acknowledge it within half a minute.
@@ -65,7 +73,13 @@ class PlainProducer:
         return _send(self._producer, topic, key, value)
 
     def fill(self, topics: Iterable[str], count: int) -> None:
-        """Write records with the keys ``filler-0`` to ``filler-<count - 1>`` to each topic, in one batch if possible.
+        """Write ``count`` records with the keys ``filler-0``, ``filler-1``, ... to partition 0 of each topic.
+
+        They are in one batch of each topic, if possible.
+
+        Args:
+            topics: names of the topics.
+            count: how many records each topic gets.
 
         Raises:
             LabError: the brokers did not acknowledge all of them within half a minute.
@@ -95,7 +109,15 @@ def _send(producer: Any, topic: str, key: str, value: str | None) -> int:
 
 
 class LegacyTransactionalProducer:
-    """A transactional producer of confluent-kafka."""
+    """A transactional producer of confluent-kafka.
+
+    Args:
+        bootstrap_servers: addresses of brokers, as ``host:port[,host:port]``.
+        transactional_id: its transactional id. If another producer with this id is open, Kafka fences that one.
+
+    Raises:
+        LabError: the brokers refuse it.
+    """
 
     def __init__(self, bootstrap_servers: str, transactional_id: str) -> None:
         self._id = transactional_id
@@ -108,7 +130,13 @@ class LegacyTransactionalProducer:
         self._call("begin_transaction")
 
     def send(self, topic: str, key: str, value: str | None) -> int:
-        """Write one record; returns its offset."""
+        """Write one record to partition 0 of a topic, in the open transaction; returns its offset.
+
+        Args:
+            topic: name of the topic.
+            key: the record's key, written as UTF-8.
+            value: its value, written as UTF-8; None for a tombstone.
+        """
         return _send(self._producer, topic, key, value)
 
     def commit(self) -> None:
@@ -133,7 +161,13 @@ class JavaProducers:
     """A JVM that runs transactional producers of Kafka's Java client (TransactionalProducer.java)."""
 
     def __init__(self, bootstrap_servers: str, jars: Path, log: Path) -> None:
-        """Start the JVM, which compiles the program first; ``log`` takes what it prints as errors."""
+        """Start the JVM, which compiles the program first.
+
+        Args:
+            bootstrap_servers: addresses of brokers, as ``host:port[,host:port]``.
+            jars: the folder of Kafka's jars.
+            log: the file to which the JVM's error output is appended.
+        """
         source = Path(__file__).with_name("TransactionalProducer.java")
         flags = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m"]
         flags.append("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
@@ -159,9 +193,10 @@ class JavaProducers:
         self._answer("start")
 
     def command(self, *words: str) -> str:
-        """Send one command, such as ``begin`` and a transactional id, to the JVM's program.
+        """Send one command to the JVM's program; returns what follows ``ok`` in its answer.
 
-        Returns what follows ``ok`` in its answer.
+        Args:
+            words: the command's words, such as ``begin`` and a transactional id.
 
         Raises:
             LabError: the producer refused, or the JVM has ended.
@@ -194,6 +229,14 @@ class JavaTransactionalProducer:
     """One producer in the JVM of ``JavaProducers``.
 
     If another producer with the same transactional id is open, Kafka fences that one.
+
+    Args:
+        jvm: the JVM.
+        transactional_id: its transactional id.
+        timeout_ms: after how many ms the brokers abort a transaction of it that is still open.
+
+    Raises:
+        LabError: the producer could not be opened.
     """
 
     def __init__(self, jvm: JavaProducers, transactional_id: str, timeout_ms: int = _TRANSACTION_TIMEOUT_MS) -> None:
@@ -206,7 +249,13 @@ class JavaTransactionalProducer:
         self._jvm.command("begin", self._id)
 
     def send(self, topic: str, key: str, value: str | None) -> int:
-        """Write one record; returns its offset."""
+        """Write one record to partition 0 of a topic, in the open transaction; returns its offset.
+
+        Args:
+            topic: name of the topic.
+            key: the record's key, written as UTF-8.
+            value: its value, written as UTF-8; None for a tombstone.
+        """
         return int(self._jvm.command("send", self._id, topic, _base64(key), "-" if value is None else _base64(value)))
 
     def commit(self) -> None:
@@ -226,7 +275,15 @@ def _base64(text: str) -> str:
 def transactional_producers(
     cluster: Cluster, kind: ProducerKind, transactional_ids: Sequence[str]
 ) -> Iterator[dict[str, TransactionalProducer]]:
-    """In a ``with`` block, open producers of one kind, by transactional id; they are closed at its end.
+    """Open producers of one kind for a ``with`` block; they are closed at its end.
+
+    Args:
+        cluster: the cluster.
+        kind: ``legacy`` or ``java``.
+        transactional_ids: the transactional id of each producer.
+
+    Yields:
+        The producers, by transactional id.
 
     Raises:
         LabError: a producer could not be opened.

@@ -20,7 +20,11 @@ _MAX_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class Record:
-    """A record as one replica shows it, with the outcome that read_committed consumers of the replica get."""
+    """A record as one replica shows it, with the outcome that read_committed consumers of the replica get.
+
+    ``key`` and ``value`` are text, as `key_text` makes it. ``key`` is empty if the record has none. ``value`` is None
+    for a tombstone.
+    """
 
     offset: int
     key: str
@@ -32,16 +36,19 @@ class Record:
 
 @dataclass
 class ReplicaView:
-    """What one broker's replica of a topic's partition 0 shows, from log start to high watermark."""
+    """What one broker's replica of a topic's partition 0 shows, from log start to high watermark.
+
+    Both watermarks are -1 until the replica was read.
+    """
 
     broker: int
     topic: str
     high_watermark: int = -1
     last_stable_offset: int = -1
     records: dict[int, Record] = field(default_factory=dict)
-    """By offset."""
+    """The records by offset."""
     markers: dict[int, RowKind] = field(default_factory=dict)
-    """COMMIT and ABORT by offset; control batches that the cleaner has emptied are none."""
+    """COMMIT or ABORT by offset of the end marker; markers that the cleaner has emptied are left out."""
     aborted_from: set[int] = field(default_factory=set)
     """First offsets of the transactions that this replica lists as aborted."""
 
@@ -75,6 +82,11 @@ def read_replica(client: ReplicaClient, broker: int, topic: str) -> ReplicaView:
     """Read all that one broker's replica of a topic's partition 0 shows.
 
     It is read as read_committed up to the replica's LSO, and as read_uncommitted above.
+
+    Args:
+        client: asks the broker.
+        broker: id of the broker.
+        topic: name of the topic.
 
     Raises:
         ReplicaError: the broker does not answer, or not for this partition.
@@ -136,7 +148,11 @@ def _marker(record: Any, batch: Any, aborting: set[int]) -> RowKind:
 
 
 def key_text(data: bytes) -> str:
-    """A key or value as text, as in `Record`; bytes that are not UTF-8 are escaped."""
+    """A key or value as text, as in `Record`; bytes that are not UTF-8 are escaped.
+
+    Args:
+        data: the bytes of the key or value.
+    """
     return data.decode("utf-8", "backslashreplace")
 
 

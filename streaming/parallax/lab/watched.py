@@ -45,6 +45,12 @@ def has_recorded(storage: str, topic: str, broker: int, offset: int) -> bool:
     """Whether a job has recorded a replica of partition 0 up to an offset, in both views (isolation levels).
 
     In read_committed it is enough to have recorded it up to the replica's last stable offset.
+
+    Args:
+        storage: ``storage.path`` of the job.
+        topic: name of the topic.
+        broker: id of the replica's broker.
+        offset: the offset; it must have been recorded as well.
     """
     uncommitted = last_position(storage, IsolationLevel.READ_UNCOMMITTED, topic, broker)
     if uncommitted is None or uncommitted["offset"] <= offset:
@@ -55,9 +61,17 @@ def has_recorded(storage: str, topic: str, broker: int, offset: int) -> bool:
 
 
 def last_position(storage: str, isolation: IsolationLevel, topic: str, broker: int) -> dict[str, Any] | None:
-    """The newest position row of a replica of partition 0 in a view, by column; None if there is none.
+    """The newest position that a job has recorded of a replica of partition 0 in a view; None if there is none.
 
-    A position row says up to which offset the replica has been read.
+    Args:
+        storage: ``storage.path`` of the job.
+        isolation: the isolation level of the view.
+        topic: name of the topic.
+        broker: id of the replica's broker.
+
+    Returns:
+        Columns of the view by name: ``offset``, up to which the replica was read; ``timestamp``; and ``position``, with
+            what the replica said then (`RowKind.POSITION`).
     """
     try:
         dataset = open_table(storage, isolation.option).to_pyarrow_dataset()

@@ -26,9 +26,9 @@ _ID_CHARACTERS = 8
 
 
 def beside(storage: str, read: ReadSettings, guard: GuardSettings) -> OnRecord:
-    """A function that returns what the tables say about a finding besides its events: repairs, absences, leaders.
+    """Return a function that gives, for a finding, the `Facts` that tables hold about it besides its events.
 
-    An absence is a time for which one of the partition's replicas was away or behind.
+    The facts are the times for which a replica of the partition was away or behind, the repairs, and who led.
 
     Args:
         storage: ``storage.path``.
@@ -45,9 +45,10 @@ def beside(storage: str, read: ReadSettings, guard: GuardSettings) -> OnRecord:
 
 
 def repairs_of(storage: str) -> Callable[[Finding], tuple[str, ...]]:
-    """A function that returns, for a finding, one sentence for each repair step that was to mend it.
+    """Return a function that gives, for a finding, one sentence for each repair step that was to mend it.
 
-    If the record of repairs cannot be read, it returns a sentence that says so.
+    The sentences come in the order in which the repairs were begun; none if no step was. If the table of repairs cannot
+    be read, there is one sentence, which says so.
 
     Args:
         storage: ``storage.path``.
@@ -63,9 +64,10 @@ def repairs_of(storage: str) -> Callable[[Finding], tuple[str, ...]]:
 
 
 def repaired_by(storage: str) -> Callable[[Finding], str]:
-    """A function that says, in sentences, which repairs have ended a finding; its text is empty if none has.
+    """Return a function that says, in sentences, which repairs have ended a finding.
 
-    These repairs count, once their result is proven on every replica:
+    Its text is empty if no repair has, or if the table of repairs cannot be read. These repairs count, once their
+    result is proven on every replica:
 
     - The accused was copied again, or an end marker was written for a transaction that the accused held open.
     - If the finding accuses no broker: wrong replicas were copied again from the one that a person calls right, and

@@ -10,7 +10,7 @@ from parallax.repair.record import Event, EventKind, Repair
 from parallax.replica.changes import EndMarker
 
 TAKES_MS = 30_000
-"""What not every replica shows after so long is a case for a person."""
+"""If not every replica shows a change after this time, a person has to look; milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """An action: ask the leader to write an end marker, as the plan's step of that number says."""
+    """An action: ask the broker ``leader`` to write the end marker of the plan's step numbered ``step``."""
 
     step: int
     leader: int
@@ -31,7 +31,10 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """An action: assign the partition to brokers, the preferred leader first."""
+    """An action: assign the partition to the brokers ``replicas``, the preferred leader first.
+
+    ``step`` is the number of the plan's step, or 0 if the repair is being undone.
+    """
 
     step: int
     replicas: tuple[int, ...]
@@ -39,7 +42,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Elect:
-    """An action: ask the controller to elect the preferred leader, as the plan's step of that number says."""
+    """An action: have the controller elect the preferred leader, as the plan's step with the number ``step`` says."""
 
     step: int
 
@@ -72,7 +75,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """Makes events of one repair, with the repair's id, time and owner filled in."""
+    """Makes events of one repair, with the repair's id, time and owner filled in.
+
+    Attributes:
+        repair: the repair's state.
+        at_ms: the time of the events, milliseconds since 1970 UTC.
+        owner: the process that records them (`parallax.repair.owner.myself`).
+    """
 
     repair: Repair
     at_ms: int

@@ -15,7 +15,7 @@ from parallax.shell import ANYWHERE
 
 @dataclass(frozen=True, slots=True)
 class WrongIndex:
-    """An index of aborted transactions that is wrong in a log that is right.
+    """An index of aborted transactions that is wrong, while the log that it belongs to is right.
 
     Attributes:
         broker: the broker whose index it is.
@@ -41,7 +41,8 @@ class Claim:
         sources: ids of the brokers whose replicas the finding proves right. Brokers that may be wrong by another
             finding are left out, since a copy of their replica could spread its fault.
         offsets: the offsets that the finding is about.
-        transaction: producer id and first offset of the transaction that the finding is about; -1 if there is none.
+        transaction: producer id and first offset of the transaction that the finding is about; both are -1 if there is
+            none.
         missing: why no right replica can be copied over the wrong ones, a phrase with what to do; empty if one can.
         index: what is wrong if only an index of aborted transactions is, so that a person can have it rebuilt on the
             broker's disk; None otherwise.
@@ -59,15 +60,19 @@ class Claim:
     by_word: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
     def wrong_if(self, right: int | None) -> frozenset[int]:
-        """Ids of the brokers whose replicas are wrong if a person says that one is right.
+        """Ids of the brokers whose replicas are wrong if a person calls the replica of one broker right.
+
+        If nobody is called right, or ``by_word`` lacks the broker, it is the brokers that the finding proves wrong.
 
         Args:
-            right: the broker whose replica a person calls right; None: return those that the finding proves wrong.
+            right: the broker whose replica a person calls right; None if nobody does.
         """
         return self.wrong if right is None else self.by_word.get(right, self.wrong)
 
     def lacks(self, right: int | None) -> str:
         """Why no right replica can be copied over the wrong ones, and what to do; empty if one can.
+
+        It also says so if the finding does not allow what the person says.
 
         Args:
             right: the broker whose replica a person calls right; None if nobody does.

@@ -70,7 +70,7 @@ def plan(
     Args:
         settings: the job's settings.
         place: the partition.
-        said: how transactions ended according to a person: ``commit`` or ``abort`` by first offset.
+        said: how transactions ended according to a person: ``commit`` or ``abort``, by a transaction's first offset.
         say: called with a line about how far a long reading is.
         more: what else the person states.
         is_to_lead: whether the plan only changes who leads and mends nothing.
@@ -196,12 +196,21 @@ def _check_may_begin(made: Plan, look: Look) -> None:
 
 
 def resume(settings: Settings, wanted: str, say: Say) -> Repair:
-    """Go on with a repair that has stopped, or whose process has ended; results and errors as of `run`.
+    """Go on with a repair that has stopped, or whose process has ended, until all steps are proven or it stops again.
 
     Args:
-        settings: the job's settings.
+        settings: the job's settings; ``repair.mode`` has to be ``on``.
         wanted: the id of the repair, or the beginning of it.
         say: called with a line about each thing that happens.
+
+    Returns:
+        The repair's recorded state at the end.
+
+    Raises:
+        RepairCommandError: repairs may not run, no or several repairs have that id, the repair is over, given up or
+            being undone, or its process is at work.
+        EventLogError: nothing can be recorded.
+        ConfigError, ReplicaError, FindingsTableError: as of `plan`.
     """
     check_may_run(settings)
     table, record, known = _known(settings, wanted, "resume")

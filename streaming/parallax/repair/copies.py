@@ -7,8 +7,8 @@ no replica becomes eligible to lead that was not in sync (KIP-966).
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from parallax.counts import agreed, counted
 from parallax.findings.grounds import in_words
@@ -60,39 +60,58 @@ class Sides:
         return f"{'Findings' if self.joint.findings[1:] else 'Finding'} {', '.join(self.joint.findings)}"
 
 
-def sides(
-    look: Look, left: Collection[Claim], said: Said, known: Collection[tuple[int, int]] = ()
+def sides_by_findings(
+    assigned: Sequence[int], left: Collection[Claim], said: Said, known: Collection[tuple[int, int]] = ()
 ) -> tuple[Sides | None, list[str]]:
     """Return which replicas are wrong and right by some claims, and why other findings cannot be repaired by a copy.
 
     Args:
-        look: a look at the partition, with what the replicas show at the findings' offsets.
+        assigned: the brokers that hold the partition, in the order of assignment.
         left: the claims that copies have to repair, because no end marker of the plan does.
         said: what a person states.
         known: transactions, each as producer id and first offset, that need no sentence here, because the plan says
             elsewhere why they cannot be repaired.
 
     Returns:
-        The wrong and the right replicas; None if no replica is wrong, or none may be copied.
-        Why findings cannot be repaired by a copy, in sentences that say what to do.
+        A tuple of two:
+
+        - the wrong and the right replicas; None if no replica is wrong, or none may be copied;
+        - why findings cannot be repaired by a copy, in sentences that say what to do.
     """
     lacking = [(one, one.lacks(said.right)) for one in left if one.transaction not in known or said.right is not None]
     missing = [f"Finding {one.finding}: {text}." for one, text in lacking if text]
     joint = together(left, said.right)
     if joint is None:
         return None, missing
-    wrong = tuple(broker for broker in look.assigned if broker in joint.wrong)
-    able = tuple(sorted(joint.sources & set(look.assigned)))
-    alike = {one: why for one in able if (why := shows_the_same(look, one, wrong, said.right))}
-    found = Sides(joint, wrong, tuple(one for one in able if one not in alike))
+    wrong = tuple(broker for broker in assigned if broker in joint.wrong)
+    found = Sides(joint, wrong, tuple(sorted(joint.sources & set(assigned))))
     if not wrong:
         why = "the replica that is wrong is none of the partition's any more. Wait for the job"
-    elif not able:
-        why = f"no replica is proven right by all of them. {Act.WRITE_AGAIN.begin()}"
     elif not found.sources:
-        why = f"{next(iter(alike.values()))}. Wait until the job has asked the replicas again, and plan again"
+        why = f"no replica is proven right by all of them. {Act.WRITE_AGAIN.begin()}"
     else:
         return found, missing
+    return None, [*missing, f"{found.named}: {why}."]
+
+
+def sides(
+    look: Look, left: Collection[Claim], said: Said, known: Collection[tuple[int, int]] = ()
+) -> tuple[Sides | None, list[str]]:
+    """Return the same as `sides_by_findings`, without replicas that show what is wrong by now.
+
+    Args:
+        look: a look at the partition, with what the replicas show at the findings' offsets.
+        left: as there.
+        said: as there.
+        known: as there.
+    """
+    found, missing = sides_by_findings(look.assigned, left, said, known)
+    if found is None:
+        return None, missing
+    alike = {one: why for one in found.sources if (why := shows_the_same(look, one, found.wrong, said.right))}
+    if able := tuple(one for one in found.sources if one not in alike):
+        return replace(found, sources=able), missing
+    why = f"{next(iter(alike.values()))}. Wait until the job has asked the replicas again, and plan again"
     return None, [*missing, f"{found.named}: {why}."]
 
 
@@ -110,8 +129,8 @@ def copies(
         said: what a person states.
 
     Returns:
-        The steps.
-        Why some wrong replicas get no such step, in sentences that say what to do.
+        A tuple: the steps in the order in which they are run; and why some wrong replicas get no such step, in
+        sentences that say what to do.
     """
     told = {(one.producer_id, one.start_offset) for one in look.transactions if not one.goes_on}
     left = [one for one in look.claims if one.transaction not in ended]
@@ -297,4 +316,4 @@ def _warning(source: int, move: Move, wrong: list[int], room: _Room, said: Said)
     return " ".join(found)
 
 
-__all__ = ["NOTHING_SAID", "Said", "Sides", "copies", "sides"]
+__all__ = ["NOTHING_SAID", "Said", "Sides", "copies", "sides", "sides_by_findings"]

@@ -19,7 +19,7 @@ from parallax.repair.steps import EndStep, MoveStep, Step
 from parallax.repair.undoing import undone
 
 KEPT_ROWS = 1_000
-"""Rows of one transaction on one replica that are put on record; of the others their number."""
+"""How many rows of a step and replica are put on record at most, next to their number."""
 
 
 def following(repair: Repair, plan: Plan, look: Look, owner: str, asked: Asked | None = None) -> Action | None:
@@ -114,7 +114,12 @@ def _unlike(plan: Plan, step: Step, look: Look, intended: Mapping[str, Any] | No
 def kept(plan: Plan, look: Look) -> dict[str, Any]:
     """What each replica shows at the offsets that a plan is about, before anything is changed.
 
-    It is a document for the record of repairs, with offsets, keyed hashes and outcomes, but no bytes of records.
+    It is a document for the table of repairs. It has the leader, each replica's offsets, and by step and broker the
+    records and end markers: keyed hashes and outcomes, but no bytes of records.
+
+    Args:
+        plan: the plan.
+        look: a look at its partition.
     """
     found = []
     for step in plan.steps:

@@ -15,9 +15,11 @@ from parallax.replica.changes import EndMarker
 
 
 def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
-    """The next action after the intention to write an end marker was recorded: proven, stopped, or wait.
+    """The next action after the intention to write an end marker was recorded, by what the replicas show.
 
-    None if no replica shows the marker and the leader has not said that it wrote it: the leader has yet to be asked.
+    It is to record that the step is proven, to record that the repair has stopped, or to wait. None if the leader has
+    yet to be asked: it has not answered that it wrote the marker, no replica shows the marker, and not every replica
+    shows the effect of one.
 
     Args:
         repair: the repair's state.
@@ -26,15 +28,11 @@ def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look
         look: a look at the partition.
         made: makes events.
     """
-    ends = written(step, step.end, intended["below"], look)
-    theirs = {"commit": "abort", "abort": "commit"}[step.end]
-    if others := written(step, theirs, intended["below"], look):
-        reason = f"somebody else has ended it by {theirs.upper()}, at offset {min(others)}"
-        return made.event(EventKind.STOPPED, step.number, reason=reason)
-    if not ends and not lacking(step, None, look):
+    found = written(step, intended["below"], look)
+    if not found and not lacking(step, None, look):
         # Where delete.retention.ms is short the cleaner may have taken the marker with its transaction already.
         return made.event(EventKind.PROVEN, step.number, reason="no replica holds the transaction open any more")
-    if not ends:
+    if not found:
         since = repair.answered.get(step.number)
         if since is None:
             return None
@@ -42,7 +40,10 @@ def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look
             reason = "the leader says that it has written the marker, and no replica shows it"
             return made.event(EventKind.STOPPED, step.number, reason=reason)
         return Wait("no replica shows the marker yet")
-    at = min(ends)
+    at, end = min(found)  # the first one ended the transaction; what follows is of the producer's later ones
+    if end != step.end:
+        reason = f"somebody else has ended it by {end.upper()}, at offset {at}"
+        return made.event(EventKind.STOPPED, step.number, reason=reason)
     if ended := _ended_as_well(step, intended["below"], at, look):
         return made.event(EventKind.STOPPED, step.number, reason=ended)
     left = lacking(step, at, look)
@@ -53,17 +54,16 @@ def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look
     return Wait(left)
 
 
-def written(step: EndStep, end: str, below: int, look: Look) -> set[int]:
-    """The offsets, from ``below`` on, where at least one replica shows an end marker of the step's producer.
+def written(step: EndStep, below: int, look: Look) -> set[tuple[int, str]]:
+    """The end markers of the step's producer that at least one replica shows, each as offset and type.
 
     Args:
         step: the step.
-        end: the type of the marker: ``commit`` or ``abort``.
         below: the lowest offset that counts.
         look: a look at the partition.
     """
     logs = (look.log_of(broker, step.producer_id, step.start_offset) for broker in look.assigned)
-    return {at for log in logs for at, kind in log.ends if at >= below and kind == end}
+    return {(at, end) for log in logs for at, end in log.ends if at >= below}
 
 
 def lacking(step: EndStep, marker_offset: int | None, look: Look) -> str:
@@ -143,10 +143,13 @@ def _unproven(step: EndStep, look: Look) -> str:
 
 
 def intention(step: EndStep, look: Look) -> dict[str, Any]:
-    """What to record before an end marker is written: the producer and coordinator epoch to give it, and the log end.
+    """What to record before an end marker is written: the epochs to give it, and the lowest offset that it can have.
 
-    They are the newest epochs that the brokers remember, because the leader refuses a marker with lower ones. The log
-    end (``below``) is the lowest offset at which the marker can lie.
+    Returns:
+        ``producer_epoch``: the newest that any replica remembers of the producer; 0 if none does. The leader refuses a
+        marker with a lower one.
+        ``coordinator_epoch``: the one that the leader remembers; -1 if it remembers none.
+        ``below``: the leader's log end offset; no marker of this step has a lower offset.
     """
     states = [replica.remembered(step.producer_id) for replica in look.replicas.values()]
     known = [state for state in states if state is not None]

@@ -1,4 +1,4 @@
-"""Plans what only a person can do: have a broker rebuild an index of aborted transactions from its right log. Pure.
+"""Plans what only a person can do: have a broker rebuild a wrong index of aborted transactions from its log. Pure.
 
 Kafka has no request for it. A broker rebuilds the indexes of a segment when it starts and the segment's ``.index`` is
 missing.
@@ -14,7 +14,10 @@ from parallax.shell import Shell
 
 
 def indexes(look: Look, shell: Shell) -> tuple[PersonStep, ...]:
-    """Return one step for each finding of a look that only a wrong index causes (`parallax.repair.claims.WrongIndex`).
+    """Return a step for each finding whose only cause is a wrong index on one broker: the log itself is right.
+
+    The steps come in the order of the findings' ids; none if no finding has such an index
+    (`parallax.repair.claims.WrongIndex`).
 
     Args:
         look: a look at the partition.

@@ -28,9 +28,9 @@ from parallax.views.pause import Paused, in_words, paused
 from parallax.views.watching import job_runs
 
 _IDLE_S = 1.5 * LONGEST_US / 1e6 + 120
-"""Of a partition at rest something is recorded, and so compared, at least as often as this."""
+"""Even a partition at rest is recorded, and so compared, at least once in this time; seconds."""
 _NEVER = 1 << 62
-"""A suspect that was raised again is what its finding says, or was cleared."""
+"""Later than any time: however often it is raised again, such a suspect waits for no verdict."""
 _FAILURES = (DeltaError, OSError, ValueError, pa.ArrowException)
 
 
@@ -41,10 +41,11 @@ class Known:
     Attributes:
         findings: the last event of each finding about these partitions that is not over.
         pending: by partition, how many suspects have no verdict yet.
-        whole: phrases that say why all of this may be out of date or incomplete, such as ``no job watches``.
+        whole: empty if the tables are whole and up to date. Otherwise reasons why they may not be, as phrases such as
+            "no job watches"; then no replica counts as safe to lead.
         coverage: how far the partitions were compared, without unknown offsets that an audit has compared since.
-        absences: the replicas that are absent, or copied something too late.
-        paused: the brokers whose reading an operator has paused (``parallax pause``).
+        absences: the replicas of any partition that are absent, or copied something too late.
+        paused: the pauses of reading (``parallax pause``) by broker; the key -1 (`ALL`) means all brokers.
         read: the brokers that the job reads (``topics.brokers``); None for all.
         at: when the tables were read, seconds since 1970 UTC.
     """
@@ -62,8 +63,8 @@ class Known:
         """For each broker of a partition, whether its replica may lead, and why not.
 
         Args:
-            place: one of the partitions that this value is about.
-            brokers: the brokers that hold the partition.
+            place: one of the partitions that this object is about.
+            brokers: ids of the brokers that hold the partition.
         """
         own = [finding for finding in self.findings if finding.place == place]
         whole = [*self.whole, *uncompared(self.coverage.coverage.get(place))]

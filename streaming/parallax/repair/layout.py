@@ -63,7 +63,7 @@ class Layout:
 
 
 def has_room(free: int, size: int) -> bool:
-    """Whether a copy of ``size`` bytes fits on a broker with ``free`` bytes, with some bytes to spare."""
+    """Whether a copy of ``size`` bytes fits into ``free`` bytes, with a tenth of its size to spare."""
     return free >= size * _ROOM
 
 
@@ -96,15 +96,16 @@ def hindered(layout: Layout, place: TopicPartition, *, is_paused: bool = False) 
 
 
 def slowest(layout: Layout, size: int) -> int:
-    """The lowest speed in bytes a second at which a copy ends within half of ``delete.retention.ms``.
+    """The lowest speed, in bytes a second, of a copy of ``size`` bytes that cannot miss anything.
 
-    A slower copy could miss tombstones that are cleaned while it runs, and the replicas would differ again.
+    It ends within half of ``delete.retention.ms``. A slower copy could miss tombstones that are cleaned while it runs,
+    and the replicas would differ again.
     """
     return -(-size * 2_000 // max(layout.retention_ms, 1))
 
 
 def too_slow(layout: Layout, size: int) -> str:
-    """Why a throttle makes a copy too slow (see `slowest`), and what to do; empty if no throttle is known to.
+    """Why a throttle makes a copy too slow (see `slowest`), and what to do; empty without such a throttle.
 
     Args:
         layout: what brokers report about the partition.

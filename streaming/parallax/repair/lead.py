@@ -5,13 +5,16 @@ It reads the tables of the job, and asks the brokers for metadata. It changes no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
 from parallax.config import Settings
+from parallax.findings.finding import Finding
 from parallax.findings.leading import May, worst
 from parallax.model import TopicPartition
+from parallax.repair.claims import claims
+from parallax.repair.copies import NOTHING_SAID, sides_by_findings
 from parallax.repair.known import known
 from parallax.repair.leading import Led
 from parallax.replica.client import PartitionMetadata, ReplicaClient
@@ -28,7 +31,10 @@ def look(settings: Settings, topic: str, partitions: Sequence[int] = ()) -> list
     Args:
         settings: the job's settings.
         topic: the topic's name.
-        partitions: the numbers of the wanted partitions; all by default.
+        partitions: the numbers of the wanted partitions; all if it is empty.
+
+    Returns:
+        One `Led` for each wanted partition, in the order of their numbers.
 
     Raises:
         ConfigError: the settings name another cluster than that of the storage.
@@ -52,7 +58,7 @@ def look(settings: Settings, topic: str, partitions: Sequence[int] = ()) -> list
 
 
 def led(settings: Settings, wanted: Mapping[TopicPartition, PartitionMetadata]) -> list[Led]:
-    """Return who leads each of some partitions, and which replicas may. Reads the job's tables and asks no broker.
+    """Return a `Led` for each of some partitions, in their order. Reads the job's tables and asks no broker.
 
     Args:
         settings: the job's settings, with the id of its cluster.
@@ -63,9 +69,22 @@ def led(settings: Settings, wanted: Mapping[TopicPartition, PartitionMetadata]) 
     """
     told = known(settings, wanted.keys())
     return [
-        Led(place, one.leader, one.replicas, one.isr, told.fitness(place, one.replicas))
+        Led(
+            place,
+            one.leader,
+            one.replicas,
+            one.isr,
+            told.fitness(place, one.replicas),
+            no_other=_no_other(one.replicas, [finding for finding in told.findings if finding.place == place]),
+        )
         for place, one in wanted.items()
     ]
+
+
+def _no_other(replicas: Sequence[int], findings: Collection[Finding]) -> tuple[str, ...]:
+    """What a plan that only changes who leads would lack (`parallax.repair.leadership`), by the findings."""
+    found, missing = sides_by_findings(replicas, claims(findings), NOTHING_SAID)
+    return () if found is not None else tuple(missing)
 
 
 def exit_code(found: Sequence[Led]) -> int:
@@ -99,7 +118,7 @@ def document(one: Led) -> dict[str, Any]:
 def in_words(one: Led, shell: Shell) -> str:
     """Who leads a partition, and which replicas may, as lines of text for people.
 
-    If a replica must not lead, the text has the command that keeps it from leading.
+    If a replica must not lead, the text has the command that keeps it from leading, or says why there is none.
     """
     lines = [f"{one.place.name}: {_leader(one)}"]
     for broker in one.replicas:
@@ -109,7 +128,8 @@ def in_words(one: Led, shell: Shell) -> str:
     if any(fitness.may is May.UNSAFE for fitness in one.fitness.values()):
         where = ("--topic", one.place.topic, "--partition", one.place.partition)
         command = shell.parallax("repair", "plan", *where, "--lead", "-o", "lead.plan", by_settings=True)
-        lines.append(f"  To keep it from leading: {command}")
+        once = "" if set(one.replicas) <= set(one.isr) else ", once every replica is in sync"
+        lines += [f"  {text}" for text in one.no_other] or [f"  To keep it from leading{once}: {command}"]
     return "\n".join(lines)
 
 

@@ -31,7 +31,7 @@ class Leadership:
 
 
 def leadership(look: Look, shell: Shell, said: Said) -> Leadership:
-    """Return the step that makes a right replica the leader and puts wrong ones last in the assignment.
+    """Return the step that makes a right replica the leader and puts wrong ones last, or why there is none.
 
     Args:
         look: a look at the partition, with its layout, and what the replicas show at the findings' offsets.

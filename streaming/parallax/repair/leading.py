@@ -20,13 +20,13 @@ _LASTING = (
     UnknownReason.SKIPPED,
     UnknownReason.UNAUTHORIZED,
 )
-"""Why offsets have no verdict until somebody compares them. The rest passes, or nobody can ever tell."""
+"""Why offsets have no verdict until somebody does something. Other reasons end by reading, or never."""
 
 
 def uncompared(coverage: Coverage | None) -> list[str]:
     """Reasons, as phrases, why it is unknown whether a partition's replicas agree, e.g. offsets without verdict.
 
-    Empty if no offsets are left that only an audit can compare.
+    Empty if there is none. Unknown offsets that reading alone ends, or that nobody can ever compare, are no reason.
 
     Args:
         coverage: the partition's coverage, without unknown offsets that an audit has compared since; None if the
@@ -89,8 +89,9 @@ def fitness(
     Args:
         brokers: the brokers that hold the partition.
         findings: the findings about the partition that are not over.
-        whole: phrases that say why it is unknown whether the replicas agree (`uncompared`).
-        single: by broker, phrases that say why its replica may be wrong (`by_clock`).
+        whole: phrases that say why it is unknown whether the replicas of the partition agree (`uncompared`); empty if
+            it is known.
+        single: by broker, phrases that say why its replica may be wrong (`by_clock`); other brokers are missing.
     """
     doubts = {broker: [*single.get(broker, ()), *whole] for broker in brokers}
     return may_lead(doubts, findings, doubts)
@@ -107,6 +108,8 @@ class Led:
         fitness: by broker, whether its replica may lead.
         elr: the brokers that may be elected if no replica is in sync (eligible leader replicas, KIP-966); empty if
             brokers lack that feature.
+        no_other: why no plan can make another replica lead than those that must not, in sentences that say what to do.
+            Empty if a plan can, or if none is needed.
     """
 
     place: TopicPartition
@@ -115,6 +118,7 @@ class Led:
     isr: tuple[int, ...]
     fitness: Mapping[int, Fitness]
     elr: tuple[int, ...] = ()
+    no_other: tuple[str, ...] = ()
 
     @property
     def preferred(self) -> int | None:

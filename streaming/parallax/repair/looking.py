@@ -30,7 +30,7 @@ from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError, UnknownTopic
 
 _TELL_S = 5.0
-"""How often it is said how far a reading is."""
+"""How often a line says how far a reading is; seconds."""
 _SETTLED = Verdict(Standing.HANGS, "no replica holds it open any more")
 
 
@@ -57,7 +57,11 @@ NOTHING_MORE = Wanted()
 
 
 def standing(storage: str, place: TopicPartition) -> list[Finding]:
-    """The last event of each finding about a partition that is not over; empty without a findings table.
+    """The findings about a partition that are not over, each as its last event; empty without a findings table.
+
+    Args:
+        storage: ``storage.path``.
+        place: the partition.
 
     Raises:
         FindingsTableError: the findings cannot be read.

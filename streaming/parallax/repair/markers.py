@@ -8,9 +8,10 @@ from parallax.repair.seen import OUTCOMES, Look, Transaction
 
 
 def not_over(one: Transaction) -> str:
-    """Why it is not known that a transaction hangs, as a phrase; empty if it is known.
+    """Why a transaction may not be over for its coordinator, as a phrase; empty if it is known to hang.
 
-    A transaction hangs if no coordinator will ever end it. Only then may anybody else write its end marker.
+    A transaction hangs if it is open, and no coordinator will ever end it. Only then may anybody else write its end
+    marker.
     """
     return "" if one.verdict.standing is Standing.HANGS else f"whether it is over is not known: {one.verdict.why}"
 

@@ -16,15 +16,16 @@ from parallax.repair.seen import Look, disturbed, shows_the_same
 from parallax.repair.steps import MoveStep
 
 TELL_MS = 20_000
-"""How often a process that waits for a copy says on record that it is at work (`parallax.repair.owner.SILENT_MS`)."""
+"""How often a process that waits for a copy records that it is at work, milliseconds (`owner.SILENT_MS`)."""
 _ELECTED_MS = 2_000
-"""An election that changed nothing is asked for again after so long."""
+"""After this time an election that changed nothing is asked for again; milliseconds."""
 
 
 def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
-    """The next action after the intention to reassign a partition was recorded: proven, stopped, or wait.
+    """The next action after the intention to reassign a partition was recorded, by what brokers show.
 
-    None if the cluster has yet to be asked for the reassignment, or for the election that is a part of the step.
+    It is to record that the step is proven, that the repair is at work or that it has stopped; or to wait. None if the
+    cluster has yet to be asked for the reassignment, or for the election that belongs to the step.
 
     Args:
         repair: the repair's state.
@@ -64,14 +65,14 @@ def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Loo
 
 
 def is_known(assigned: tuple[int, ...], states: Collection[tuple[int, ...]]) -> bool:
-    """Whether a partition's replicas are one of some known assignments, or two of them together.
+    """Whether a partition's replicas are one of some known assignments, or the union of two of them.
 
     While one assignment replaces another, brokers show the replicas of both: ``[1, 2, 3]`` becomes ``[1, 3]`` by way of
     all three.
 
     Args:
         assigned: ids of the brokers that hold the partition, as brokers show it.
-        states: the known assignments.
+        states: the known assignments, each as broker ids with the preferred leader first.
     """
     pairs = (set(one) | set(other) for one in states for other in states if one != other)
     return assigned in states or set(assigned) in pairs
@@ -121,7 +122,14 @@ def _out_of_sync(step: MoveStep, look: Look) -> str:
 
 
 def lacking(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Layout) -> str:
-    """Why a reassignment is not complete and proven yet, e.g. ``broker 4 is not in sync yet``; empty once it is."""
+    """Why a reassignment is not complete and proven yet, e.g. ``broker 4 is not in sync yet``; empty once it is.
+
+    Args:
+        step: the step that reassigns the partition.
+        intended: what `intention` returned before the reassignment.
+        look: a look at the partition.
+        layout: what brokers reported of the partition's replicas and their sizes.
+    """
     move = step.move
     for broker in move.gone:
         if broker not in layout.free:
@@ -164,8 +172,9 @@ def _took_too_long(step: MoveStep, intended: Mapping[str, Any], look: Look, layo
     if not step.move.copied or seconds <= layout.retention_ms / 2000:
         return ""
     return (
-        f"; that took {span_text(seconds)}, more than half of delete.retention.ms, so compare the partition by "
-        "`parallax audit`"
+        f"; that took {span_text(seconds)}, more than half of delete.retention.ms, so the copy may lack tombstones or "
+        "end markers. The job's next audit of the partition compares it (audit.unread_delay_s, audit.interval_s); "
+        "`parallax audit` only prints what it finds"
     )
 
 
@@ -223,9 +232,12 @@ def _unproven(step: MoveStep, look: Look) -> str:
 
 
 def intention(step: MoveStep, look: Look) -> dict[str, Any]:
-    """What to record before a reassignment: the leader, and the offsets and records that the right replica shows.
+    """What to record before a reassignment, by which the new copies are judged later.
 
-    The new copies are compared with it later.
+    Returns:
+        ``at_ms``, ``leader`` and ``leader_epoch``: those of the look.
+        ``high_watermark`` and ``last_stable_offset``: those of the right replica; -1 if it did not answer.
+        ``shown``: by offset as text, what the right replica shows at the offsets of findings (`Row.kept`).
     """
     marks = look.replicas[step.source].marks
     return {

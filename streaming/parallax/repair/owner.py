@@ -9,9 +9,9 @@ import socket
 import psutil
 
 SILENT_MS = 60_000
-"""A repair's owner on another machine counts as gone if it has put nothing on record for this long.
+"""A repair's owner on another machine counts as gone if it has put nothing on record for this long; milliseconds.
 
-Each of its steps takes less, and is on record before it is taken.
+No step takes as long without an event on record.
 """
 
 

@@ -23,7 +23,7 @@ _REPORTER = "CruiseControlMetricsReporter"
 _MIN_ISR, _RETENTION = "min.insync.replicas", "delete.retention.ms"
 _THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 _RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
-"""What a reassignment with a throttle sets of a topic, and of brokers (KIP-73)."""
+"""The settings of brokers that a reassignment with a throttle sets (KIP-73); `_THROTTLED` are those of topics."""
 _UNLIMITED = (1 << 63) - 1
 
 

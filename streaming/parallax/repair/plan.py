@@ -15,9 +15,10 @@ from pydantic import Discriminator
 
 from parallax.findings.cleared import Shown, proven_end
 from parallax.findings.finding import Finding
-from parallax.findings.grounds import OPEN_KINDS, in_words
+from parallax.findings.grounds import in_words
 from parallax.findings.hanging import abort_command
 from parallax.guard.decide import INTERNAL
+from parallax.kinds import OPEN_KINDS
 from parallax.model import TopicPartition
 from parallax.moments import time_text
 from parallax.remedies import Act
@@ -31,9 +32,9 @@ from parallax.replica.changes import MARKER_RIGHTS
 from parallax.shell import ANYWHERE, Shell
 
 FORMAT = 3
-"""Of a plan's document; another version of Parallax may not know it."""
+"""The version of a plan's document; another version of Parallax may be unable to read it."""
 _MARKER_BYTES = 78
-"""A control batch with one end marker in it."""
+"""The size of a control batch with one end marker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class Plan:
         cluster_id: id of the cluster that the plan is for.
         topic_id: Kafka's id of the topic.
         made_at: when the plan was made, ISO 8601 UTC.
+        leader: id of the broker that led when the plan was made.
         leader_epoch: the leader epoch when the plan was made; under another leader, plan again.
         replicas: ids of the brokers that hold the partition, the preferred leader first.
         findings: the ids of the partition's findings that are not over.
@@ -81,7 +83,7 @@ class Plan:
         return TopicPartition(self.topic, self.partition)
 
     def only(self, number: int) -> Plan:
-        """A copy of the plan that has only one of its steps.
+        """A copy of the plan that keeps only the step with the number ``number``.
 
         Raises:
             KeyError: the plan has no step of that number.
@@ -121,7 +123,7 @@ def make(
 
     Args:
         look: a look at the partition, with all transactions that some replica holds open, and its findings.
-        said: how transactions ended according to a person: ``commit`` or ``abort`` by first offset.
+        said: how transactions ended according to a person: ``commit`` or ``abort``, by a transaction's first offset.
         shell: how the commands in the plan's texts name the cluster.
         more: what else the person states.
         is_to_lead: whether the plan only changes who leads and mends nothing.
@@ -167,7 +169,7 @@ def make(
 def wants_copies(look: Look, made: Plan) -> bool:
     """Whether some finding needs a copy, because none of the plan's end markers mends it.
 
-    If so, make the plan again from a look that also has a `Layout`: which brokers may hold the partition.
+    If so, make the plan again from a look that also has a `Layout`, which says where copies may go.
     """
     ended = {(step.producer_id, step.start_offset) for step in made.steps if isinstance(step, EndStep)}
     return any(one.transaction not in ended for one in look.claims)

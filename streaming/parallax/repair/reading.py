@@ -19,9 +19,9 @@ from parallax.replica.reader import Chunk, read_range
 from parallax.replica.types import Watermarks
 
 _MOST_ROWS = 1_000_000
-"""Of one transaction on one replica; one that has more is not mended in place."""
+"""A transaction with more rows than this on one replica is not mended by an end marker."""
 Progress = Callable[[int, int], None]
-"""Called with the next offset to read, and where the reading ends."""
+"""Called with the offset to read next, and the offset before which the reading ends."""
 
 
 class ProducerLog:
@@ -68,11 +68,13 @@ class ProducerLog:
     def read(self, most: int | None, since: int | None, progress: Progress) -> Log:
         """Read on to the end of the replica's log; returns the producer's records and end markers of all calls so far.
 
+        If the reading fails, `Log.error` says why.
+
         Args:
-            most: after reading this many bytes, skip to ``since``. That is enough for a replica that has ended the
-                transaction. None: skip nothing.
+            most: after reading this many bytes, skip to ``since``; None to skip nothing. Skip only on a replica that
+                has ended the transaction: of others, all has to be read.
             since: the offset to skip to; None: the present high watermark.
-            progress: called with the next offset to read, and the offset at which the reading ends.
+            progress: called with the offset to read next, and the offset before which the reading ends.
         """
         try:
             marks = watermarks_of(self._client, self._broker, self._place)
@@ -155,6 +157,13 @@ def rows_at(
     """The record or end marker that one replica shows at each of some offsets, by offset.
 
     Offsets where the replica has neither are left out.
+
+    Args:
+        client: asks the broker.
+        broker: id of the broker that has the replica.
+        place: the partition.
+        offsets: the offsets to ask for.
+        hasher: hashes keys and contents.
 
     Raises:
         ReplicaError: the broker could not be asked.

@@ -21,25 +21,25 @@ class EventKind(StrEnum):
     BEGUN = "begun"
     """A person runs a plan; ``document`` is the plan."""
     KEPT = "kept"
-    """What each replica shows of what is going to be changed; ``document`` is that."""
+    """Before anything is changed: ``document`` is what each replica shows of it."""
     INTENDED = "intended"
     """A step is going to be done; ``document`` says how."""
     ANSWERED = "answered"
-    """The cluster has done it; what the replicas show is still to be seen."""
+    """The cluster has accepted the step's change; whether the replicas show it is still to be seen."""
     WORKING = "working"
-    """It is under way, and its process is at work; ``reason`` says how far it is."""
+    """A copy is under way, and the repair's process waits for it; ``reason`` says how far it is."""
     PROVEN = "proven"
     """Every replica shows what the step was to bring about."""
     STOPPED = "stopped"
     """Something is not as planned: nothing more is changed until a person says so."""
     RESUMED = "resumed"
-    """A person has it go on."""
+    """A person resumes the repair."""
     OVER = "over"
     """All steps are proven."""
     UNDOING = "undoing"
-    """A person has what was assigned put back."""
+    """A person undoes the repair: the partition is assigned to the brokers that held it before."""
     CLOSED = "closed"
-    """A person gives it up; ``reason`` says what stays changed."""
+    """The repair is given up, or undone; ``reason`` says what stays changed."""
 
 
 class Phase(StrEnum):
@@ -143,7 +143,7 @@ class Record:
     repairs: dict[str, Repair] = field(default_factory=dict)
 
     def take_in(self, events: Iterable[Event]) -> None:
-        """Update the state of repairs by further events of the table, in the order of their sequence numbers."""
+        """Update the state of repairs by events of the table that are new here, by rising sequence number."""
         for event in events:
             if event.kind is EventKind.BEGUN:
                 self.repairs[event.repair_id] = Repair(

@@ -23,8 +23,8 @@ from parallax.views.binding import with_cluster
 
 _POLICY, _RETENTION = "cleanup.policy", "delete.retention.ms"
 _MIN_ISR, _UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
-_MOST = 20
-"""Partitions that are named one by one, for people."""
+_MOST, _FEW = 20, 5
+"""Partitions that are named one by one, for people: judged ones, and others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ class Rolled:
     Attributes:
         broker: the id of the broker.
         partitions: the partitions on it that the job watches.
-        unwatched: how many partitions on it the job does not watch.
+        unwatched: the partitions on it that the job does not watch.
         unread: watched topics whose partitions the brokers do not report, each with the reason.
     """
 
     broker: int
     partitions: tuple[Judged, ...]
-    unwatched: int
+    unwatched: tuple[TopicPartition, ...]
     unread: tuple[str, ...] = ()
 
     @property
@@ -117,7 +117,8 @@ def roll(settings: Settings, broker: int, outage_s: float) -> Rolled:
         for name, topic in sorted(known.items())
         if topic.error is not None and not isinstance(topic.error, UnknownTopic) and _is_watched(topic, settings)
     ]
-    return Rolled(broker, tuple(partitions), len(held) - len(watched), tuple(unread))
+    unwatched = tuple(place for place, _ in held if place not in watched)
+    return Rolled(broker, tuple(partitions), unwatched, tuple(unread))
 
 
 def _is_watched(topic: TopicMetadata, settings: Settings) -> bool:
@@ -141,7 +142,7 @@ def document(found: Rolled) -> dict[str, Any]:
     return {
         "broker": found.broker,
         "may_restart": str(found.may),
-        "unwatched_partitions": found.unwatched,
+        "unwatched_partitions": len(found.unwatched),
         "unread_topics": list(found.unread),
         "partitions": [
             {
@@ -179,9 +180,12 @@ def in_words(found: Rolled) -> str:
     lines += _listed([f"{one.led.place.name}: {one.fitness.in_words}" for one in against])
     lines += _listed([f"nobody can tell of {one}" for one in found.unread])
     lines += _listed([f"{one.led.place.name}: {note}" for one in found.partitions for note in one.notes])
-    if found.unwatched:
-        others = counted(found.unwatched, "other partition")
-        lines.append(f"  {others} of it {agreed(found.unwatched, 'is', 'are')} not watched, and not judged")
+    if count := len(found.unwatched):
+        named = ", ".join(place.name for place in found.unwatched[:_FEW])
+        more = f", and {count - _FEW:,} more" if count > _FEW else ""
+        others = f"{counted(count, 'other partition')} of it {agreed(count, 'is', 'are')}"
+        why = f"topics.include and topics.pattern leave {agreed(count, 'it', 'them')} out"
+        lines.append(f"  {others} not watched, and not judged ({why}): {named}{more}")
     return "\n".join(lines)
 
 

@@ -43,7 +43,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """The settings of a topic that decide whether an outage is safe; None for one that is not known.
+    """The settings of a topic that decide whether an outage is safe. A setting that is not known is None.
 
     Attributes:
         is_compacted: whether ``cleanup.policy`` contains ``compact``.
@@ -161,11 +161,13 @@ def _by_clock(topic: TopicSettings, outage: Outage) -> Fitness:
 
 
 def notes(led: Led, topic: TopicSettings, broker: int) -> list[str]:
-    """What the verdict on one partition leaves out, as phrases; empty if nothing.
+    """What `may_stop` does not say of a restart, as phrases; empty if it leaves nothing out.
 
-    A phrase says so if nobody leads during the restart, or if producers with ``acks=all`` are refused and the verdict
-    does not say that. Another does if the broker that leads meanwhile fails too, and then a wrong replica may lead, or
-    one that lacks records.
+    There is a phrase for each of these that is true, in this order:
+
+    - Nobody leads during the restart.
+    - Producers with ``acks=all`` are refused meanwhile, and `may_stop` does not say so.
+    - If the broker that leads meanwhile fails as well, a replica may lead that is wrong, or that lacks records.
 
     Args:
         led: who leads the partition, and which replicas may.

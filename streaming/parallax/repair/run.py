@@ -20,7 +20,7 @@ from parallax.replica.errors import ReplicaError, Unreachable
 from parallax.views.event_log import WrittenMeanwhile
 
 _ROUND_S = 0.2
-"""Somebody waits for it."""
+"""How often the partition is looked at, seconds; a person waits for the result."""
 _SILENT_S = 60.0
 """If the cluster does not answer for this long, a running repair stops where it is, on record."""
 Say = Callable[[str], None]
@@ -171,7 +171,12 @@ def wanted(made: Plan, since: int | None = None) -> Wanted:
 
 
 def said(event: Event, made: Plan) -> str:
-    """An event of a repair as a sentence for people, e.g. ``Step 1: the cluster has taken it.``."""
+    """An event of a repair as a sentence for people, e.g. ``Step 1: the cluster has taken it.``.
+
+    Args:
+        event: the event.
+        made: the repair's plan, which has the titles of the steps.
+    """
     title = next((step.title for step in made.steps if step.number == event.step), "")
     match event.kind:
         case EventKind.KEPT:

@@ -36,14 +36,14 @@ class Row:
 
     @property
     def kept(self) -> list[Any]:
-        """The row as a list of JSON values, as an event of the repair records it."""
+        """The row for an event of the repair: a list of its offset, kind, key, content and outcome."""
         kind = END_MARKERS.get(self.kind, self.kind.name.lower())
         return [self.offset, kind, self.key, self.content, self.outcome.name]
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """All records and end markers of one producer on one replica, from a transaction's start to the high watermark.
+    """The records and end markers of one producer on one replica, from a transaction's first offset on, as far as read.
 
     Attributes:
         rows: the producer's records and end markers, by rising offset.
@@ -55,12 +55,12 @@ class Log:
 
     @property
     def records(self) -> list[Row]:
-        """The producer's records, without end markers."""
+        """The producer's records, without end markers, by rising offset."""
         return [row for row in self.rows if row.kind is RowKind.RECORD]
 
     @property
     def ends(self) -> list[tuple[int, str]]:
-        """The producer's end markers, each as offset and type (``commit`` or ``abort``)."""
+        """The producer's end markers by rising offset, each as offset and type (``commit`` or ``abort``)."""
         return [(row.offset, END_MARKERS[row.kind]) for row in self.rows if row.kind in END_MARKERS]
 
 
@@ -79,15 +79,15 @@ class Replica:
     error: str = ""
 
     def remembered(self, producer_id: int) -> ProducerState | None:
-        """The state of one producer, as this replica remembers it; None if it does not."""
+        """The state of the producer ``producer_id``, as this replica remembers it; None if it does not."""
         return next((one for one in self.producers if one.producer_id == producer_id), None)
 
     def is_open_from(self, start_offset: int) -> bool:
-        """Whether the replica holds a transaction of any producer open that starts at an offset."""
+        """Whether the replica holds open a transaction, of any producer, that begins at ``start_offset``."""
         return any(state.current_transaction_start_offset == start_offset for state in self.producers)
 
     def holds(self, producer_id: int, start_offset: int) -> bool:
-        """Whether the replica holds a transaction of one producer open that starts at an offset."""
+        """Whether the replica holds open the transaction that ``producer_id`` began at ``start_offset``."""
         state = self.remembered(producer_id)
         return state is not None and state.current_transaction_start_offset == start_offset
 
@@ -142,12 +142,12 @@ class Look:
         assigned: ids of the brokers that hold the partition, the preferred leader first.
         isr: ids of the brokers whose replicas are in sync.
         replicas: by broker, what its replica reports.
-        transactions: all transactions that some replica holds open.
+        transactions: all transactions that some replica holds open, and those that the look was asked for.
         findings: the ids of the partition's findings that are not over.
         proven: by producer id and first offset of a transaction, how it ended by the findings' proofs; several ends if
             these contradict each other.
         claims: what the findings say of the replicas.
-        layout: what is needed to move the partition; None if nothing has to be moved.
+        layout: what is needed to reassign the partition; None if that was not asked for.
         shown: by broker and offset, what its replica shows at the offsets that findings are about; offsets that were
             cleaned are left out.
     """
@@ -169,18 +169,19 @@ class Look:
     shown: Mapping[int, Mapping[int, Row]] = field(default_factory=dict)
 
     def holders(self, producer_id: int, start_offset: int) -> list[int]:
-        """Ids of the brokers whose replicas hold open a transaction, given by its producer and first offset."""
+        """Sorted ids of the brokers that hold open the transaction that ``producer_id`` began at ``start_offset``."""
         return [b for b, replica in sorted(self.replicas.items()) if replica.holds(producer_id, start_offset)]
 
     def open_of(self, producer_id: int) -> set[int]:
-        """The first offsets of a producer's open transactions, on all replicas together."""
+        """The first offsets of the open transactions of the producer ``producer_id``, on all replicas together."""
         states = (replica.remembered(producer_id) for replica in self.replicas.values())
         return {state.current_transaction_start_offset for state in states if state} - {UNKNOWN}
 
     def log_of(self, broker: int, producer_id: int, start_offset: int) -> Log:
-        """The records and end markers of a producer that one replica holds from an offset on.
+        """The records and end markers of ``producer_id`` on the replica of ``broker``, from ``start_offset`` on.
 
-        If the look does not cover that transaction or replica, the result has an error.
+        ``start_offset`` is the first offset of a transaction. If the look does not cover that transaction or replica,
+        `Log.error` says so.
         """
         wanted = (producer_id, start_offset)
         found = (one.logs.get(broker) for one in self.transactions if (one.producer_id, one.start_offset) == wanted)
@@ -201,8 +202,8 @@ def disturbed(look: Look) -> str:
 def shows_the_same(look: Look, source: int, wrong: Iterable[int], right: int | None = None) -> str:
     """A phrase if the right replica now shows the same as a wrong one at a finding's offsets; empty if it does not.
 
-    Then one of the two was copied since the finding, which no longer says which replica is right. A wrong replica that
-    shows nothing there is not compared, since a cleaner may have removed the record.
+    If they show the same, one of them was copied since the finding, so the finding no longer says which replica is
+    right. A wrong replica that shows nothing there is not compared, since a cleaner may have removed the record.
 
     Args:
         look: a look at the partition, with what replicas show at the findings' offsets.

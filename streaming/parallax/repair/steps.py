@@ -14,9 +14,9 @@ class Told:
     """The texts of a plan's step that a person reads before deciding to run it.
 
     Attributes:
-        number: the step's number in the plan, from 1.
-        act: which step of a repair it is.
-        title: what the step does, a sentence that begins with the line of ``act``.
+        number: the step's number in the plan, from 1; 0 for a step that only a person can do.
+        act: the kind of step.
+        title: what the step does, a sentence that begins with the text of `Act.begin`.
         needs: what the step requires, as phrases.
         changes: what the step changes on the cluster, a sentence.
         takes: how long the step takes, and how many bytes it writes.
@@ -45,7 +45,7 @@ class EndStep(Told):
     Attributes:
         producer_id: the producer of the transaction.
         start_offset: the transaction's first offset.
-        end: how it ended, which is the type of the marker: ``commit`` or ``abort``.
+        end: how the transaction ended, and so the type of the marker: ``commit`` or ``abort``.
         proof: what proves that it ended so.
         finding: the id of the finding with the proof; empty if a person says so.
         marker_offset: the offset at which the original end marker was read on some replica; -1 if none was.
@@ -70,7 +70,7 @@ class MoveStep(Told):
         before: ids of the brokers that hold the partition before the step, the preferred leader first.
         move: the reassignment.
         source: the broker whose replica is right, and leads while anything is copied.
-        is_said: whether only a person says that this replica is right, and nothing proves it.
+        is_said: whether only a person says that the replica of ``source`` is right, and nothing proves it.
         wrong: ids of all brokers whose replicas are wrong by the plan's findings, in this step or another.
         offsets: the offsets at which findings say that these replicas are wrong.
     """
@@ -96,7 +96,7 @@ class MoveStep(Told):
 
     @property
     def dropped(self) -> tuple[int, ...]:
-        """Ids of the brokers that hold a wrong replica, and that the step deletes it from."""
+        """Ids of the brokers whose wrong replica this step deletes; empty unless its purpose is `Purpose.DROP`."""
         return self.move.gone if self.move.purpose is Purpose.DROP else ()
 
 

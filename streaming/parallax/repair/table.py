@@ -36,9 +36,14 @@ TABLE = Table(
 
 
 class RepairTable(EventLog[Event]):
-    """Reads and appends events of repairs, in the table below ``storage.path``.
+    """Reads and appends events of repairs, in the Delta table ``repair_events``; for one thread only.
 
-    Arguments and errors are those of `EventLog`.
+    Args:
+        storage: ``storage.path``.
+        create: whether to make the table if there is none.
+
+    Raises:
+        EventLogError: the path cannot be read or written, or there is no table and ``create`` is not set.
     """
 
     name = REPAIR_EVENTS

@@ -22,7 +22,10 @@ _UNUSED_KEY = ContentHasher(bytes(16))
 
 
 class Held(StrEnum):
-    """What a replica has at an offset, or why nothing, in words such as ``a record`` or ``unreadable``."""
+    """What a replica has at an offset, or why it has nothing there.
+
+    Each value is the text that people read.
+    """
 
     RECORD = "a record"
     COMMIT = "a COMMIT marker"
@@ -37,7 +40,11 @@ class Held(StrEnum):
 
 
 class Served(StrEnum):
-    """What a consumer of one replica gets at an offset: the record, nothing, or nothing yet."""
+    """What a consumer of one replica gets at an offset: the record, nothing, or nothing yet.
+
+    SHOWN is any record in read_uncommitted, and a record of no transaction in read_committed. NOT_SHOWN means that
+    there is no record.
+    """
 
     SHOWN = "shown"
     COMMITTED = "shown: committed"
@@ -98,7 +105,14 @@ class AtOffset:
 def at_offset(client: ReplicaClient, broker: int, place: TopicPartition, offset: int) -> AtOffset:
     """Ask one replica what it has at an offset, and what consumers of both isolation levels get there.
 
-    READ and DESCRIBE on the topic are needed.
+    READ and DESCRIBE on the topic are needed. If the broker does not answer, nothing is raised: the result says so in
+    ``held`` and ``error``.
+
+    Args:
+        client: asks the broker.
+        broker: id of the broker whose replica is asked.
+        place: the partition.
+        offset: the offset.
     """
     unknown = dict.fromkeys(IsolationLevel, Served.UNKNOWN)
     try:
@@ -205,7 +219,10 @@ def _marker(row: _Row) -> Record | None:
 
 
 def headers_of(raw: bytes) -> tuple[tuple[str, bytes | None], ...]:
-    """The headers of a record, read from bytes that begin with the number of headers.
+    """The headers of a record as (name, value) pairs in their order; a null value is None.
+
+    Args:
+        raw: the headers as they lie in the record, from the number of headers on.
 
     Raises:
         ValueError: the bytes are broken.

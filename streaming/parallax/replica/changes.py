@@ -36,11 +36,11 @@ _ALTER, _CLUSTER_ACTION = 7, 9
 _ALTER_MARKS_SINCE = (3, 8)
 """The first version of Kafka in which ALTER is enough to write an end marker (KIP-1037)."""
 MARKER_RIGHTS = "CLUSTER_ACTION on the cluster (or ALTER, from Kafka 3.8 on)"
-"""The right that an end marker needs (``KafkaApis.handleWriteTxnMarkersRequest``)."""
+"""The permission that writing an end marker needs (``KafkaApis.handleWriteTxnMarkersRequest``)."""
 
 MOVE_RIGHTS = "ALTER on the cluster"
-"""The right that reassignments and elections need (``ControllerApis.handleAlterPartitionReassignments``, so elections);
-it implies DESCRIBE, by which reassignments are listed."""
+"""The permission that reassignments and elections need (``ControllerApis.handleAlterPartitionReassignments``). It
+implies DESCRIBE, which is enough to list reassignments."""
 
 
 class EndMarker(NamedTuple):
@@ -50,8 +50,8 @@ class EndMarker(NamedTuple):
         place: the partition.
         producer_id: the producer whose transaction it ends.
         producer_epoch: the producer's epoch; the leader refuses one lower than the one that it remembers.
-        coordinator_epoch: the coordinator's epoch; the leader refuses one lower than the one that it remembers. -1 if
-            it remembers none.
+        coordinator_epoch: the coordinator's epoch; the leader refuses one lower than the one that it remembers. Write
+            -1 if the leader remembers none.
         is_commit: whether it is a COMMIT; otherwise it is an ABORT.
     """
 
@@ -67,7 +67,7 @@ def alter_configs(topic: str, settings: Mapping[str, str | None]) -> Request:
 
     Args:
         topic: the topic's name.
-        settings: value by name; None removes the topic's own value.
+        settings: the new value of each setting, by the setting's name; None removes the topic's own value.
     """
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
     configs = [
@@ -81,6 +81,10 @@ def alter_configs(topic: str, settings: Mapping[str, str | None]) -> Request:
 
 def check_altered(topic: str, response: Any) -> None:
     """Check the response to `alter_configs`.
+
+    Args:
+        topic: the topic's name, for the error.
+        response: the response.
 
     Raises:
         ReplicaError: the broker refused the change.
@@ -107,6 +111,11 @@ def write_end_marker(marker: EndMarker) -> Request:
 
 def check_written(broker: int, marker: EndMarker, response: Any) -> None:
     """Check the response to `write_end_marker`.
+
+    Args:
+        broker: id of the leader that answered, for the error.
+        marker: the marker that the leader was asked to write.
+        response: the response.
 
     Raises:
         ReplicaError: the leader refused to write the marker.
@@ -164,6 +173,10 @@ def elect(place: TopicPartition) -> Request:
 def check_elected(place: TopicPartition, response: Any) -> bool:
     """Whether the preferred leader leads now, by the response to `elect`; False if it is not in sync yet.
 
+    Args:
+        place: the partition.
+        response: the response.
+
     Raises:
         ReplicaError: the election was refused.
     """
@@ -185,13 +198,13 @@ def _check_moved(code: int, detail: str | None, place: TopicPartition) -> None:
 
 
 def cluster_operations() -> Request:
-    """Make the request that asks for the user's rights on the cluster (KIP-700); `may_repair_of` reads the answer."""
+    """Make the request for what the user may do on the cluster (KIP-700); `may_repair_of` reads the answer."""
     message = DescribeClusterRequest(include_cluster_authorized_operations=True)
     return Request(message, versions.DESCRIBE_CLUSTER)
 
 
 class MayRepair(NamedTuple):
-    """Which steps of a repair the user has the right to make on this cluster.
+    """Which steps of a repair the user has permission to make on this cluster.
 
     Attributes:
         mark: whether the user may write end markers.
@@ -203,14 +216,15 @@ class MayRepair(NamedTuple):
 
 
 def may_repair_of(response: Any, oldest: tuple[int, ...]) -> MayRepair | None:
-    """The user's rights on the cluster that a repair needs, from the response to `cluster_operations`.
+    """The user's permissions on the cluster that a repair needs, from the response to `cluster_operations`.
 
     Args:
         response: the response.
-        oldest: the lowest Kafka version among the brokers; newer versions accept end markers with ALTER as well.
+        oldest: the lowest Kafka version among the brokers, e.g. (3, 7); from 3.8 on, ALTER is enough to write end
+            markers.
 
     Returns:
-        The rights; None if the user lacks DESCRIBE on the cluster, because brokers then do not say.
+        The permissions; None if the user lacks DESCRIBE on the cluster, because brokers then do not say.
     """
     granted = response.authorized_operations
     if response.error_code or not granted:

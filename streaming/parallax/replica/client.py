@@ -45,7 +45,7 @@ class PendingFetch:
         self._positions = positions
         self._exchange = exchange
         self.throttle_ms = 0
-        """For how long from its answer on the broker answers nothing more on the connection (KIP-219)."""
+        """For how many ms after its answer the broker answers nothing more on this connection (KIP-219)."""
 
     def result(self, timeout_ms: float, into: ReceiveBuffer | None = None) -> list[FetchedPartition]:
         """Wait for the answer to this Fetch.
@@ -54,6 +54,9 @@ class PendingFetch:
             timeout_ms: how long to wait from now, in milliseconds.
             into: memory to receive into; fresh memory by default. The next answer that is received into it overwrites
                 this one.
+
+        Returns:
+            One answer for each position that the Fetch asked for, in the same order.
 
         Raises:
             Throttled: the answer has no records, because the client's quota is used up.
@@ -109,6 +112,9 @@ class ReplicaClient:
     def clusters(self, *, timeout_ms: float | None = None) -> dict[Address, str | ReplicaError]:
         """Find out which cluster answers at each address of ``bootstrap.servers``, and at each broker's address.
 
+        Args:
+            timeout_ms: how long each address has to answer, in milliseconds; None for the client's ``timeout_ms``.
+
         Returns:
             By address, those of ``bootstrap.servers`` first: the id of the cluster that answers there, or the error if
                 nobody does. It is ``OtherCluster`` if another cluster than the client's answers.
@@ -116,12 +122,23 @@ class ReplicaClient:
         return self._connections.ask_each(self._timeout_ms if timeout_ms is None else timeout_ms)
 
     def brokers(self, *, timeout_ms: float | None = None) -> dict[int, Address]:
-        """The address (host, port) of every broker by its id, brokers that have gone down since included."""
+        """The address (host, port) of every broker by its id, brokers that have gone down since included.
+
+        Args:
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
+
+        Raises:
+            Unreachable: no broker and no bootstrap server answered.
+        """
         self._connections.ask_metadata([], self._deadline(timeout_ms))
         return dict(self._connections.addresses)
 
     def greeting(self, broker: int, *, timeout_ms: float | None = None) -> Greeting:
         """What a broker shows when a connection is made: version, TLS, and until when its certificate is valid.
+
+        Args:
+            broker: id of the broker.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
 
         Raises:
             ReplicaError: the broker could not be reached.
@@ -134,8 +151,8 @@ class ReplicaClient:
         """Topics by name, with their partitions, leaders and replicas; any broker may answer.
 
         Args:
-            topics: names of topics; all by default.
-            timeout_ms: deadline of this call.
+            topics: names of topics; None for all topics, an empty list for none.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
 
         Raises:
             Unreachable: no broker and no bootstrap server answered; DeadlineExceeded if one had not answered in time.
@@ -147,7 +164,15 @@ class ReplicaClient:
     ) -> dict[TopicPartition, tuple[int, ...]]:
         """The eligible leader replicas (ELR) of each partition: they may be elected if no replica is in sync (KIP-966).
 
-        Partitions without any are left out, as are all if brokers are older than that feature. Any broker may answer.
+        Any broker may answer.
+
+        Args:
+            topics: names of the topics.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
+
+        Returns:
+            By partition, the ids of the brokers. Partitions without any are left out. If the brokers do not know ELR
+                yet, it is empty.
 
         Raises:
             Unreachable: no broker answered.
@@ -169,6 +194,11 @@ class ReplicaClient:
     ) -> dict[str, dict[str, str] | ReplicaError]:
         """Settings of topics as the brokers apply them (DescribeConfigs); any broker may answer.
 
+        Args:
+            topics: names of the topics.
+            names: names of the settings.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
+
         Returns:
             By topic: the settings' values by name, or the error if the broker refuses (DESCRIBE_CONFIGS on the topic is
                 needed).
@@ -182,9 +212,16 @@ class ReplicaClient:
     def own_configs(
         self, broker: int, topics: Sequence[str], names: Sequence[str], *, timeout_ms: float | None = None
     ) -> dict[str, dict[str, Config] | ReplicaError]:
-        """The settings of topics as one broker applies them, by topic and name; each says whether it is a default.
+        """The settings of topics as one broker applies them; each says whether it is the topic's own or a default.
 
-        If the broker refuses for a topic, the topic's value is the error.
+        Args:
+            broker: id of the broker.
+            topics: names of the topics.
+            names: names of the settings.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
+
+        Returns:
+            By topic: the settings by name, or the error if the broker refuses for this topic.
 
         Raises:
             ReplicaError: the broker as a whole could not be asked.
@@ -198,6 +235,10 @@ class ReplicaClient:
 
         Topics that no broker shows the user are left out.
 
+        Args:
+            topics: names of the topics.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
+
         Raises:
             Unreachable: no broker answered.
         """
@@ -209,8 +250,8 @@ class ReplicaClient:
 
         Args:
             topic: the topic's name.
-            settings: value by name; None removes the topic's own value.
-            timeout_ms: deadline of this call.
+            settings: the new value of each setting, by the setting's name; None removes the topic's own value.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
 
         Raises:
             Unreachable: no broker answered, so it is unknown whether the change was made.
@@ -222,6 +263,11 @@ class ReplicaClient:
     def write_end_marker(self, leader: int, marker: EndMarker, *, timeout_ms: float | None = None) -> None:
         """Make a partition's leader write an end marker, which ends the producer's open transaction for good.
 
+        Args:
+            leader: id of the broker that leads the partition.
+            marker: the marker; it names the partition.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
+
         Raises:
             Unreachable, DeadlineExceeded: the leader did not answer, so it is unknown whether it wrote the marker.
             ReplicaError: the marker was refused (see `changes.MARKER_RIGHTS`).
@@ -230,12 +276,15 @@ class ReplicaClient:
         changes.check_written(leader, marker, response)
 
     def may_repair(self, *, timeout_ms: float | None = None) -> MayRepair | None:
-        """The user's rights on the cluster that a repair needs. This only asks.
+        """The user's permissions on the cluster that a repair needs. This only asks.
 
-        Which right allows writing end markers depends on the oldest live broker's version.
+        Which permission is enough to write end markers depends on the oldest live broker's version.
+
+        Args:
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
 
         Returns:
-            The rights; None if the user lacks DESCRIBE on the cluster.
+            The permissions; None if the user lacks DESCRIBE on the cluster.
 
         Raises:
             ReplicaError: a live broker did not answer.
@@ -251,7 +300,7 @@ class ReplicaClient:
         Args:
             place: the partition.
             replicas: ids of the brokers, the preferred leader first.
-            timeout_ms: deadline of this call.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
 
         Raises:
             Unreachable, DeadlineExceeded: no broker answered, so it is unknown whether the reassignment has begun.
@@ -263,6 +312,10 @@ class ReplicaClient:
     def elect(self, place: TopicPartition, *, timeout_ms: float | None = None) -> bool:
         """Elect a partition's preferred leader; returns whether it leads now, False if it is not in sync yet.
 
+        Args:
+            place: the partition.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
+
         Raises:
             Unreachable, DeadlineExceeded: no broker answered, so it is unknown whether the election took place.
             ReplicaError: the election was refused (ALTER on the cluster is needed).
@@ -273,6 +326,9 @@ class ReplicaClient:
         """All partitions that are being reassigned, each with the ids of the brokers that will hold it in the end.
 
         It needs DESCRIBE on the cluster.
+
+        Args:
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
 
         Raises:
             Unreachable: no broker answered.
@@ -288,6 +344,11 @@ class ReplicaClient:
 
         It needs DESCRIBE on the cluster.
 
+        Args:
+            broker: id of the broker.
+            partitions: the partitions whose replicas' sizes are wanted.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
+
         Raises:
             BrokerTooOld: the broker does not say how large the volumes are (below Kafka 3.3).
             ReplicaError: the broker could not be asked, or did not say.
@@ -297,6 +358,10 @@ class ReplicaClient:
 
     def log_dir_states(self, broker: int, *, timeout_ms: float | None = None) -> dict[str, bool]:
         """Whether each log directory of a broker is online, by its path. This needs DESCRIBE on the cluster.
+
+        Args:
+            broker: id of the broker.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
 
         Raises:
             ReplicaError: the broker could not be asked, or did not say.
@@ -320,11 +385,14 @@ class ReplicaClient:
 
         Args:
             broker: id of the broker to ask.
-            positions: what to fetch; the answers come in the same order.
+            positions: what to fetch.
             isolation: read_committed answers end at the replica's last stable offset and list aborted transactions.
             max_bytes: limit for all records together; the first batch comes whole even if it is larger.
-            max_wait_ms: how long the broker may wait for records; added to the deadline.
-            timeout_ms: deadline of this call.
+            max_wait_ms: how long the broker may wait for records, in milliseconds; added to the deadline.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
+
+        Returns:
+            One answer for each position, in the same order.
 
         Raises:
             ReplicaError: the broker as a whole could not be asked. An error about one partition is in the ``error`` of
@@ -354,10 +422,19 @@ class ReplicaClient:
         max_wait_ms: int = 0,
         timeout_ms: float | None = None,
     ) -> PendingFetch:
-        """Send a Fetch and return without waiting for the answer; see :meth:`fetch`.
+        """Send a Fetch and return without waiting for its answer, for which `PendingFetch.result` waits.
+
+        Args:
+            broker: id of the broker to ask.
+            positions: what to fetch.
+            isolation: read_committed answers end at the replica's last stable offset and list aborted transactions.
+            max_bytes: limit for all records together; the first batch comes whole even if it is larger.
+            max_wait_ms: how long the broker may wait for records, in milliseconds.
+            timeout_ms: how long connecting and sending may take, in milliseconds; None for the client's ``timeout_ms``.
 
         Raises:
             ReadingPaused: reading this broker is paused (:meth:`pause`).
+            ReplicaError: the broker could not be reached.
         """
         if self._is_paused(broker):
             raise ReadingPaused("no records are read of it: parallax resume has it read again", broker=broker)
@@ -371,6 +448,14 @@ class ReplicaClient:
         """The log end offset of one broker's replicas by partition, or the error if a replica did not answer.
 
         The request is ListOffsets with the replica id that Kafka reserves for debugging, which followers answer too.
+
+        Args:
+            broker: id of the broker.
+            partitions: the partitions to ask about.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
+
+        Raises:
+            ReplicaError: the broker as a whole could not be asked.
         """
         places = Places.of(partitions)
         return _listed(places, *self._list_offsets(broker, places, requests.LATEST, versions.LIST_OFFSETS, timeout_ms))
@@ -381,6 +466,11 @@ class ReplicaClient:
         """The first offset on the disk of one broker's replicas, by partition, or the error if one did not answer.
 
         Lower offsets are in tiered storage (KIP-405). Without tiered storage the value is the log start.
+
+        Args:
+            broker: id of the broker.
+            partitions: the partitions to ask about.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
 
         Raises:
             BrokerTooOld: the broker does not know of tiered storage (below Kafka 3.6).
@@ -407,7 +497,7 @@ class ReplicaClient:
         Args:
             broker: id of the broker to ask.
             partitions: the partitions to ask about. Given as `Places`, repeated calls are faster.
-            timeout_ms: deadline of this call.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
 
         Returns:
             By partition, the four offsets, or the error if its replica did not answer.
@@ -433,6 +523,14 @@ class ReplicaClient:
         """The producers that one broker's replicas remember, by partition, with their open transactions (KIP-664).
 
         If a replica did not answer, its partition's value is the error.
+
+        Args:
+            broker: id of the broker.
+            partitions: the partitions to ask about.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
+
+        Raises:
+            ReplicaError: the broker as a whole could not be asked.
         """
         request = requests.describe_producers(partitions)
         response = self._connections.exchange(broker, request, self._deadline(timeout_ms))
@@ -444,8 +542,11 @@ class ReplicaClient:
         """The transactions that each broker coordinates, and which brokers did not answer (KIP-664).
 
         Args:
-            producer_ids: list only transactions of these producers; all by default.
-            timeout_ms: deadline of this call.
+            producer_ids: list only transactions of these producers; all if empty.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
+
+        Raises:
+            Unreachable: no broker answered where the brokers are.
         """
         deadline = self._deadline(timeout_ms)
         self._connections.ask_metadata([], deadline.part(0.4))
@@ -474,6 +575,14 @@ class ReplicaClient:
         """Some transactions with their partitions, as the broker that coordinates them describes them (KIP-664).
 
         Transactions that this broker refuses to describe are left out.
+
+        Args:
+            broker: id of the broker that coordinates them.
+            transactional_ids: the transactional ids.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
+
+        Raises:
+            ReplicaError: the broker could not be asked.
         """
         request = requests.describe_transactions(transactional_ids)
         return requests.described_transactions(
@@ -481,11 +590,14 @@ class ReplicaClient:
         )
 
     def may_describe_transactions(self, *, timeout_ms: float | None = None) -> bool:
-        """Whether the user may see all transactions: has DESCRIBE on all transactional ids, or needs no right for that.
+        """Whether the user may see all transactions: has DESCRIBE on all transactional ids, or does not need it.
 
-        Without the right, a coordinator silently leaves transactions out of its list. So this asks a coordinator to
-        describe an id that no transaction has. It checks the right before it looks for the id
+        Without this permission, a coordinator silently leaves transactions out of its list. So this asks a coordinator
+        to describe an id that no transaction has. A coordinator checks the permission before it looks for the id
         (``KafkaApis.handleDescribeTransactionsRequest``).
+
+        Args:
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
 
         Raises:
             Unreachable: no broker answered.
@@ -494,7 +606,11 @@ class ReplicaClient:
         return requests.may_describe_transactions_of(self._connections.ask_any(request, self._deadline(timeout_ms)))
 
     def groups(self, broker: int, *, timeout_ms: float | None = None) -> list[str]:
-        """The ids of the consumer groups that a broker coordinates and that the user may describe.
+        """The ids of the consumer groups that a broker coordinates and that the user may describe, sorted.
+
+        Args:
+            broker: id of the broker.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
 
         Raises:
             ReplicaError: the broker could not be asked.
@@ -507,13 +623,15 @@ class ReplicaClient:
     ) -> dict[str, int | ReplicaError]:
         """The offset that each of some consumer groups has committed in a partition, that is, will read next.
 
-        If a group's offset is not known, its value is the error. Groups that have committed nothing are left out.
-
         Args:
             broker: id of the broker that coordinates the groups.
             ids: ids of the groups.
             place: the partition; DESCRIBE on its topic and on the groups is needed.
-            timeout_ms: deadline of this call.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
+
+        Returns:
+            By the group's id, the offset, or the error if it is not known. Groups that have committed nothing in the
+                partition are left out.
 
         Raises:
             ReplicaError: the broker as a whole could not be asked.
@@ -523,7 +641,10 @@ class ReplicaClient:
         return groups.committed_of(broker, place, response)
 
     def may_describe_groups(self, *, timeout_ms: float | None = None) -> bool:
-        """Whether the user may see all consumer groups: has DESCRIBE on groups of any name, or needs no right for that.
+        """Whether the user may see all consumer groups: has DESCRIBE on groups of any name, or does not need it.
+
+        Args:
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
 
         Raises:
             Unreachable: no broker answered.
@@ -535,6 +656,11 @@ class ReplicaClient:
         self, broker: int, names: Sequence[str], *, timeout_ms: float | None = None
     ) -> dict[str, str] | ReplicaError:
         """Settings of one broker by name, or the error if it refuses (DESCRIBE_CONFIGS on the cluster is needed).
+
+        Args:
+            broker: id of the broker.
+            names: names of the settings.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
 
         Raises:
             ReplicaError: the broker could not be asked.
@@ -548,11 +674,21 @@ class ReplicaClient:
     ) -> tuple[int, int] | None:
         """At which offset a leader epoch ends in one replica's log, by that replica's own epoch cache.
 
-        Only the leader answers OffsetForLeaderEpoch. So this sends a Fetch v12 that claims to have read that epoch far
+        Only the leader answers OffsetForLeaderEpoch. So this sends a Fetch v12 that says that the epoch was read far
         beyond the log's end. Any replica answers it with the epoch's true end (KIP-595's diverging epoch).
+
+        Args:
+            broker: id of the broker whose replica is asked.
+            topic: the topic's name.
+            partition: the partition's number.
+            leader_epoch: the leader epoch.
+            timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
 
         Returns:
             (epoch, end offset) of the largest epoch not above ``leader_epoch``, or None if the replica knows none.
+
+        Raises:
+            ReplicaError: the broker could not be asked, or not about this partition.
         """
         position = FetchPosition(topic, partition, 1 << 62, 1, leader_epoch)
         uncommitted = IsolationLevel.READ_UNCOMMITTED
@@ -591,7 +727,7 @@ def watermarks_of(
         client: asks the broker.
         broker: id of the broker to ask.
         place: the partition.
-        timeout_ms: deadline of this call.
+        timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
 
     Raises:
         ReplicaError: the broker did not answer, or not for this partition.

@@ -79,7 +79,11 @@ class Deadline:
         return left
 
     def part(self, share: float) -> Deadline:
-        """A nearer deadline: after a share (0 to 1) of the time that is left until this one."""
+        """A nearer deadline: after a share (0 to 1) of the time that is left until this one.
+
+        Raises:
+            TimeoutError: the deadline has passed.
+        """
         return Deadline(self.remaining() * 1000 * share)
 
 
@@ -105,6 +109,15 @@ class Connection:
     """A connected, authenticated socket to one broker, which knows the API versions that the broker speaks.
 
     From a request to its response, only one thread may use it.
+
+    Args:
+        address: the broker's address, (host, port).
+        options: how to connect: TLS, SASL, client id.
+        deadline: by when the connection must have been made.
+
+    Attributes:
+        address: the broker's address.
+        reused: whether an earlier request has used this connection, so that it may have broken since.
 
     Raises:
         OSError: the broker refused or closed the connection, or (TimeoutError) did not answer within the deadline.
@@ -154,7 +167,12 @@ class Connection:
             into: memory to receive into; the records of a Fetch are views of it. Fresh memory by default.
 
         Returns:
-            A response of kafka.protocol, or a FetchAnswer.
+            For a Fetch of kafka.protocol, a `FetchAnswer`; for a ``looking.Written``, what its ``parse`` makes of the
+                answer; otherwise kafka.protocol's own response.
+
+        Raises:
+            OSError: the broker closed the connection, or (TimeoutError) did not answer within the deadline.
+            ProtocolError: the answer is not one to this request.
         """
         frame = self._frame(deadline, into)
         kind = request.header.get_response_class()

@@ -68,6 +68,15 @@ class Connections:
     def finish(self, broker: int, exchange: Exchange, deadline: Deadline, into: ReceiveBuffer | None = None) -> Any:
         """Wait for the answer to a request that `begin` has sent.
 
+        Args:
+            broker: id of the broker that was asked.
+            exchange: what `begin` returned.
+            deadline: by when the answer must have come.
+            into: memory to receive into; fresh memory by default.
+
+        Returns:
+            The answer, in the form that `Connection.receive` gives it.
+
         Raises:
             ReplicaError: the broker did not answer.
         """
@@ -76,6 +85,9 @@ class Connections:
 
     def exchange(self, broker: int, request: Request, deadline: Deadline) -> Any:
         """Send a request to one broker, and wait for the answer.
+
+        Returns:
+            The answer, in the form that `Connection.receive` gives it.
 
         Raises:
             ReplicaError: the broker did not answer.
@@ -94,10 +106,14 @@ class Connections:
         return connection.greeting()
 
     def ask_any(self, request: Request, deadline: Deadline) -> Any:
-        """The first answer to a request that any broker may answer.
+        """The first answer to a request that any broker may answer, in the form that `Connection.receive` gives it.
 
         All known addresses are asked one after the other, each with a fair share of the time that is left. Addresses
         that failed lately come last.
+
+        Args:
+            request: the request.
+            deadline: by when the answer must have come.
 
         Raises:
             Unreachable: nobody answered. It is DeadlineExceeded if an address had not answered in time, and
@@ -145,9 +161,10 @@ class Connections:
         return str(told) if told is not None else f"{address[0]}:{address[1]} {_reason(error)}"
 
     def ask_each(self, timeout_ms: float) -> dict[Address, str | ReplicaError]:
-        """Ask every address for its cluster's id, all at the same time: configured addresses, and the brokers' present.
+        """Ask every address for its cluster's id, all at the same time.
 
-        An address that a broker had earlier may belong to another process by now, and is not asked.
+        These are the configured addresses, and those that the brokers have now. An address that a broker had earlier
+        may belong to another process by now, and is not asked.
 
         Args:
             timeout_ms: how long each address has to answer, in milliseconds.
@@ -173,7 +190,15 @@ class Connections:
             return Unreachable(self._failure(address, error, deadline))
 
     def ask_metadata(self, topics: Sequence[str] | None, deadline: Deadline) -> Any:
-        """Ask for metadata of topics (None: all); the brokers' addresses in the answer are remembered."""
+        """Ask any broker for metadata of topics; returns the response, and remembers the brokers' addresses in it.
+
+        Args:
+            topics: names of the topics; None for all, an empty list for none.
+            deadline: by when the answer must have come.
+
+        Raises:
+            Unreachable: nobody answered.
+        """
         return self._learnt(self.ask_any(requests.metadata(topics), deadline))
 
     def _learnt(self, metadata: Any) -> Any:
@@ -186,7 +211,17 @@ class Connections:
         return metadata
 
     def take(self, target: Target, deadline: Deadline, *, fresh: bool = False) -> Connection:
-        """A connection to the target for one request: an idle one, or with ``fresh`` always a new one."""
+        """A connection to the target for one request: an idle one, or a new one if none is idle.
+
+        Args:
+            target: a broker's id, or an address at which any broker may answer.
+            deadline: by when a new connection must have been made.
+            fresh: whether to make a new one in any case.
+
+        Raises:
+            OSError: the target refused the connection, or (TimeoutError) did not answer within the deadline.
+            ReplicaError: the target has no address, rejected the credentials, or is not the intended broker.
+        """
         with self._lock:
             idle = self._idle.get(target)
             if idle and not fresh:
@@ -203,9 +238,12 @@ class Connections:
         return connection
 
     def distrust(self, target: Target) -> None:
-        """Mark a broker's address as doubtful: the cluster is asked for it before the next connection to the broker.
+        """Note that a broker's address may be wrong: before the next connection to it, the cluster is asked for it.
 
-        Call it when a connection to the target has failed. For an address as target it does nothing.
+        Call it when a connection to the target has failed.
+
+        Args:
+            target: the broker's id; for an address, this does nothing.
         """
         if isinstance(target, int):
             self._failed(target)
@@ -214,6 +252,10 @@ class Connections:
         """Keep an idle connection to the target for a later request.
 
         The connection is closed instead if enough are kept already, or if the broker's address has changed.
+
+        Args:
+            target: the broker's id or the address that the connection was taken for.
+            connection: the connection.
         """
         with self._lock:
             idle = self._idle.setdefault(target, [])
@@ -283,6 +325,11 @@ class Exchange:
     connection, to the broker's address in the cluster's present metadata. If `send` or `receive` raises, the connection
     has been closed.
 
+    Args:
+        connections: where the connection is taken from, and given back to.
+        target: a broker's id, or an address at which any broker may answer.
+        request: the request.
+
     Raises:
         OSError: the target refused or closed the connection, or (TimeoutError) did not answer within the deadline.
         ReplicaError: the target has no address, speaks no acceptable version, or rejected the credentials.
@@ -304,6 +351,9 @@ class Exchange:
         Args:
             deadline: by when the response must have come.
             into: memory to receive into; fresh memory by default.
+
+        Returns:
+            The response, in the form that `Connection.receive` gives it.
         """
         if self._connection is None:
             raise Unreachable("the request was given up before its answer came")

@@ -109,21 +109,21 @@ class Columns:
     kind: Array
     """int8: RowKind (0 record, 1 commit marker, 2 abort marker, 4 listed, 5 emptied)."""
     offset: Array
-    """int64."""
+    """int64: the row's offset."""
     timestamp: Array
-    """int64, milliseconds since the epoch: the producer's, or with LogAppendTime the broker's."""
+    """int64, ms since 1970 UTC: the producer's timestamp, or with LogAppendTime the broker's."""
     leader_epoch: Array
-    """int32."""
+    """int32: leader epoch of the row's batch."""
     producer_id: Array
     """int64, -1 where none."""
     producer_epoch: Array
     """int16, -1 where none."""
     transactional: Array
-    """bool."""
+    """bool: whether the row's batch is of a transaction."""
     key_hash_hi: Array
-    """int64, 0 where the key is null and in markers."""
+    """int64: high half of the key's hash; 0 where the key is null and in markers."""
     key_hash_lo: Array
-    """int64."""
+    """int64: low half of the same hash."""
     content_hash: Array
     """int64, 0 in markers."""
     key_size: Array
@@ -131,15 +131,19 @@ class Columns:
     value_size: Array
     """int32, -1 where the value is null and in markers."""
     keys: pa.BinaryArray | None
-    """The keys, where asked for."""
+    """The keys; None if they were not asked for."""
     values: pa.BinaryArray | None
-    """The values, where asked for."""
+    """The values; None if they were not asked for."""
     headers: pa.BinaryArray | None
-    """The headers as they lie in the record, from their count on, where asked for."""
+    """The headers as in the record, from their count on; None if they were not asked for."""
     next_offset: int
-    """Behind the last whole batch, whether it holds records or not; ``start`` where there was none."""
+    """The next offset to read: the one after the last whole batch, even if that batch holds no record.
+
+    Where the rows end within a batch, it is the offset after the last row. Without any batch, it is the offset where
+    reading began.
+    """
     batches: Array = field(repr=False)
-    """int64[m, kernels.TABLE_WIDTH]: the headers of all whole batches, also of those below ``start``."""
+    """int64[m, kernels.TABLE_WIDTH]: the headers of all whole batches, also of those without a row here."""
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -159,9 +163,9 @@ class Columns:
         return replace(self, **kept)
 
     def epochs_at(self, offsets: Sequence[int]) -> dict[int, int]:
-        """The leader epoch at each of some offsets: that of the first batch that ends at or above the offset.
+        """The leader epoch at each of ``offsets``, by offset.
 
-        Offsets above all batches are left out of the result.
+        It is that of the first batch whose last offset is there or above. Offsets above all batches are left out.
         """
         at = np.searchsorted(self.batches[:, kernels.LAST], np.asarray(offsets, np.int64))
         known = zip(offsets, at.tolist(), strict=True)
@@ -177,7 +181,15 @@ def decode(
     end: int | None = None,
     inflater: Inflater | None = None,
 ) -> Columns:
-    """Decode the record batches of a Fetch response into one set of columns; arguments as of `decode_slices`.
+    """Decode the record batches of a Fetch response into one set of columns (`decode_slices` makes several).
+
+    Args:
+        records: bytes of whole batches of format v2, the last of which may be truncated.
+        hasher: hashes keys and contents.
+        payload: which bytes to copy out besides the hashes.
+        start: rows below this offset are left out.
+        end: rows at or above this offset are left out; no limit by default.
+        inflater: memory for decompressing that calls of one thread share; by default the call takes its own.
 
     Raises:
         CorruptBatch: a CRC or the structure is wrong; it names the batch.
@@ -341,10 +353,15 @@ def _frozen(data: Any) -> Array:
 def batch_table(records: Any) -> tuple[Array, ReplicaError | None]:
     """The headers of all whole batches of a Fetch response, one row each; no CRC is checked.
 
+    Args:
+        records: the bytes of the response's records.
+
     Returns:
-        int64[m, kernels.TABLE_WIDTH]: a header for each batch before the first broken one, or the first one of an older
-            format.
-        What is wrong with the broken batch; None if none is broken.
+        A tuple of two:
+
+        - int64[m, kernels.TABLE_WIDTH]: a row for each batch before the first one that is broken or of an older format.
+          The constants from `kernels.AT` to `kernels.ROWS` number the columns.
+        - What is wrong with that batch; None if there is no such batch.
     """
     data = _frozen(records)
     table, problem, at = kernels.walk(data)
@@ -396,7 +413,12 @@ def _joined(slices: list[Columns]) -> Columns:
 
 
 def no_columns(payload: Payload, start: int) -> Columns:
-    """`Columns` without rows, for a response without batches."""
+    """The `Columns` of a response that holds no batch: they have no rows.
+
+    Args:
+        payload: decides which of ``keys``, ``values`` and ``headers`` are empty arrays; the others are None.
+        start: the offset where reading began; it becomes ``next_offset``.
+    """
     rows: dict[str, Any] = dict(zip(DTYPES, empty_rows(0), strict=True))
     none: Any = pa.array([], pa.binary())
     keys, full = none if payload is not Payload.HASH else None, none if payload is Payload.FULL else None

@@ -40,7 +40,7 @@ BLOCK = 1 << BLOCK_BITS
 """Offsets of a block; a power of two, and a block begins at a multiple of it."""
 
 KINDS = ("records", "commits", "aborts", "listed", "emptied")
-"""Columns of `PART` that count rows, and of which `RowKind`: its records, end markers, and what lists tell."""
+"""Columns of `PART` that count rows, one for each `RowKind` but POSITION, in the order of the kinds."""
 
 PART = np.dtype(
     [
@@ -54,10 +54,11 @@ PART = np.dtype(
         ("contradicted", "<i4"),
     ]
 )
-"""Some rows of one block, next to each other. ``range``: the caller's number of the run that they are of. ``low`` and
-``high``: the sum of their fingerprints, each half modulo 2^64. ``first_epoch``, ``last_epoch``: the lowest and the
-highest leader epoch of their batches, -1 where none of them has any. ``contradicted``: rows of transactions that are
-shown otherwise than the row or the end marker of the same transaction next to them."""
+"""The sums of some neighbouring rows of one block. ``range``: the number that the caller gave to the run of rows to
+which they belong (`Digester.add_up`). ``block``: their offsets divided by `BLOCK`. ``low`` and ``high``: the sum of
+their fingerprints, each half modulo 2^64. ``first_epoch``, ``last_epoch``: the lowest and the highest leader epoch of
+their batches, -1 if no batch has one. ``contradicted``: how many records have another outcome than the first record
+of their transaction in the part, and how many end markers contradict that first record."""
 
 MOVE = np.dtype(
     [
@@ -107,7 +108,7 @@ COLUMNS: Mapping[str, Any] = {
     "key_size": np.int32,
     "value_size": np.int32,
 }
-"""The columns that are looked at, and their types: those of a view (docs/reference/tables.md), but of position rows."""
+"""The columns of a view (docs/reference/tables.md) that sums are made of, and their types."""
 
 
 @intrinsic
@@ -306,13 +307,15 @@ _add_up = njit(
 
 @dataclass(frozen=True, slots=True)
 class Digests:
-    """The sums of some rows of a reader, and which transactions these rows end or leave open.
+    """The sums of some rows that one reader was shown, and which transactions these rows end or leave open.
+
+    The rows are divided into *parts*: each has rows of one block that follow one another. A block may have several.
 
     Attributes:
-        parts: an array of `PART`, in the order of the rows: the sums of neighbouring rows of one block. If a block has
-            several parts, add them up.
-        moves: an array of `MOVE`: for each part and producer, which transaction ends there and which stays open. It is
-            in the order of the parts.
+        parts: an array of `PART`, one item for each part, in the order of the rows: how many rows of each kind the part
+            has, and the sum of their fingerprints. The sums of all parts of a block add up to those of the block.
+        moves: an array of `MOVE`, in the order of the parts. It has one item for each part and each producer with
+            transactional rows there: which transaction the part ends, and which it leaves open.
     """
 
     parts: Array
@@ -363,11 +366,11 @@ class Digester:
         """Add up the rows of one reader by blocks of offsets, so that readers can be compared by their sums.
 
         Args:
-            begins: int64[m + 1]: the rows consist of m runs, each read in one go. For each run the index of its first
-                row, and at last the number of rows.
+            begins: int64[m + 1]. The rows consist of m runs, each read in one go. It has the index of each run's first
+                row, and as the last item the number of all rows.
             ranges: int32[m]: for each run a number of the caller's choice, which the run's ``parts`` have in the column
                 ``range``.
-            columns: the rows as arrays by name (`COLUMNS`), in offset order, without position rows.
+            columns: the rows as arrays by name (`COLUMNS`), in offset order, without rows of kind POSITION.
         """
         n = len(columns["offset"])
         if len(self._parts) < n:
@@ -397,15 +400,15 @@ class Open:
 
 
 def carried(before: Mapping[int, Open], moves: Array) -> tuple[dict[int, Open], int]:
-    """The transactions that are open after a part, computed from those before it. A part is a row of `PART`.
+    """Follow the open transactions through one part (an item of `PART`), from its beginning to its end.
 
     Args:
         before: by producer id, the transactions that are open where the part begins.
         moves: the part's rows of `MOVE`, all of one reader.
 
     Returns:
-        By producer id, the transactions that are open where the part ends.
-        For how many transactions of ``before`` the part shows another outcome, by its records or its end marker.
+        A tuple: by producer id, the transactions that are open where the part ends; and how many transactions of
+        ``before`` the part contradicts. It does so if their records, or the end marker, have another outcome there.
     """
     after, against = dict(before), 0
     for move in moves:

@@ -18,11 +18,11 @@ _TOGETHER = 2_000
 def describe(topics: Sequence[str], after: Any = None) -> Request:
     """Make the request for the partitions of topics with their eligible leader replicas.
 
-    An answer may end before the last partition. Then ask again with ``after``.
+    A response may end before the last partition. Then ask again with ``after``.
 
     Args:
         topics: names of the topics.
-        after: where the answer before ended (`ended_at`); None for the first request.
+        after: where the last response ended (`ended_at`); None for the first request.
     """
     kind = DescribeTopicPartitionsRequest
     cursor = None
@@ -34,7 +34,13 @@ def describe(topics: Sequence[str], after: Any = None) -> Request:
 
 
 def eligible_of(response: Any) -> dict[TopicPartition, tuple[int, ...]]:
-    """The eligible leader replicas in an answer, by partition; partitions without any are left out."""
+    """The ids of the eligible leader replicas in a response to `describe`, by partition.
+
+    Partitions without any are left out.
+
+    Args:
+        response: the response.
+    """
     return {
         TopicPartition(topic.name, part.partition_index): tuple(part.eligible_leader_replicas)
         for topic in response.topics
@@ -44,7 +50,11 @@ def eligible_of(response: Any) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def ended_at(response: Any) -> Any:
-    """Where an answer ended, for the next request's ``after``; None if it has all partitions."""
+    """Where a response to `describe` ended, for the next request's ``after``; None if it has all partitions.
+
+    Args:
+        response: the response.
+    """
     return response.next_cursor
 
 

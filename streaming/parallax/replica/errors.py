@@ -56,7 +56,7 @@ class ReplicaError(Exception):
         return ", ".join(parts)
 
     def at(self, *, broker: int | None = None, topic: str | None = None, partition: int | None = None) -> Self:
-        """Set broker, topic and partition where the error does not name them yet; returns the error itself."""
+        """Set broker, topic and partition where the error does not name them yet; returns this same error."""
         self.broker = broker if self.broker is None else self.broker
         self.topic = topic if self.topic is None else self.topic
         self.partition = partition if self.partition is None else self.partition
@@ -80,7 +80,7 @@ class Unreachable(ReplicaError, PassingError):
 
 
 class OtherCluster(Unreachable):
-    """At this address another cluster answers than the intended one; its answers are not used.
+    """Another cluster than the intended one answers at an address; its answers are not used.
 
     Attributes:
         cluster_id: the id of the cluster that answers; empty if it gives none.
@@ -94,7 +94,7 @@ class OtherCluster(Unreachable):
 
 
 class NotABroker(Unreachable):
-    """At this address a KRaft controller answers, which does not serve clients."""
+    """A KRaft controller answers at an address; it does not serve clients."""
 
     passes = False
 
@@ -169,7 +169,7 @@ class Unauthorized(ReplicaError):
     """Authentication failed, or an ACL is missing.
 
     Attributes:
-        missing: the right that would have to be granted.
+        missing: the permission that would have to be granted.
     """
 
     event = ReadEvent.UNAUTHORIZED
@@ -272,7 +272,10 @@ def from_code(
         topic: topic that the answer is about.
         partition: partition that the answer is about.
         detail: the broker's own words, if it sent any.
-        needs: the right on the topic that the request needs, which the error names if the right is missing.
+        needs: the permission on the topic that the request needs; the error names it if it is missing.
+
+    Returns:
+        The error, of the class for this code, such as `NotHosted`; a plain `ReplicaError` if the code has no class.
     """
     if code in _MISSING:
         return _unauthorized(code, needs, detail, broker=broker, topic=topic, partition=partition)

@@ -26,9 +26,17 @@ def no_aborted() -> np.ndarray[Any, np.dtype[np.int64]]:
 
 @dataclass
 class PartitionAnswer:
-    """The part of a Fetch answer about one partition, with Kafka's own fields.
+    """What a Fetch answer says of one partition, in the fields of Kafka's FetchResponse.
 
-    Either the topic's name or its id is empty.
+    Attributes:
+        topic: the topic's name; empty if the answer names topics by id.
+        partition: the partition's number.
+        error_code: Kafka's error code; 0 for none.
+        high_watermark, last_stable_offset, log_start_offset: the replica's own offsets, as the answer has them.
+        aborted: the aborted transactions that the answer lists, int64[m, 2] of producer id and first offset.
+        preferred_read_replica: id of the broker to which the consumer is redirected; -1 if it is not.
+        records: the record batches, as they lie in the answer.
+        topic_id: the topic's id; empty if the answer names topics by name.
     """
 
     topic: str
@@ -79,6 +87,11 @@ def parse(body: memoryview, version: int) -> FetchAnswer:
 def partition_answer(cursor: Cursor, topic: str, topic_id: str = "") -> PartitionAnswer:
     """Read the part of an answer that is about one partition of a topic.
 
+    Args:
+        cursor: where that part begins; it moves past the part.
+        topic: the topic's name; empty if the answer names topics by id.
+        topic_id: the topic's id; empty if the answer names topics by name.
+
     Raises:
         ValueError: the answer is truncated, or its lengths make no sense.
         struct.error: the answer is truncated.
@@ -117,7 +130,7 @@ class Cursor:
         self.flexible = flexible
 
     def take(self, layout: str) -> tuple[Any, ...]:
-        """Read the next values; ``layout`` is a format string of ``struct``."""
+        """Read the next values, as a tuple; ``layout`` is a format string of ``struct``."""
         values = struct.unpack_from(layout, self._body, self._at)
         self._at += struct.calcsize(layout)
         return values
@@ -128,7 +141,11 @@ class Cursor:
         return np.frombuffer(self._body, layout, count, self._at) if size <= len(self._body) - self._at else None
 
     def bytes(self, size: int) -> memoryview:
-        """Read the next ``size`` bytes, as a view and not a copy."""
+        """Read the next ``size`` bytes, as a view and not a copy.
+
+        Raises:
+            ValueError: fewer bytes are left.
+        """
         if size > len(self._body) - self._at:
             raise ValueError("a length runs beyond the answer's end")
         self._at += size
@@ -147,7 +164,11 @@ class Cursor:
         return str(self.bytes(size), "utf-8")
 
     def topic(self, version: int) -> tuple[str, str]:
-        """Read the next topic as (name, id). From version 13 on the name is empty, before that the id."""
+        """Read the next topic as (name, id); one of them is empty.
+
+        Args:
+            version: the version of the Fetch. Up to 12 the id is empty, from 13 on the name.
+        """
         return ("", topic_ids.text(bytes(self.bytes(topic_ids.SIZE)))) if version >= BY_ID else (self.string(), "")
 
     def tags(self) -> dict[int, memoryview]:

@@ -27,7 +27,11 @@ def list_groups() -> Request:
 
 
 def groups_of(broker: int, response: Any) -> list[str]:
-    """The ids of the consumer groups that a broker coordinates, sorted, by its answer to `list_groups`.
+    """The ids of the consumer groups that a broker coordinates, sorted, by its response to `list_groups`.
+
+    Args:
+        broker: id of the broker, for the error.
+        response: the response.
 
     Raises:
         ReplicaError: the broker refused.
@@ -54,9 +58,16 @@ def fetch_committed(groups: Sequence[str], place: TopicPartition) -> Request:
 
 
 def committed_of(broker: int, place: TopicPartition, response: Any) -> dict[str, int | ReplicaError]:
-    """The offset that each consumer group has committed in a partition, or the error, by the group's id.
+    """The offset that each consumer group has committed in a partition, from the response to `fetch_committed`.
 
-    Groups that have committed nothing in the partition are left out.
+    Args:
+        broker: id of the broker that answered, for errors.
+        place: the partition.
+        response: the response.
+
+    Returns:
+        By the group's id, the offset, or the error if the broker refused. Groups that have committed nothing in the
+            partition are left out.
     """
     found: dict[str, int | ReplicaError] = {}
     for group in response.groups:
@@ -75,9 +86,12 @@ def committed_of(broker: int, place: TopicPartition, response: Any) -> dict[str,
 
 
 def may_describe_of(response: Any) -> bool:
-    """Whether the user has the right to describe the consumer groups of an answer to `fetch_committed`.
+    """Whether the user has permission to describe the consumer groups of a response to `fetch_committed`.
 
-    The groups need not exist, because a broker checks the right before it looks for a group.
+    The groups need not exist, because a broker checks the permission before it looks for a group.
+
+    Args:
+        response: the response.
     """
     return all(group.error_code != REFUSED for group in response.groups)
 

@@ -32,8 +32,9 @@ class Identity:
     def check(self, target: int | Address, connection: Connection, deadline: Deadline) -> None:
         """Raise an error if another cluster or broker than the intended one answers on a connection.
 
-        Every broker gives its cluster's id, and the user needs no right for that. If the user lacks DESCRIBE_CONFIGS on
-        the cluster, a broker does not give its own id. Then it is assumed to be the intended broker.
+        Every broker gives its cluster's id, and the user needs no permission for that. If the user lacks
+        DESCRIBE_CONFIGS on the cluster, a broker does not give its own id. Then it is assumed to be the intended
+        broker.
 
         Args:
             target: who should answer: a broker by its id, or any broker at an address.

@@ -42,7 +42,7 @@ class Inflater:
 
     @property
     def memory(self) -> Array:
-        """The memory with the decompressed bytes of all batches added, as a read-only array."""
+        """The memory with the decompressed bytes of all batches that were added, as a read-only array."""
         memory = self._memory.view()
         memory.flags.writeable = False
         return memory
@@ -56,10 +56,15 @@ class Inflater:
         self._memory, self._used = np.empty(0, np.uint8), 0
 
     def add(self, codec: int, body: memoryview) -> tuple[int, int] | None:
-        """Decompress one batch into the memory, right after the batches before it.
+        """Decompress one batch into the memory, directly after the batches before it.
+
+        Args:
+            codec: the codec's number: `GZIP`, `SNAPPY`, `LZ4` or `ZSTD`.
+            body: the batch's compressed bytes.
 
         Returns:
-            Where the batch begins and ends in `memory`; None if it does not fit, and nothing was added.
+            A tuple: the index in `memory` at which the batch begins, and the one after its end. None if the batch does
+            not fit; then nothing was added.
 
         Raises:
             BadStream: the batch cannot be decompressed.
@@ -136,6 +141,10 @@ class Stream(Protocol):
 
 def open_stream(codec: int, body: memoryview) -> Stream:
     """Open a compressed batch as a stream, to decompress it some bytes at a time.
+
+    Args:
+        codec: the codec's number: `GZIP`, `SNAPPY`, `LZ4` or `ZSTD`.
+        body: the batch's compressed bytes.
 
     Raises:
         Unsupported: an unknown codec.

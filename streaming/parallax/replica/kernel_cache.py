@@ -1,8 +1,9 @@
-"""Chooses a folder for compiled code (numba's kernels) if the process cannot write next to the source.
+"""Chooses a folder for compiled functions (numba's *kernels*) if the process cannot write next to their source.
 
-A container image holds compiled kernels next to the source, and numba ignores them if it cannot write there. So they
-are copied to a folder that this process can write: its user's cache or, without a home, a temporary folder. If a kernel
-does not fit the processor, numba compiles it again there.
+numba writes a compiled function into a file next to the module that defines it, and reads that file in the next
+process. A container image holds such files, and numba ignores them if it cannot write there. So they are copied to a
+folder that this process can write: its user's cache or, without a home, a temporary folder. If a compiled function does
+not fit the processor, numba compiles it again there.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from numba.core import caching
 
 
 class SeededLocator(caching.UserWideCacheLocator):
-    """Makes numba keep the compiled kernels of a module in the cache folder of the process's user.
+    """Makes numba keep a module's compiled functions in the cache folder of the process's user.
 
-    At the first use, kernels that lie next to the module are copied there.
+    At the first use, the files of compiled functions that lie next to the module are copied there.
     """
 
     def ensure_cache_path(self) -> None:
-        """Make the cache folder if it is missing, and copy the kernels there that lie next to the module.
+        """Make the cache folder if it is missing, and copy the module's compiled functions there.
+
+        numba may have written them next to the module before, as when a container image was built.
 
         Raises:
             OSError: the folder cannot be made, or is not writable.
@@ -47,9 +50,9 @@ def _seed(beside: Path, folder: Path) -> None:
 
 
 class ScratchLocator(caching.InTreeCacheLocator):
-    """Makes numba keep the compiled kernels of a module in a temporary folder.
+    """Makes numba keep a module's compiled functions in a temporary folder.
 
-    At the first use, kernels that lie next to the module are copied there.
+    At the first use, the files of compiled functions that lie next to the module are copied there.
     """
 
     def __init__(self, py_func: Any, py_file: str) -> None:
@@ -72,7 +75,7 @@ def _folder() -> Any:
 
 
 def allow_read_only() -> None:
-    """Make numba use this module's folders for compiled kernels if it cannot write next to the source.
+    """Make numba use this module's folders for compiled functions if it cannot write next to their source.
 
     If the process has set numba's ``CACHE_LOCATOR_CLASSES`` already, nothing changes.
     """

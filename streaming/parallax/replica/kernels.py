@@ -209,9 +209,19 @@ def _read_header(data: Any, at: Any, end: Any, row: Any) -> None:
 
 @njit([types.Tuple((_array(_I64, 2), _I64, _I64))(_BYTES)], cache=True, nogil=True)
 def walk(data: Any) -> Any:
-    """The table of all whole batches' headers, a code of ``PROBLEMS``, and the position of the problem in the bytes.
+    """Find all whole batches in the bytes of a Fetch answer, and read their headers into a table.
 
-    The table ends before the first broken batch. If the last batch is truncated, it is left out, and is no problem.
+    If the last batch is truncated, it is left out, and is no problem.
+
+    Args:
+        data: the bytes of a Fetch answer, uint8[n].
+
+    Returns:
+        A tuple of three:
+
+        - the table, int64[m, `TABLE_WIDTH`], with a row for each whole batch before the first broken one;
+        - a code of ``PROBLEMS``: what is wrong with the broken batch, or `OK` if none is broken;
+        - the position in ``data`` at which the broken batch begins, or with `OK` the end of the last whole batch.
     """
     count = 0
     at = np.int64(0)
@@ -258,7 +268,7 @@ _CRC_TABLE = _crc_table()
 
 @njit([types.uint32(_BYTES, _I64, _I64)], cache=True, nogil=True)
 def crc32c(data: Any, at: Any, end: Any) -> Any:
-    """CRC32C (Castagnoli) of ``data[at:end]``; for small batches this is faster than a call to a library."""
+    """CRC32C (Castagnoli) of ``data[at:end]``, bytes as uint8[n]; for small batches faster than a call to a library."""
     crc = np.uint64(0xFFFFFFFF)
     low = np.uint64(0xFF)
     table = _CRC_TABLE
@@ -276,7 +286,7 @@ def crc32c(data: Any, at: Any, end: Any) -> Any:
 
 @njit([_I64(_BYTES, _array(_I64, 2), _I64)], cache=True, nogil=True)
 def check_small(data: Any, table: Any, limit: Any) -> Any:
-    """Index of the first batch whose CRC is wrong, among batches smaller than ``limit`` bytes; -1 if all are right.
+    """Index of the first batch whose CRC is wrong, among batches smaller than ``limit`` bytes; -1 if no CRC is wrong.
 
     Args:
         data: the bytes of a Fetch answer, uint8[n].
@@ -367,28 +377,50 @@ def _siphash(data: Any, at: Any, size: Any, k0: Any, k1: Any, wide: Any) -> Any:
 
 @njit([types.UniTuple(_U64, 2)(_BYTES, _I64, _I64, _U64, _U64)], cache=True, nogil=True)
 def siphash128(data: Any, at: Any, size: Any, k0: Any, k1: Any) -> Any:
-    """The 128-bit SipHash-2-4 of ``data[at:at + size]``: its low and its high half."""
+    """The 128-bit SipHash-2-4 of ``data[at:at + size]``, as a tuple of its low and its high half, unsigned.
+
+    Args:
+        data: uint8[n].
+        at: where the bytes begin.
+        size: how many bytes.
+        k0: first 64-bit word of the secret key.
+        k1: second 64-bit word of the secret key.
+    """
     return _siphash(data, at, size, k0, k1, True)
 
 
 @njit([_U64(_BYTES, _I64, _I64, _U64, _U64)], cache=True, nogil=True)
 def siphash64(data: Any, at: Any, size: Any, k0: Any, k1: Any) -> Any:
-    """The 64-bit SipHash-2-4 of ``data[at:at + size]``."""
+    """The 64-bit SipHash-2-4 of ``data[at:at + size]``, unsigned.
+
+    Args:
+        data: uint8[n].
+        at: where the bytes begin.
+        size: how many bytes.
+        k0: first 64-bit word of the secret key.
+        k1: second 64-bit word of the secret key.
+    """
     return _siphash(data, at, size, k0, k1, False)[0]
 
 
 # --- SipHash-2-4 of bytes that come piece by piece ---
 
 STATE = 6
-"""Words of a SipHash that is under way.
+"""How many words of 64 bits hold a SipHash that is under way.
 
-They are v0 to v3, the bytes of the last word that is not full, and how many came in all.
+They are v0 to v3, the bytes of the last word that is not full, and how many bytes were added in all.
 """
 
 
 @njit([types.void(_array(_U64), _U64, _U64)], cache=True, nogil=True)
 def sip_start(state: Any, k0: Any, k1: Any) -> None:
-    """Begin a 64-bit SipHash-2-4 in ``state``, with the two words of the secret key."""
+    """Begin a 64-bit SipHash-2-4 of bytes that come piece by piece.
+
+    Args:
+        state: uint64[`STATE`], overwritten.
+        k0: first 64-bit word of the secret key.
+        k1: second 64-bit word of the secret key.
+    """
     state[0] = k0 ^ np.uint64(0x736F6D6570736575)
     state[1] = k1 ^ np.uint64(0x646F72616E646F6D)
     state[2] = k0 ^ np.uint64(0x6C7967656E657261)
@@ -399,7 +431,13 @@ def sip_start(state: Any, k0: Any, k1: Any) -> None:
 
 @njit([types.void(_array(_U64), _U64, _U64)], cache=True, nogil=True)
 def sip_start_wide(state: Any, k0: Any, k1: Any) -> None:
-    """Begin a 128-bit SipHash-2-4 in ``state``, with the two words of the secret key."""
+    """Begin a 128-bit SipHash-2-4 of bytes that come piece by piece.
+
+    Args:
+        state: uint64[`STATE`], overwritten.
+        k0: first 64-bit word of the secret key.
+        k1: second 64-bit word of the secret key.
+    """
     sip_start(state, k0, k1)
     state[1] ^= np.uint64(0xEE)
 
@@ -425,7 +463,7 @@ def _sip_byte(state: Any, byte: Any) -> None:
 
 @njit([types.void(_array(_U64), _BYTES, _I64, _I64)], cache=True, nogil=True)
 def sip_add(state: Any, data: Any, at: Any, size: Any) -> None:
-    """Add ``data[at:at + size]`` to the hash that `sip_start` began in ``state``."""
+    """Add ``data[at:at + size]`` to the hash that `sip_start` or `sip_start_wide` began in ``state``."""
     end = at + size
     while at < end and state[5] & np.uint64(7):
         _sip_byte(state, _u8(data, at))
@@ -441,7 +479,7 @@ def sip_add(state: Any, data: Any, at: Any, size: Any) -> None:
 
 @njit([types.void(_array(_U64), _I64)], cache=True, nogil=True)
 def sip_add_varint(state: Any, value: Any) -> None:
-    """Add a 32-bit number to the hash, as a zigzag varint in its shortest form."""
+    """Add a 32-bit number, ``value``, to the hash in ``state``, as a zigzag varint in its shortest form."""
     raw = np.uint64((value << 1) ^ (value >> 63)) & np.uint64(0xFFFFFFFF)
     while raw > np.uint64(0x7F):
         _sip_byte(state, (raw & np.uint64(0x7F)) | np.uint64(0x80))
@@ -453,7 +491,12 @@ def sip_add_varint(state: Any, value: Any) -> None:
 def sip_end(state: Any, wide: Any) -> Any:
     """The hash of all bytes that were added to ``state``.
 
-    It is (low half, high half) of 128 bits if ``wide``, else (64-bit hash, 0).
+    Args:
+        state: what `sip_start` or `sip_start_wide` has begun.
+        wide: whether `sip_start_wide` began it.
+
+    Returns:
+        A tuple: if ``wide``, the low and the high half of the 128-bit hash; otherwise the 64-bit hash, and 0.
     """
     word = state[4] | ((state[5] & np.uint64(0xFF)) << np.uint64(56))
     return _sip_finish(state[0], state[1], state[2], state[3], word, wide)
@@ -535,7 +578,7 @@ def _is_ascii(data: Any, at: Any, size: Any) -> Any:
 
 @njit([types.void(_array(_U64), _BYTES, _I64, _I64)], cache=True, nogil=True)
 def sip_add_text(state: Any, data: Any, at: Any, size: Any) -> None:
-    """Add a text to the hash, with its length in front.
+    """Add the text ``data[at:at + size]`` to the hash in ``state``, with its length in front.
 
     The bytes are those that Java would write after decoding the text, with broken UTF-8 replaced.
     """
@@ -620,8 +663,17 @@ def _canonical_hash(data: Any, at: Any, stop: Any, k0: Any, k1: Any) -> Any:
 def sip_add_headers(state: Any, data: Any, at: Any, stop: Any, count: Any) -> Any:
     """Add up to ``count`` headers to the hash, in the form in which a cleaner writes them again.
 
-    It stops before a header that goes on beyond ``stop``. Returns the position where it stopped, and how many headers
-    are left.
+    It stops before a header that goes on beyond ``stop``.
+
+    Args:
+        state: the hash that is under way.
+        data: bytes that hold the headers, uint8[n].
+        at: where the first header begins in ``data``.
+        stop: where the usable bytes of ``data`` end.
+        count: how many headers are to be added.
+
+    Returns:
+        A tuple: the position in ``data`` where it stopped, and how many headers are left to add.
     """
     while count > 0:
         name, after_name, _ = _skip_bytes(data, at, stop)
@@ -641,14 +693,14 @@ def sip_add_headers(state: Any, data: Any, at: Any, stop: Any, count: Any) -> An
 
 @njit([types.UniTuple(_I64, 2)(_BYTES, _I64, _I64)], cache=True, nogil=True)
 def read_varint(data: Any, at: Any, end: Any) -> Any:
-    """Read a 32-bit varint: (value, position after it); the position is -1 if it goes beyond ``end``."""
+    """Read the 32-bit varint at ``data[at]``: (value, position after it); position -1 if it goes beyond ``end``."""
     value, at, _ = _varint(data, at, end)
     return value, at
 
 
 @njit([types.UniTuple(_I64, 2)(_BYTES, _I64, _I64)], cache=True, nogil=True)
 def read_varlong(data: Any, at: Any, end: Any) -> Any:
-    """Read a 64-bit varint: (value, position after it); the position is -1 if it goes beyond ``end``."""
+    """Read the 64-bit varint at ``data[at]``: (value, position after it); position -1 if it goes beyond ``end``."""
     return _varint64(data, at, end)
 
 
@@ -743,10 +795,11 @@ def _marker_type(data: Any, key_at: Any, key_size: Any) -> Any:
 
 
 NEXT, TAKEN, REACHED, ODDS, ODD = range(5)
-"""A batch's cursor.
+"""Indexes into a batch's cursor, an int64 array of `CURSOR` numbers: how far the batch has been decoded.
 
-It has where its next record begins, how many records were taken, and the last one's offset. Behind that are the records
-just taken whose content may not be in canonical form: how many, and of each its row and place.
+`NEXT`: where its next record begins. `TAKEN`: how many of its records were decoded or skipped. `REACHED`: the offset of
+the last of them. `ODDS`: how many of the records just taken may not have their content in canonical form. From `ODD`
+on: of each of these records its row, and where its content begins.
 """
 _MOST_ODD = 64
 CURSOR = ODD + 2 * _MOST_ODD
@@ -870,11 +923,7 @@ _COLUMNS = types.Tuple(
         )
     ]
 )
-"""The columns of a row of metadata.
-
-They are kind, offset, timestamp, leader epoch, producer id and epoch. Then transactional, hash of the key (high, low)
-and of the content, sizes of key and value.
-"""
+"""The types of the arrays that records are decoded into, in the order of `parallax.replica.parts.DTYPES`."""
 
 
 @njit(
@@ -887,17 +936,19 @@ def decode(raw: Any, inflated: Any, table: Any, start: Any, end: Any, k0: Any, k
 
     Args:
         raw: the bytes of the Fetch answer.
-        inflated: the decompressed bytes of batches, where ``table`` says so (`INFLATED`).
-        table: a row for each batch (`TABLE_WIDTH`); its first row in ``out`` and number of rows are filled in.
+        inflated: the decompressed bytes of those batches that ``table`` marks as `INFLATED`.
+        table: a row for each batch (`walk`); each batch's first row in ``out`` and number of rows are filled in.
         start: first offset.
         end: offset to stop before.
         k0: first word of the secret key.
         k1: second word of the secret key.
-        out: the columns to fill.
-        spans: where keys, values and headers lie, to be filled; without rows if that is not wanted.
+        out: the columns to fill, in the order of `parallax.replica.parts.DTYPES`.
+        spans: int64[n, 6], to be filled with start and size of each record's key, value and headers; without rows if
+            that is not wanted.
 
     Returns:
-        The number of rows, a code of ``PROBLEMS``, and the index of the broken batch or -1.
+        A tuple: how many rows were filled, a code of ``PROBLEMS`` (`OK` if no batch is broken), and the index of the
+        broken batch in ``table``, or -1.
     """
     n = np.int64(0)
     cursor = np.empty(CURSOR, np.int64)
@@ -937,16 +988,18 @@ def decode_part(data: Any, row: Any, cursor: Any, window: Any, wanted: Any, out:
     """Decode the records of one batch that lie whole in ``data`` into the columns ``out``, until ``out`` is full.
 
     Args:
-        data: bytes that hold a part of the batch's records.
-        row: the batch's header.
-        cursor: where the next record lies (`CURSOR` values, such as `NEXT`); moved past the records that were decoded.
+        data: bytes that hold some of the batch's records.
+        row: the batch's row of the table that `walk` makes.
+        cursor: int64[`CURSOR`]: where the next record lies (`NEXT`) and the like; moved past the records that were
+            decoded.
         window: the end of the records in ``data``, and whether the batch goes on after it.
         wanted: first offset, offset to stop before, and the two words of the secret key.
-        out: the columns to fill.
-        spans: where keys, values and headers lie, to be filled; without rows if that is not wanted.
+        out: the columns to fill, in the order of `parallax.replica.parts.DTYPES`.
+        spans: int64[n, 6], to be filled with start and size of each record's key, value and headers; without rows if
+            that is not wanted.
 
     Returns:
-        The number of rows, and a code of ``PROBLEMS``.
+        A tuple: how many rows were filled, and a code of ``PROBLEMS`` (`OK` if the batch is not broken).
     """
     return _records(data, row, cursor, window, np.int64(0), wanted, out, spans)
 
@@ -957,10 +1010,17 @@ def decode_part(data: Any, row: Any, cursor: Any, window: Any, wanted: Any, out:
     nogil=True,
 )
 def gather(raw: Any, inflated: Any, table: Any, spans: Any, field: Any, offsets: Any, target: Any) -> None:
-    """Copy one field of every record (0: key, 2: value, 4: headers) into ``target``, one right after the other.
+    """Copy one field of every record into ``target``, each directly after the one before.
 
-    ``offsets`` is int32[n + 1] for n rows. It says where each row's bytes begin in ``target``. Its last number is where
-    the last row's bytes end.
+    Args:
+        raw: the bytes of the Fetch answer.
+        inflated: the decompressed bytes of those batches that ``table`` marks as `INFLATED`.
+        table: a row for each batch, as `decode` has filled it in.
+        spans: int64[n, 6], as `decode` has filled it in.
+        field: 0 for keys, 2 for values, 4 for headers.
+        offsets: int32[n + 1] for n rows: where each row's bytes begin in ``target``, and as the last item where the
+            last row's bytes end.
+        target: the bytes to fill.
     """
     for i in range(table.shape[0]):
         data = inflated if table[i, INFLATED] else raw
@@ -983,12 +1043,13 @@ def outcomes(table: Any, index: Any, first: Any, who: Any, aborted: Any, out: An
     It decides batch by batch, as Kafka's consumer does (org.apache.kafka.clients.consumer.internals.CompletedFetch).
 
     Args:
-        table: the batch table.
-        index: for each batch, its producer's index in ``aborted``; -1 if that producer has no aborted transaction.
-        first: first offsets of the aborted transactions, rising.
-        who: for each aborted transaction, the producer's index in ``aborted``.
+        table: a row for each batch, as `decode` has filled it in.
+        index: int64[m], for each batch its producer's index in ``aborted``; -1 if that producer has no aborted
+            transaction.
+        first: int64[k], the first offsets of the k aborted transactions that the answer lists, rising.
+        who: int64[k], for each of these transactions its producer's index in ``aborted``.
         aborted: working memory, all False: for each producer, whether its current transaction is an aborted one.
-        out: the outcome of each row is written here.
+        out: int8[n]: the outcome of each row is written here.
     """
     taken = 0
     for i in range(table.shape[0]):

@@ -33,13 +33,14 @@ def with_listed(columns: Columns, outcome: Any, aborted: Any, start: int, end: i
 
     Args:
         columns: the rows of the range, in offset order.
-        outcome: the outcome of each row.
+        outcome: int8[n], the `Outcome` of each row.
         aborted: the response's list, int64[m, 2] of (producer id, first offset).
         start: the first offset of the range.
         end: the offset after the range.
 
     Returns:
-        The columns and the outcomes; unchanged if there is nothing to add.
+        A tuple: the columns with the new rows, in offset order, and the outcome of each row (ABORTED for a new one).
+        Both are unchanged if there is nothing to add.
     """
     listed = np.asarray(aborted, np.int64).reshape(-1, 2)
     listed = listed[(listed[:, 1] >= start) & (listed[:, 1] < end)]
@@ -56,12 +57,13 @@ def with_emptied(columns: Columns, outcome: Any, start: int, end: int) -> tuple[
 
     Args:
         columns: the rows of the range, in offset order, with the batches of the response.
-        outcome: the outcome of each row.
+        outcome: int8[n], the `Outcome` of each row.
         start: the first offset of the range.
         end: the offset after the range.
 
     Returns:
-        The columns and the outcomes; unchanged if there is nothing to add.
+        A tuple: the columns with the new rows, in offset order, and the outcome of each row (UNDECIDED for a new one).
+        Both are unchanged if there is nothing to add.
     """
     table = columns.batches
     emptied = table[(table[:, kernels.ATTRIBUTES] & kernels.IS_CONTROL != 0) & (table[:, kernels.COUNT] == 0)]

@@ -37,8 +37,8 @@ class Written:
 
     Attributes:
         message: kafka-python's class for this request, for its headers.
-        body: returns the request's body in a given version.
-        parse: reads the answer's body in a given version.
+        body: called with a version; returns the bytes of the request's body in that version.
+        parse: called with the bytes of the answer's body and their version; returns what they say.
     """
 
     message: Any
@@ -61,7 +61,7 @@ class Written:
 
     @property
     def name(self) -> str:
-        """The request's name."""
+        """The name of the request's class in kafka-python, e.g. ``FetchRequest``; texts of errors contain it."""
         return str(self.message.name)
 
     @property
@@ -70,15 +70,19 @@ class Written:
         return self.message.header
 
     def with_header(self, **fields: Any) -> None:
-        """Give the request a header."""
+        """Give the request a header.
+
+        Args:
+            fields: what kafka-python's header takes, such as ``correlation_id`` and ``client_id``.
+        """
         self.message.with_header(**fields)
 
     def encode(self, *, framed: bool, header: bool) -> bytes:
-        """The request's bytes.
+        """The request's bytes: its length, its header and its body.
 
         Args:
-            framed: whether to put the length in front.
-            header: whether to put the header in front.
+            framed: ignored; the length is always in front.
+            header: ignored; the header is always between the length and the body.
         """
         del framed, header
         is_flexible = self.message.flexible_version_q(self.API_VERSION)
@@ -87,16 +91,16 @@ class Written:
 
 
 def list_offsets(broker: int, places: Places, timestamp: int, accepted: versions.Versions) -> Request:
-    """A request that asks one broker's replicas for an offset of their own logs, such as the log end.
+    """Make a request that asks one broker's replicas for an offset of their own logs, such as the log end.
 
-    The answer is parsed into two values: int64[n], the offsets, -1 where none is known; and the errors by index of the
-    partition. A partition that the answer leaves out has an error as well.
+    The answer is parsed into a tuple: int64[n], each partition's offset, -1 where none is known; and the errors by
+    index of the partition. A partition that the answer leaves out has an error as well.
 
     Args:
-        broker: the broker that is asked.
+        broker: id of the broker that is asked, for errors.
         places: the n partitions.
         timestamp: which offset: -1 for the log end, or another of Kafka's special timestamps.
-        accepted: the acceptable versions.
+        accepted: the acceptable versions of the request.
     """
     head = struct.pack(">ib", _DEBUGGING_REPLICA, int(IsolationLevel.READ_UNCOMMITTED))
 
@@ -134,10 +138,11 @@ def fetch_ends(broker: int, places: Places, ends: Array, refused: dict[int, Repl
     that the connection stays open. Topics are named by id if all ids are known and the broker speaks that version.
 
     Args:
-        broker: the broker that is asked.
+        broker: id of the broker that is asked, for errors.
         places: the n partitions.
         ends: int64[n], log end offsets.
-        refused: by index of the partition, the error of an earlier answer; these partitions are not asked about.
+        refused: by index of the partition, the error of an earlier answer; it is that partition's result, whatever this
+            answer says.
     """
     positions = ends.copy()
     positions[list(refused)] = _NOWHERE

@@ -18,7 +18,7 @@ from parallax.replica.errors import BadOption, Unauthorized
 from parallax.replica.oauth import ReusedToken
 
 MECHANISM = "AWS_MSK_IAM"
-"""As MSK's documents have it; on the wire it is OAUTHBEARER."""
+"""The mechanism's name in MSK's documents; on the wire it is OAUTHBEARER."""
 
 _SIGNER = "aws_msk_iam_sasl_signer.MSKAuthTokenProvider"
 _OF_AWS = re.compile(r".*\.kafka(?:-serverless)?\.([a-z]{2}(?:-[a-z]+)+-\d+)\.amazonaws\.com(?:\.cn)?", re.IGNORECASE)

@@ -68,10 +68,10 @@ class TokenProvider(ReusedToken):
         client_id: the client that asks.
         secret: the client's secret.
         scope: the scope to ask for; empty for the endpoint's default.
-        authority: a PEM file of authorities that the endpoint's certificate is checked against; the system's by
-            default.
-        extensions: SASL extensions (KIP-342) that go with each token.
-        clock: seconds, for tests.
+        authority: path of a PEM file of authorities that the endpoint's certificate is checked against; None for the
+            system's.
+        extensions: values of SASL extensions (KIP-342) by name, which go with each token.
+        clock: returns monotonic seconds; tests give their own.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class TokenProvider(ReusedToken):
         self._extensions = dict(extensions or {})
 
     def extensions(self) -> dict[str, str]:
-        """The SASL extensions that go with each token."""
+        """The SASL extensions that go with each token, value by name."""
         return self._extensions
 
     def _fresh(self) -> tuple[str, float]:

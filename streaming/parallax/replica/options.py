@@ -40,7 +40,7 @@ ALIASES: Mapping[str, str] = {
 }
 """Other spellings of options: the Java clients', and earlier ones of librdkafka."""
 CLUSTER_ID = "cluster.id"
-"""An option of our own among Kafka's: it goes wherever they go, into the processes of Spark too."""
+"""An option of Parallax's own among Kafka's: it goes wherever they go, into the processes of Spark too."""
 
 OPTIONS: Mapping[str, str] = {
     "bootstrap.servers": "Brokers to start from: host:port[,host:port], or a list. "
@@ -74,7 +74,7 @@ OPTIONS: Mapping[str, str] = {
     "enable.ssl.certificate.verification": "false: brokers' certificates are not checked at all. Default: true.",
     "socket.receive.buffer.bytes": "Receive buffer of each connection. Default: the system decides.",
 }
-"""What each option does, by its name. No other is known, but for the spellings in `ALIASES`."""
+"""What each option does, by its name. Any other name is refused, except the spellings in `ALIASES`."""
 
 _TLS_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.crl.location")
 
@@ -135,7 +135,9 @@ def parse(kafka: Mapping[str, str]) -> Options:
 
 
 def protocol_of(kafka: Mapping[str, str]) -> str:
-    """The security protocol that fits some options; a login, such as user and password, may still be missing.
+    """The security protocol that fits some options, such as ``SASL_SSL``.
+
+    A login, such as user and password, may still be missing.
 
     Args:
         kafka: option name to value.
@@ -147,7 +149,10 @@ def protocol_of(kafka: Mapping[str, str]) -> str:
 
 
 def files_of(kafka: Mapping[str, str]) -> dict[str, str]:
-    """The files that options name, by option; every machine that connects to a broker needs these files.
+    """The paths of the files that options name, by option; every machine that connects to a broker needs these files.
+
+    Args:
+        kafka: option name to value.
 
     Raises:
         BadOption: an option is unknown.

@@ -49,11 +49,12 @@ def as_uncommitted(columns: Columns, outcome: Int8) -> Int8:
     """The outcomes that rows read in read_committed would have had if they had been read in read_uncommitted.
 
     Below the last stable offset, a broker sends both levels the same batches. Only the list of aborted transactions
-    differs (``Partition.fetchRecords``). The caller must leave out the rows that were made from this list.
+    differs (``Partition.fetchRecords``). The caller must leave out the rows that were made from this list
+    (`RowKind.LISTED`).
 
     Args:
         columns: rows of a read_committed reading.
-        outcome: the outcome of each row.
+        outcome: int8[n], the outcome of each row.
 
     Returns:
         int8[n] of Outcome.

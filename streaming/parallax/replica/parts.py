@@ -38,7 +38,7 @@ DTYPES = {
     "key_size": np.int32,
     "value_size": np.int32,
 }
-"""The columns in the order in which the kernels take them."""
+"""The columns of decoded rows and their types, in the order in which compiled functions (`kernels`) take them."""
 
 Wanted = tuple[int, int, np.uint64, np.uint64]
 """First offset, offset to stop before, the hash key's two words."""
@@ -54,7 +54,7 @@ def corrupt(problem: int, row: Any) -> ReplicaError:
 
     Args:
         problem: a code of ``kernels.PROBLEMS``.
-        row: the batch's header.
+        row: the batch's row of the table of headers (`kernels.walk`).
     """
     what, base = kernels.PROBLEMS[problem], int(row[kernels.BASE])
     offsets = {"base_offset": base, "last_offset": int(row[kernels.LAST])}
@@ -67,8 +67,8 @@ def broken_message(row: Any, magic: int) -> CorruptBatch:
     """The error for a message of format v0 or v1 that cannot be decoded.
 
     Args:
-        row: the header in which the message's offset is.
-        magic: the format's number.
+        row: a row of a table of headers (`kernels.walk`) whose `kernels.LAST` is the message's offset.
+        magic: the number of the message's format: 0 or 1.
     """
     offset = int(row[kernels.LAST])
     problem = f"message of format v{magic} at offset {offset}: its checksum, structure or compression is wrong"
@@ -80,7 +80,7 @@ def of_batch(error: BadStream | ReplicaError, row: Any) -> ReplicaError:
 
     Args:
         error: what went wrong.
-        row: the batch's header.
+        row: the batch's row of the table of headers (`kernels.walk`).
     """
     base, last = int(row[kernels.BASE]), int(row[kernels.LAST])
     if isinstance(error, BadStream):
@@ -98,13 +98,14 @@ class Part:
 
     Attributes:
         out: the columns, in the order of `DTYPES`.
-        reached: offset of the last record of the batch that has been decoded or skipped; below the batch if none has.
+        reached: offset of the last record of the batch that has been decoded or skipped; one below the batch's base
+            offset if there was none yet.
         data: the bytes that ``spans`` point into; they may change as soon as the next part is asked for.
         spans: where keys, values and headers lie in ``data``, if asked for (`kernels.gather`).
         inflated: whether ``data`` is decompressed bytes; otherwise it is the response.
         more: whether records of the batch follow.
         alone: whether this is a single record larger than the window; of its payload, only the key is copied out.
-        key: the key of that single record, if it is at most 1 MiB.
+        key: the key of that single record; None if it is null or longer than 1 MiB.
     """
 
     out: tuple[Any, ...]
@@ -122,8 +123,7 @@ class LargeBatch:
 
     Args:
         data: the bytes of the whole response, as uint8.
-        row: the batch's row in the table of batches: its header, and where its bytes lie in ``data``
-            (`parallax.replica.kernels` numbers the columns).
+        row: the batch's row of the table of headers (`kernels.walk`).
         wanted: the first offset to decode, the offset to stop before, and the two 64-bit words of the hash key.
         with_spans: whether keys, values and headers are wanted as well as their hashes.
     """
@@ -237,7 +237,11 @@ def _wrapped(number: int) -> int:
 
 
 class Window:
-    """Memory that holds some decompressed bytes of a batch; those from ``at`` to ``filled`` are not decoded yet."""
+    """Memory that holds some decompressed bytes of a batch; those from ``at`` to ``filled`` are not decoded yet.
+
+    Args:
+        stream: the batch; `refill` takes the next bytes from it.
+    """
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -250,7 +254,7 @@ class Window:
 
     @property
     def view(self) -> Array:
-        """The window's memory, as an array for the compiled kernels."""
+        """The window's memory, as a read-only array for the compiled functions (`kernels`)."""
         view = self._bytes.view()
         view.flags.writeable = False
         return view
@@ -331,7 +335,11 @@ def _read_alone(fields: _Fields, k0: Any, k1: Any) -> _Alone:
 
 
 def signed(word: Any) -> int:
-    """An unsigned 64-bit number as the signed number with the same bits."""
+    """The signed number with the same 64 bits as an unsigned one.
+
+    Args:
+        word: the unsigned number, below 2^64.
+    """
     return int(word) - (1 << 64) if int(word) >> 63 else int(word)
 
 

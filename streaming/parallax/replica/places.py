@@ -34,14 +34,14 @@ class Places(Sequence[TopicPartition]):
         for topic, partition in partitions:
             by_topic.setdefault(topic, {})[partition] = None
         self.topics = tuple(by_topic)
-        """The names, in the order of the columns."""
+        """The topics' names, in the order of the partitions."""
         self.topic_ids = tuple((topic_ids or {}).get(topic, "") for topic in self.topics)
-        """In the same order; empty where it is not known."""
+        """Kafka's id of each topic, in the order of ``topics``; empty where it is not known."""
         ends = np.cumsum([0, *(len(mine) for mine in by_topic.values())])
         self.slices = tuple(slice(start, end) for start, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True))
-        """Where each topic's partitions lie."""
+        """The indexes of each topic's partitions, in the order of ``topics``."""
         self.partitions: Array = np.array([p for mine in by_topic.values() for p in mine], np.int64)
-        """The number of each partition within its topic."""
+        """int64[n]: the number of each partition within its topic."""
         self._made: dict[Any, Any] = {}
 
     @classmethod
@@ -104,11 +104,11 @@ class Places(Sequence[TopicPartition]):
         return np.array([others.located.get(place, UNKNOWN) for place in self], np.int64)
 
     def once(self, key: object, make: Callable[[], Any]) -> Any:
-        """A value that depends on these partitions only: computed at the first call, and remembered under a key.
+        """The value of ``make()``, which is called only the first time; later calls with the same key return it again.
 
         Args:
-            key: the key, one for each kind of value.
-            make: computes the value at the first call with this key.
+            key: names the value.
+            make: computes the value, which must depend on nothing but these partitions.
         """
         if key not in self._made:
             self._made[key] = make()

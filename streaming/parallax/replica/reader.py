@@ -73,7 +73,7 @@ class Pacing(Protocol):
         """Wait until the next Fetch may be sent; a reader calls it before each."""
 
     def received(self, size: int) -> None:
-        """Count the bytes of records in an answer; later calls of `wait` are delayed by them.
+        """Count ``size`` bytes of records, which an answer has brought; later calls of `wait` take longer for them.
 
         A reader calls it after each answer.
         """
@@ -107,7 +107,15 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far one log has been read, with the watermarks in the answer; attributes as of `Chunk`."""
+    """How far one log has been read, with the watermarks in the answer.
+
+    Attributes:
+        position: the next offset to read.
+        high_watermark: the replica's own high watermark when it answered.
+        last_stable_offset: the replica's own last stable offset when it answered.
+        log_start_offset: the replica's own log start when it answered.
+        epoch: leader epoch of the last batch that was read; -1 if there was none.
+    """
 
     position: int
     high_watermark: int
@@ -126,8 +134,8 @@ class Shown:
         columns: records, end markers and listed transactions, as in `Chunk`.
         outcome: int8[n] of Outcome, the outcome that this replica's consumers give each row.
         of: int64[n], for each row the index of its span; None if all rows are of the first mark's span.
-        marks: pairs of a span's index and how far that span has been read. All of the span's rows up to there are in
-            this value or an earlier one.
+        marks: pairs of a span's index and how far that span has been read. All rows of the span up to there are in this
+            `Shown` or an earlier one.
     """
 
     columns: Columns
@@ -141,7 +149,7 @@ class Failed:
     """Says that a span could not be read to its end; rows of it that were yielded before stay valid.
 
     Attributes:
-        index: index of the span.
+        index: index of the span in the list that `read_ranges` was given.
         error: why reading has stopped.
     """
 
@@ -153,7 +161,7 @@ class Failed:
 class Buffers:
     """Memory for received and decompressed bytes, which readers use one after another instead of new memory.
 
-    After a range that needed much memory, it shrinks to its usual size.
+    After ranges that needed much memory, it shrinks to its usual size.
     """
 
     receive: ReceiveBuffer = field(default_factory=ReceiveBuffer)
@@ -250,7 +258,7 @@ def read_ranges(
     buffers: Buffers | None = None,
     pace: Pacing | None = None,
 ) -> Iterator[Shown | Failed]:
-    """Read what one broker's replicas show in some spans of offsets, each of another partition.
+    """Read what one broker's replicas show in some spans of offsets, one span for each partition.
 
     A span is read until its position has reached its end. If the replica has no more records below its high watermark
     (in read_committed: last stable offset), the position moves to that watermark. If the watermark is below the span's
@@ -262,7 +270,7 @@ def read_ranges(
     Args:
         client: connections to the cluster.
         broker: broker whose replicas to read.
-        spans: the spans, no partition twice; empty spans are skipped.
+        spans: the spans, at most one of each partition; empty spans are skipped.
         isolation: isolation level of the consumer to read as.
         hasher: hashes keys and contents.
         payload: which bytes to copy out besides the hashes.

@@ -80,6 +80,9 @@ def may_alter_configs_of(response: Any) -> dict[str, bool]:
     """Whether the user may change the settings of each topic (ALTER_CONFIGS), from the response to `operations`.
 
     Topics for which the response does not say so are left out.
+
+    Args:
+        response: the response.
     """
     return {
         topic.name: _ALTER_CONFIGS in topic.authorized_operations
@@ -89,7 +92,11 @@ def may_alter_configs_of(response: Any) -> dict[str, bool]:
 
 
 def topics_of(response: Any) -> dict[str, TopicMetadata]:
-    """The topics in a Metadata response, by name."""
+    """The topics in the response to `metadata`, by name.
+
+    Args:
+        response: the response.
+    """
     return {topic.name: _topic(topic) for topic in response.topics if topic.name}
 
 
@@ -124,7 +131,14 @@ def describe_configs(topics: Sequence[str], names: Sequence[str]) -> Request:
 
 
 def configs_of(response: Any) -> dict[str, dict[str, str] | ReplicaError]:
-    """The values of settings in a response, by topic and name; if the broker refused, the topic's error."""
+    """The values of settings, by topic and name, from the response to `describe_configs` or `describe_broker`.
+
+    If a broker refuses for a topic, the topic's value is the error. Settings without a value are left out. For
+    `describe_broker`, the broker's id as text takes the topic's place.
+
+    Args:
+        response: the response.
+    """
     return {
         result.resource_name: from_code(
             result.error_code, topic=result.resource_name, needs=MissingRight.DESCRIBE_CONFIGS
@@ -136,9 +150,15 @@ def configs_of(response: Any) -> dict[str, dict[str, str] | ReplicaError]:
 
 
 def own_configs_of(broker: int, response: Any) -> dict[str, dict[str, Config] | ReplicaError]:
-    """The settings in one broker's response, by topic and then by name; or a topic's error if the broker refused.
+    """The settings of topics as one broker applies them, from its response to `describe_configs`.
 
-    Each setting says whether it is the topic's own value or a default of the broker.
+    Args:
+        broker: id of the broker, for errors.
+        response: the response.
+
+    Returns:
+        By topic: the settings by name, or the error if the broker refused. Each setting says whether it is the topic's
+            own value or a default of the broker. Settings without a value are left out.
     """
     return {
         result.resource_name: from_code(
@@ -167,14 +187,21 @@ def describe_broker(broker: int, names: Sequence[str]) -> Request:
 
 
 def who_answers(broker: int) -> Request:
-    """Make a request that only the broker with a given id serves; `is_another` reads the answer."""
+    """Make a request that only the broker with a given id serves; `is_another` reads the answer.
+
+    Args:
+        broker: the id.
+    """
     return describe_broker(broker, ["broker.id"])
 
 
 def is_another(response: Any) -> bool | None:
     """Whether a broker with another id than the intended one answered, from the response to `who_answers`.
 
-    None if the response does not say, as without the right DESCRIBE_CONFIGS on the cluster.
+    None if the response does not say, as when DESCRIBE_CONFIGS on the cluster is missing.
+
+    Args:
+        response: the response.
     """
     codes = {(result.error_code, result.error_message or "") for result in response.results}
     if any(code == _INVALID_REQUEST and _ANOTHER_BROKER in message for code, message in codes):
@@ -189,6 +216,9 @@ def list_reassignments() -> Request:
 
 def reassignments_of(response: Any) -> dict[TopicPartition, tuple[int, ...]]:
     """All partitions that are being reassigned, each with the ids of the brokers that will hold it in the end.
+
+    Args:
+        response: the response to `list_reassignments`.
 
     Raises:
         ReplicaError: the request was refused.
@@ -205,7 +235,12 @@ def reassignments_of(response: Any) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def describe_log_dirs(partitions: Iterable[TopicPartition], accepted: Versions = versions.DESCRIBE_LOG_DIRS) -> Request:
-    """Make the request for a broker's log directories, and for the sizes of some partitions in them."""
+    """Make the request for a broker's log directories, and for the sizes of some partitions in them.
+
+    Args:
+        partitions: the partitions; none if only the directories are wanted.
+        accepted: the acceptable versions of the request.
+    """
     kind = DescribeLogDirsRequest.DescribableLogDirTopic
     by_topic: dict[str, list[int]] = {}
     for topic, number in partitions:
@@ -216,6 +251,10 @@ def describe_log_dirs(partitions: Iterable[TopicPartition], accepted: Versions =
 
 def log_dirs_of(broker: int, response: Any) -> list[LogDir]:
     """The log directories of a broker, from the response to `describe_log_dirs`.
+
+    Args:
+        broker: id of the broker, for the error.
+        response: the response.
 
     Raises:
         ReplicaError: the broker refused, or one of the directories has failed.
@@ -244,6 +283,10 @@ def log_dirs_of(broker: int, response: Any) -> list[LogDir]:
 def log_dir_states_of(broker: int, response: Any) -> dict[str, bool]:
     """Whether each log directory of a broker is online, by its path, from the response to `describe_log_dirs`.
 
+    Args:
+        broker: id of the broker, for the error.
+        response: the response.
+
     Raises:
         ReplicaError: the broker refused.
     """
@@ -271,7 +314,7 @@ def fetch(
         positions: the offset to begin at, for each partition.
         isolation: the isolation level.
         max_bytes: limit for all records together.
-        max_wait_ms: how long the broker may wait for records.
+        max_wait_ms: how long the broker may wait for records, in milliseconds.
         accepted: the acceptable versions, if not the usual ones.
     """
     kind = FetchRequest.FetchTopic
@@ -309,7 +352,13 @@ def fetch(
 
 
 def fetched(broker: int, positions: Sequence[FetchPosition], response: FetchAnswer) -> list[FetchedPartition]:
-    """Turn a Fetch response into one `FetchedPartition` for each requested position, in their order."""
+    """Turn a Fetch response into one `FetchedPartition` for each requested position, in their order.
+
+    Args:
+        broker: id of the broker that answered, for errors.
+        positions: what the Fetch asked for.
+        response: the response.
+    """
     answers = {(p.topic, p.topic_id, p.partition): p for p in response.partitions}
     found = (
         answers.get(("", position.topic_id, position.partition))
@@ -320,9 +369,12 @@ def fetched(broker: int, positions: Sequence[FetchPosition], response: FetchAnsw
 
 
 def fetched_one(broker: int, position: FetchPosition, answer: PartitionAnswer | None) -> FetchedPartition:
-    """Turn a Fetch response's part about one position into a `FetchedPartition`.
+    """Turn the part of a Fetch response that is about one position into a `FetchedPartition`.
 
-    ``answer`` is None if the response has no part about that partition.
+    Args:
+        broker: id of the broker that answered, for errors.
+        position: what the Fetch asked for.
+        answer: the part of the response; None if the response has none about that partition.
     """
     topic, partition = position.topic, position.partition
     error: ReplicaError | None = None
@@ -365,7 +417,16 @@ def describe_producers(partitions: Sequence[TopicPartition]) -> Request:
 def producers_of(
     broker: int, partitions: Sequence[TopicPartition], response: Any
 ) -> dict[TopicPartition, list[ProducerState] | ReplicaError]:
-    """The producers that each partition's replica remembers, by partition; or the error if the broker refused."""
+    """The producers that each partition's replica remembers, from the response to `describe_producers`.
+
+    Args:
+        broker: id of the broker that answered, for errors.
+        partitions: the partitions that were asked about.
+        response: the response.
+
+    Returns:
+        By partition, the producers; or the error if the broker refused, or left the partition out.
+    """
     return _each(broker, partitions, response, _producers, MissingRight.READ)
 
 
@@ -396,6 +457,10 @@ def list_transactions(producer_ids: Sequence[int]) -> Request:
 def transactions_of(broker: int, response: Any) -> list[TransactionListing]:
     """The transactions in the response to `list_transactions` of one coordinator.
 
+    Args:
+        broker: id of the coordinator.
+        response: the response.
+
     Raises:
         ReplicaError: the coordinator refused to list them.
     """
@@ -408,7 +473,11 @@ def transactions_of(broker: int, response: Any) -> list[TransactionListing]:
 
 
 def describe_transactions(transactional_ids: Sequence[str]) -> Request:
-    """Make the request for details of some transactions; send it to the broker that coordinates them (KIP-664)."""
+    """Make the request for details of some transactions; send it to the broker that coordinates them (KIP-664).
+
+    Args:
+        transactional_ids: the transactional ids.
+    """
     return Request(
         DescribeTransactionsRequest(transactional_ids=list(transactional_ids)), versions.DESCRIBE_TRANSACTIONS
     )
@@ -418,6 +487,10 @@ def described_transactions(broker: int, response: Any) -> list[TransactionListin
     """The transactions with their partitions, in a coordinator's response to `describe_transactions`.
 
     Transactions that the broker refuses to describe, or no longer coordinates, are left out.
+
+    Args:
+        broker: id of the coordinator.
+        response: the response.
     """
     return [
         TransactionListing(
@@ -434,15 +507,24 @@ def described_transactions(broker: int, response: Any) -> list[TransactionListin
 
 
 def may_describe_transactions_of(response: Any) -> bool:
-    """Whether the user has the right to describe the transactions of an answer to `describe_transactions`.
+    """Whether the user has permission to describe the transactions of a response to `describe_transactions`.
 
-    The transactions need not exist, because a broker checks the right before it looks for them.
+    The transactions need not exist, because a broker checks the permission before it looks for them.
+
+    Args:
+        response: the response.
     """
     return all(state.error_code != _TRANSACTIONAL_ID_REFUSED for state in response.transaction_states)
 
 
 def left_out(broker: int, topic: str, partition: int) -> NotHosted:
-    """The error for a partition that a broker's response does not contain, though it was asked about."""
+    """The error for a partition that a broker's response does not contain, though it was asked about.
+
+    Args:
+        broker: id of the broker.
+        topic: the topic's name.
+        partition: the partition's number.
+    """
     return NotHosted("the broker's answer leaves it out", broker=broker, topic=topic, partition=partition)
 
 

@@ -17,13 +17,16 @@ def text(raw: bytes) -> str:
     """A topic id as text; empty for the id that is all zeros, because that means that the broker gave none.
 
     Brokers below Kafka 2.8 have no topic ids. An answer that reports an error for a topic may lack one as well.
+
+    Args:
+        raw: the 16 bytes of the id.
     """
     return base64.urlsafe_b64encode(raw).decode().rstrip("=") if any(raw) else ""
 
 
 @lru_cache(maxsize=65_536)
 def of(text: str) -> uuid.UUID:
-    """Read a topic id from its text.
+    """Read a topic id from its text (`text`).
 
     Raises:
         ValueError: the text is no topic id.

@@ -18,10 +18,16 @@ _NO_RECORDS = memoryview(b"")
 
 @dataclass(frozen=True)
 class PartitionMetadata:
-    """A partition's leader, leader epoch, replicas and replicas in sync, as broker ids from a broker's metadata."""
+    """Who leads a partition and who holds it, from a broker's metadata.
+
+    Attributes:
+        leader: id of the broker that leads; -1 while none does.
+        leader_epoch: the epoch in which it leads.
+        replicas: ids of the brokers that hold the partition, the preferred leader first.
+        isr: ids of the brokers whose replicas are in sync.
+    """
 
     leader: int
-    """-1 while there is none."""
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -49,11 +55,11 @@ class TopicMetadata:
     error: ReplicaError | None = None
     """Why nothing is known (UnknownTopic, Unauthorized, ...); the other topics are not affected."""
     cleanup_policy: str | None = None
-    """The setting ``cleanup.policy``, as it was ``policy_at_ms``; None where nobody asked or nobody said."""
+    """The setting ``cleanup.policy``, as it was at ``policy_at_ms``; None if it was not asked for or not answered."""
     policy_at_ms: int = 0
-    """When it was asked, milliseconds since the epoch."""
+    """When these two settings were asked for, in ms since 1970 UTC; 0 if they were not."""
     delete_retention_ms: int | None = None
-    """The setting ``delete.retention.ms``; None where nobody asked or nobody said."""
+    """The setting ``delete.retention.ms``; None if it was not asked for or not answered."""
 
     def gone(self, partition: int, topic_id: str = "") -> HowGone | None:
         """Why a partition of the topic no longer exists; None if it exists, or if the broker did not say.
@@ -71,18 +77,22 @@ class TopicMetadata:
 
 @dataclass(frozen=True)
 class Config:
-    """A topic's setting on one broker: the value, and whether it is the topic's own or a default."""
+    """A topic's setting on one broker: its value, and whether it is the topic's own or a default."""
 
     value: str
     is_own: bool
-    """Whether the topic has a value of its own, or shows a default."""
+    """True if it is a value of the topic's own, False if it is a default."""
 
 
 @dataclass(frozen=True)
 class LogDir:
-    """A log directory of a broker: bytes of its volume, usable bytes, and the bytes of some replicas in it.
+    """A log directory of a broker.
 
-    A number is -1 if the broker does not say.
+    Attributes:
+        path: its path on the broker.
+        total: bytes of its volume; -1 if the broker does not say.
+        usable: free bytes of its volume; -1 if the broker does not say.
+        sizes: bytes of the broker's replicas in it, by partition, for the partitions that were asked about.
     """
 
     path: str
@@ -100,9 +110,10 @@ class FetchPosition:
     offset: int
     max_bytes: int = 1 << 20
     after_epoch: int = -1
-    """Leader epoch of what lies below ``offset``, as it was read; -1: not checked.
+    """Leader epoch of the last batch that was read below ``offset``; -1: not checked.
 
-    A replica whose log of that epoch ends below the offset answers with ``diverging`` and no records (KIP-595).
+    If that epoch ends below the offset in a replica's log, the replica answers with ``diverging`` and no records
+    (KIP-595).
     """
     topic_id: str = ""
     """Id of the intended topic: a replica of another topic of that name answers with an error. Empty: any topic of the
@@ -158,7 +169,7 @@ class Watermarks:
 
 
 OFFSETS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
-"""The fields of `Watermarks`, where they are columns."""
+"""The fields of `Watermarks` in their order; columns of watermarks have these names as well."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +180,7 @@ class ProducerState:
     producer_epoch: int
     last_sequence: int
     last_timestamp: int
-    """Milliseconds since the epoch."""
+    """Timestamp of its last batch, in ms since 1970 UTC."""
     coordinator_epoch: int
     current_transaction_start_offset: int
     """-1 where this replica knows of no open transaction of the producer."""

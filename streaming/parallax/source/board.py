@@ -45,7 +45,12 @@ class Board:
         return reader.isolation in self._positions and reader.place in self.places.located
 
     def note(self, reader: Reader, recorded: Recorded) -> None:
-        """Set a reader's position and event to what the tables hold. This broker must host its partition."""
+        """Set a reader's recorded position and event.
+
+        Args:
+            reader: the reader; `hosts` must be true of it.
+            recorded: what the tables hold of it.
+        """
         at = self.places.located[reader.place]
         self._positions[reader.isolation][at] = recorded.position
         # An id that is not known may be another: that is for the planning to see.
@@ -53,9 +58,10 @@ class Board:
         self._is_well[reader.isolation][at] = is_same and recorded.event not in STANDING
 
     def lowest(self, planned: Iterable[tuple[Reader, int]] = ()) -> Array:
-        """For each partition of ``places``, in that order, the lowest position of its readers, as int64.
+        """For each partition of ``places``, in that order, the lowest position of its readers: int64[n].
 
-        A partition has one reader for each isolation level. It is -1 if one of its readers has no position yet.
+        A partition has one reader for each isolation level. The value is -1 if one of these readers has no position
+        yet.
 
         Args:
             planned: readers that have a planned range, but no recorded position yet, each with the end of that range.
@@ -77,7 +83,7 @@ class Board:
             marks: the watermarks that the broker reported. A partition that it left out has nothing to do.
 
         Returns:
-            Indexes into ``places``.
+            Indexes into ``places``, in ascending order.
         """
         at = self.places.among(marks.places)
         position, bound = self._positions[isolation], marks.high_watermark
@@ -110,12 +116,15 @@ class Board:
 def boards(
     topics: Mapping[str, TopicMetadata], isolations: Sequence[IsolationLevel], chosen: Sequence[int] | None
 ) -> dict[int, Board]:
-    """A new `Board` for each broker that hosts a replica, by broker id; no reader has a position in it yet.
+    """Make a new `Board` for each broker that is read and hosts a replica; no reader has a position in it yet.
 
     Args:
         topics: topics by name.
         isolations: the isolation levels that are read.
         chosen: ids of the brokers that are read; None for all.
+
+    Returns:
+        The boards by broker id, in ascending order.
     """
     hosted: dict[int, list[TopicPartition]] = {}
     for topic in topics.values():

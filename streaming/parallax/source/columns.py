@@ -32,7 +32,9 @@ _FURTHEST_MS = (2**63 - 1) // 1000
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One position row: the offset up to which a reader has read its replica, and what happened there.
+    """What a *position row* of a view says: up to which offset a reader has read its replica, and what happened there.
+
+    Such a row (`RowKind.POSITION`) holds no record.
 
     Attributes:
         reader: the reader that has read up to there.
@@ -61,7 +63,7 @@ class Position:
 
 
 class Readers:
-    """The readers that a set of rows comes from; fills the rows' columns ``topic`` and ``partition``.
+    """The readers that were shown some rows; makes the columns ``topic`` and ``partition`` of these rows.
 
     Args:
         readers: the readers, all of one broker and isolation level. A row names its reader by the index in this list.
@@ -73,7 +75,7 @@ class Readers:
         self._partitions = np.array([reader.partition for reader in readers], np.int32)
 
     def places(self, of: Any, n: int, only: int) -> tuple[Array, Array]:
-        """The columns ``topic`` and ``partition`` for n rows.
+        """The columns ``topic`` and ``partition`` for n rows, as a tuple.
 
         Args:
             of: int64[n], the index of each row's reader; None if all rows are of one reader.
@@ -124,7 +126,7 @@ def record_batches(shown: Any, readers: Readers, *, with_isolation: bool) -> Ite
 
 
 def position_batch(rows: Sequence[Position], *, with_isolation: bool) -> pa.RecordBatch:
-    """A record batch of position rows, all of one isolation level.
+    """A record batch of position rows (`Position`), all of one isolation level.
 
     Args:
         rows: at least one.
@@ -170,7 +172,11 @@ def position_batch(rows: Sequence[Position], *, with_isolation: bool) -> pa.Reco
 
 
 def empty_batch(*, with_isolation: bool) -> pa.RecordBatch:
-    """A record batch without rows, so that a Spark task that reads nothing still has a schema."""
+    """A record batch without rows, so that a Spark task that reads nothing still has a schema.
+
+    Args:
+        with_isolation: whether the schema has the column ``isolation``.
+    """
     wanted = schema.VIEW_WITH_ISOLATION if with_isolation else schema.VIEW
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in wanted], schema=wanted)
 

@@ -1,4 +1,4 @@
-"""The files in which the driver passes to the sources: recorded positions, awaited partitions, and paused brokers.
+"""The files that the driver writes for the sources: recorded positions, awaited partitions, and paused brokers.
 
 A replica cannot be read twice with the same outcome. So the next read begins where the tables end, and not where the
 last plan ended. The sink writes each reader's recorded position to the *feedback file* after its commit. Spark's
@@ -12,8 +12,8 @@ A line also has ``[isolation level, time]`` for each view: the time of the last 
 positions the file includes. When a job starts, it reads later commits from the tables. The first line begins with
 ``[generation]``, a random word. It shows that the file was replaced, even if the new file has the inode of the old one.
 
-A second file names the *awaited* partitions, whose progress the comparison asks for. A third names the *paused*
-brokers, which are not to be read for now.
+A second file names the *awaited* partitions: the comparison waits for a report of their replicas, so their progress is
+recorded at each tick. A third names the *paused* brokers, which are not to be read for now.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Recorded(NamedTuple):
     Attributes:
         position: next offset to read.
         topic_id: id of the topic that the position belongs to; empty where it is not known.
-        event: the event of the reader's last position row.
+        event: the event that was recorded last of the reader.
         batch: id of the micro-batch that recorded the position; -1 if it was recorded before the query started.
         epoch: leader epoch of the last batch below the position; -1 where it is not known.
     """
@@ -134,7 +134,12 @@ class Journal:
 
 
 def write_awaited(path: str | Path, places: Iterable[TopicPartition]) -> None:
-    """Replace the file of awaited partitions, whose progress is recorded at each tick (`AwaitedFile` reads it)."""
+    """Replace the file that names the awaited partitions (`AwaitedFile` reads it).
+
+    Args:
+        path: path of the file.
+        places: the partitions of which the comparison waits for a report.
+    """
     _replace(path, json.dumps(sorted(places)).encode())
 
 
@@ -165,14 +170,19 @@ def _line(rows: Sequence[Any], before: int) -> tuple[bytes, int]:
 
 
 def load(path: str | Path) -> tuple[dict[Reader, Recorded], dict[int, int]]:
-    """The positions in the feedback file that an earlier run of the job has left, and which commits they include.
+    """Read the positions from the feedback file that an earlier run of the job has left.
 
     A damaged file is renamed to ``<name>.broken``.
 
+    Args:
+        path: path of the file.
+
     Returns:
-        The recorded position of each reader; empty if there is no sound file.
-        By isolation level, the time of the last commit to the view's table that these positions include; empty if the
-            file does not say.
+        A tuple of two:
+
+        - the recorded position of each reader; empty if there is no sound file;
+        - by isolation level, the time of the last commit to the view's table that these positions include; empty if
+          the file does not say.
     """
     try:
         data = Path(path).read_bytes()
@@ -237,10 +247,11 @@ class FeedbackFile:
         """The recorded position of each reader by the last `news`; the same mapping until the file is replaced."""
 
     def news(self) -> tuple[dict[Reader, Recorded], bool]:
-        """The positions recorded since the last call, by reader, and whether the file was replaced since then.
+        """Read what was recorded since the last call of this method.
 
-        If it was replaced, the positions are those of all readers, and the caller must forget the positions that it
-        had.
+        Returns:
+            A tuple: the new positions by reader, and whether the file was replaced since the last call. If it was, the
+            positions are those of all readers, and the caller must forget all that it had before.
 
         Raises:
             ValueError: the file does not exist, or the sink did not write it.
@@ -276,7 +287,7 @@ class FeedbackFile:
 
 
 class AwaitedFile:
-    """Reads the file in which the comparison names the partitions whose progress it awaits.
+    """Reads the file that names the *awaited* partitions: the comparison waits for a report of their replicas.
 
     As long as a partition is in the file, the progress of its replicas is recorded at each tick, even if nothing has
     changed.

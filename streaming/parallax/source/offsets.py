@@ -17,7 +17,14 @@ VERSION = 1
 
 
 class Reader(NamedTuple):
-    """Names one reader: it reads one replica (a broker's copy of a partition) at one isolation level."""
+    """Names one reader: it reads one replica (a broker's copy of a partition) at one isolation level.
+
+    Attributes:
+        isolation: number of the `IsolationLevel`.
+        broker: the broker's id.
+        topic: the topic's name.
+        partition: the partition's number.
+    """
 
     isolation: int
     broker: int
@@ -39,8 +46,9 @@ class Range:
         end: the offset after the last one to read; equal to ``start`` if there is nothing to read.
         topic_id: id of the topic that the offsets belong to.
         state: the reader's last event, e.g. ``ok``, or ``topic_deleted``, after which there is nothing to read.
-        fresh: whether ``state`` is new. Then the micro-batch records it, in a position row at ``start``.
-        detail: the state in words, for that position row.
+        fresh: whether ``state`` is new. Then the micro-batch records it, in a row that says that the reader is at
+            ``start``.
+        detail: the state in words, for that row.
     """
 
     start: int
@@ -56,7 +64,7 @@ class Range:
         return self.start >= self.end and not self.fresh
 
     def settled(self) -> Range:
-        """The empty range at this one's end: where the reader is once it has read this one."""
+        """The reader's range once it has read this one: it is empty, and lies at this one's end."""
         return Range(self.end, self.end, self.topic_id, self.state)
 
 

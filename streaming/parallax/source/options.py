@@ -67,7 +67,7 @@ class ReplicaOptions(SourceOptions):
     Attributes:
         isolations: the isolation levels to read; each gets what a consumer of that level would get.
         with_isolation: whether rows have the column ``isolation`` (``isolation.level`` is ``both``).
-        starting: where the reading of a partition begins that was never read: ``earliest`` or ``latest``.
+        starting: where reading begins in a partition that was never read: ``earliest`` or ``latest``.
         max_bytes: how much one micro-batch reads of one broker at one isolation level, at most; None for no limit. It
             counts compressed bytes, or 100 for each record if that is more.
         payload: what of a record is kept: ``hash`` (only hashes), ``key`` (the key too), or ``full`` (all of it).
@@ -76,16 +76,17 @@ class ReplicaOptions(SourceOptions):
             when the source is used without a sink.
         fetch_bytes: size of one Fetch response, at most.
         parallelism: how many Spark tasks read one broker at one isolation level, at most.
-        ranges: the range that a batch read reads of each reader, if another process has planned them; None to read
-            every replica from its log start to its end.
+        ranges: for a batch read whose ranges another process has planned, the range of each reader; None to read every
+            replica from its log start to its end.
         tells_failures: what a batch read does if reading fails in the middle of a range. If set, it ends the range
-            there with a position row that says why, and goes on with the other ranges. Otherwise the whole read fails.
+            there with a row that says why (`parallax.source.columns.Position`), and goes on with the other ranges.
+            Otherwise the whole read fails.
         max_bytes_per_second: how many bytes of Fetch responses one broker sends in a second, at most; one Spark task
             then reads all of the broker. None for no limit. Two reads at the same time each have the whole limit.
         shared: whether one Fetch serves both isolation levels up to the last stable offset (``fetch`` is ``shared``;
             `parallax.source.sharing`).
         paused: path of the file in which the job names the brokers that are not to be read
-            (``parallax.source.feedback``).
+            (``parallax.source.feedback``); None if it pauses none.
         meter: folder in which Spark tasks write how much they have read (``parallax.source.pace``); None to write
             nothing.
     """
@@ -112,9 +113,8 @@ class ProgressOptions(SourceOptions):
     """The options of ``kafka-progress``, with those of `SourceOptions`.
 
     Attributes:
-        awaited: path of the file in which the comparison names the partitions whose progress it awaits
-            (``parallax.source.feedback``). With it, rows that only repeat earlier rows are not recorded. None to record
-            every tick.
+        awaited: path of the file that names the partitions of which the comparison waits for a report (`AwaitedFile`).
+            With it, rows that only repeat earlier rows are not recorded. None to record every tick.
     """
 
     awaited: str | None = None

@@ -44,7 +44,7 @@ class TokenBucket:
             self._sleep(left)
 
     def take(self, size: int) -> None:
-        """Count bytes that were read; the next `wait` waits until they are within the rate."""
+        """Count ``size`` bytes as read, without waiting; the next `wait` waits until they are within the rate."""
         self._free_at = max(self._free_at, self._clock()) + size / self._rate
 
 
@@ -68,11 +68,11 @@ class Metered:
 
 
 class Meter:
-    """Writes into a file how much one Spark task has read, so that the driver can add up all tasks (`metered`).
+    """Writes into a file how much one Spark task has read in all, so that the driver can add up all tasks (`metered`).
 
     Args:
         folder: folder of the file; it is made if it does not exist, and all processes of the job can read it.
-        broker: id of the broker that the task reads.
+        broker: id of the broker that the Spark task reads.
         clock: returns monotonic seconds; tests give their own.
     """
 
@@ -86,15 +86,21 @@ class Meter:
         self._read = Metered()
 
     def add(self, read: Metered) -> None:
-        """Count what the task has read since the last call. The file is written every `EVERY_S` at most."""
+        """Add to the counts what this Spark task has read since the last call (increments, not totals).
+
+        The meter's file is written again at most once in `EVERY_S` seconds.
+
+        Args:
+            read: the increments.
+        """
         self._read += read
         if self._clock() - self._written_at >= self.EVERY_S:
             self.write()
 
     def write(self) -> None:
-        """Write into the file how much the task has read so far.
+        """Write the counts so far into the meter's file: how much this Spark task has read in all.
 
-        An error of the file system is ignored, because the task must go on reading. Then the driver adds up less.
+        An error of the file system is ignored, because the Spark task must go on reading. Then the driver adds up less.
         """
         self._written_at = self._clock()
         scratch = self._path.with_suffix(".tmp")
@@ -110,7 +116,7 @@ def metered(folder: str) -> dict[int, Metered]:
     """How much all Spark tasks together have read so far of each broker, by broker id.
 
     Args:
-        folder: where the tasks' meters write their files (`Meter`).
+        folder: where the meters of the Spark tasks write their files (`Meter`).
     """
     found: dict[int, Metered] = {}
     for path in Path(folder).glob("broker-*.json"):
@@ -124,7 +130,7 @@ def metered(folder: str) -> dict[int, Metered]:
 
 
 class Pace:
-    """Limits how fast one Spark task reads, and counts what it has read; the task calls it at each step.
+    """Limits how fast one Spark task reads, and counts what it has read; the Spark task calls it at each step.
 
     Args:
         bucket: limits the bytes per second; None for no limit.
@@ -141,14 +147,14 @@ class Pace:
             self._bucket.wait()
 
     def received(self, size: int) -> None:
-        """Count the bytes of a Fetch response; the next `wait` becomes longer by them."""
+        """Count ``size`` bytes of records that a Fetch response has brought; the next `wait` takes longer for them."""
         if self._bucket is not None:
             self._bucket.take(size)
         if self._meter is not None:
             self._meter.add(Metered(read_bytes=size))
 
     def passed(self, offsets: int) -> None:
-        """Count offsets that the task has read past."""
+        """Add ``offsets`` to the number of offsets that the Spark task has read past (an increment)."""
         if self._meter is not None:
             self._meter.add(Metered(offsets=offsets))
 

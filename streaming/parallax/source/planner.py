@@ -55,7 +55,7 @@ class Pauses:
         The pause is twice as long as the last one, up to the longest.
 
         Args:
-            who: the broker's id, or the reader.
+            who: what has failed, e.g. a broker's id or a `Reader`.
         """
         count = self._failures.get(who, (0, 0.0))[0] + 1
         self._failures[who] = count, time.monotonic() + backoff(count, self._first_s, self._longest_s, self._draw)

@@ -20,7 +20,7 @@ BYTES_PER_RECORD = 100.0
 """How many bytes a record counts as at least, even if compressed. Its row takes about as much memory."""
 
 PIECE = 250_000
-"""How many offsets a Spark task reads at least if a range is divided. A task costs about 10 ms."""
+"""How many offsets a Spark task reads at least if a range is divided. A Spark task costs about 10 ms."""
 
 LATER = frozenset({ReadEvent.CORRUPT_BATCH, ReadEvent.UNSUPPORTED, ReadEvent.UNAUTHORIZED})
 """Events that the reader would meet again in the next micro-batch. It is tried again after a pause."""
@@ -139,7 +139,7 @@ def settled(previous: Range | None, recorded: Recorded | None) -> Range | None:
         recorded: its position in the tables, which counts more than ``previous``; None if there is none.
 
     Returns:
-        None if the reader has never read.
+        The range, which starts and ends at the position; None if the reader has never read.
     """
     position, topic_id, state = _known(previous, recorded)
     return None if position is None else Range(position, position, topic_id, state)
@@ -165,7 +165,7 @@ def clip(reader: Reader, span: Range, recorded: Mapping[Reader, Recorded]) -> Ra
 
 
 def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Reader, int]:
-    """The leader epoch of the batch right below each range, by reader, as far as it is known.
+    """The leader epoch of the last batch below each range, by reader, as far as it is known.
 
     A Fetch carries this epoch, so the broker notices if its log no longer holds that batch. Readers whose range does
     not begin at their recorded position are left out. The exception is a truncated log: its reader has the epoch of the
@@ -191,8 +191,11 @@ def admit(ranges: Ranges, bytes_per_offset: Mapping[Reader, float], max_bytes: i
     Args:
         ranges: the planned ranges.
         bytes_per_offset: by reader, how many bytes one offset counts as: its compressed bytes, or `BYTES_PER_RECORD`
-            for each record if that is more.
+            for each record if that is more. `DEFAULT_BYTES_PER_OFFSET` for readers that are missing.
         max_bytes: the limit; None for none.
+
+    Returns:
+        The range of each reader, also of those whose range is not shortened.
     """
     admitted = dict(ranges)
     if max_bytes is None:
@@ -221,6 +224,9 @@ def aligned(ranges: Ranges, admitted: Ranges) -> dict[Reader, Range]:
     Args:
         ranges: the ranges before `admit`.
         admitted: the ranges after `admit`.
+
+    Returns:
+        The range of each reader, also of those whose range is not changed.
     """
     even = dict(admitted)
     for uncommitted, committed in _levels(admitted):
@@ -249,13 +255,13 @@ def _by_consumer(ranges: Iterable[Reader]) -> dict[tuple[int, int], list[Reader]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one Spark task reads of one reader: all of its range in a micro-batch, or a part.
+    """What one Spark task reads of one reader: all of its range in a micro-batch, or some consecutive offsets of it.
 
     Attributes:
         reader: the reader.
-        span: the offsets that the task reads. If several tasks share a range, the first of its pieces carries the event
-            to report.
-        last: whether the piece ends at the range's end; the task then yields a position row for it.
+        span: the offsets that the Spark task reads. If several share a range, the first piece carries the event to
+            report.
+        last: whether the piece ends at the range's end; the Spark task then reports how far it has read (`Position`).
         epoch: leader epoch of the last batch that the tables hold of the reader; -1 where it is not known.
     """
 
@@ -266,7 +272,7 @@ class Piece:
 
     @property
     def follows_epoch(self) -> int:
-        """Leader epoch of the batch right below the piece; -1 if it is not known.
+        """Leader epoch of the last batch below the piece; -1 if it is not known.
 
         It is not known if the reader goes on elsewhere than where that batch ends, e.g. at a new log start.
         """
@@ -274,14 +280,15 @@ class Piece:
 
 
 def broker_tasks(ranges: Ranges, epochs: Mapping[Reader, int] | None = None) -> list[list[Piece]]:
-    """Divide ranges into one Spark task for each broker, so that the task can limit the broker's bytes.
+    """Divide ranges into one Spark task for each broker, so that the Spark task can limit the broker's bytes.
 
     Args:
         ranges: the range of each reader; empty ranges are left out.
         epochs: by reader, the leader epoch of its last recorded batch, as far as it is known.
 
     Returns:
-        The pieces of each task.
+        For each Spark task its pieces, sorted by topic, partition and isolation level. The tasks are in the order of
+        the brokers' ids.
     """
     by_broker: dict[int, list[Piece]] = {}
     for reader in sorted(ranges, key=lambda reader: (reader.broker, reader.topic, reader.partition, reader.isolation)):
@@ -302,19 +309,19 @@ def tasks(
 ) -> list[list[Piece]]:
     """Divide ranges into Spark tasks, each for one broker and one isolation level.
 
-    A task costs about 10 ms even if it is small, so small ranges share one. If ``split`` is set, several tasks may
-    share a large range. Do not set it if reading may stop in the middle of a range: the tasks behind the gap would have
-    read rows that the reader's single position cannot vouch for.
+    A Spark task costs about 10 ms even if it is small, so small ranges share one. If ``split`` is set, several Spark
+    tasks may share a large range. Do not set it if reading may stop in the middle of a range: a reader has one position
+    only, so rows from behind a gap could not be recorded.
 
     Args:
         ranges: the range of each reader; empty ranges are left out.
-        parallelism: how many tasks there are for one isolation level and broker, at most.
-        split: whether several tasks may share a range.
+        parallelism: how many Spark tasks there are for one isolation level and broker, at most.
+        split: whether several Spark tasks may share a range.
         epochs: by reader, the leader epoch of its last recorded batch, as far as it is known.
-        shared: whether one Fetch serves both isolation levels. Then a task is for both, and no range is split.
+        shared: whether one Fetch serves both isolation levels. Then a Spark task is for both, and no range is split.
 
     Returns:
-        The pieces of each task.
+        For each Spark task, the pieces that it reads.
     """
     known = epochs or {}
     work = {reader: span for reader, span in ranges.items() if not span.empty}

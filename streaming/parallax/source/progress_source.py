@@ -70,9 +70,10 @@ class Observed:
     Attributes:
         at_ms: when the answer came, in ms since 1970 UTC.
         marks: the watermarks of the broker's logs, or the error of each log whose watermarks are not known.
-        transactions: the open transactions, as in the column ``open_transactions``, by partition whose producers the
-            broker was asked for; or the error if they are not known.
-        log_ends: log end offsets of partitions whose records may not be read, where the rights suffice to ask for that.
+        transactions: by partition whose producers the broker was asked for, its open transactions, as in the column
+            ``open_transactions``; or the error if they are not known.
+        log_ends: by partition whose records the user may not read, the log end offset, for which DESCRIBE on the topic
+            is enough.
     """
 
     at_ms: int
@@ -110,7 +111,11 @@ class KafkaProgressSource(DataSource):
         return PROGRESS_DDL
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Make the reader that Spark asks for micro-batches."""
+        """Make the reader that Spark asks for micro-batches.
+
+        Args:
+            schema: what Spark passes; it is not used.
+        """
         del schema
         return ProgressStreamReader(progress_options(self.options))
 
@@ -126,7 +131,8 @@ class RowsPartition(InputPartition):
 class ProgressStreamReader(DataSourceStreamReader):
     """Asks all brokers at each trigger, and gives Spark the rows of replicas that are worth recording.
 
-    If no row is worth recording, there is no micro-batch.
+    If no row is worth recording, there is no micro-batch. A Spark offset has the number of a tick (``tick``) and its
+    time (``at``, ms since 1970 UTC).
     """
 
     def __init__(self, options: ProgressOptions) -> None:
@@ -142,7 +148,11 @@ class ProgressStreamReader(DataSourceStreamReader):
         return {"tick": 0}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Ask all brokers; the number and time of the new tick, or ``start`` if no row is worth recording.
+        """Ask all brokers; returns the Spark offset of the new tick, or ``start`` if no row is worth recording.
+
+        Args:
+            start: the Spark offset of the last tick.
+            limit: what Spark passes; it is not used.
 
         Raises:
             ReplicaError: no broker has answered yet since the query started.
@@ -161,8 +171,12 @@ class ProgressStreamReader(DataSourceStreamReader):
 
         If Spark runs a tick again, the brokers are asked again.
 
+        Args:
+            start: Spark offset of the tick before.
+            end: Spark offset of the tick.
+
         Raises:
-            ReplicaError: see `latestOffset`.
+            ReplicaError: no broker has answered yet since the query started.
         """
         if start == end:
             return []
@@ -176,7 +190,7 @@ class ProgressStreamReader(DataSourceStreamReader):
         return self._watch.tick()
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Turn the rows in a tick's input partition into a record batch, in the Spark task."""
+        """Yield the rows in a tick's input partition as one record batch; the Spark task calls it."""
         import pyarrow as pa
 
         from parallax.source.schema import PROGRESS
@@ -318,7 +332,7 @@ class Described:
         self._before = Marks.of({})
 
     def due(self, marks: Marks) -> list[TopicPartition]:
-        """The partitions whose producers this tick asks the broker for.
+        """Decide for which partitions this tick asks the broker for the producers. Call it once in each tick.
 
         Args:
             marks: the watermarks that the broker has reported in this tick.

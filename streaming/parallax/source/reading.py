@@ -1,7 +1,7 @@
 """What one Spark task of ``kafka-replica`` does: it reads offsets of one broker's logs, and reports how far it came.
 
-If reading fails in the middle of a range, the range ends early. A position row says why, and the sink decides where the
-next micro-batch goes on. Without a sink to take that row, the task fails instead.
+If reading fails in the middle of a range, the range ends early. A position row (`parallax.source.columns.Position`)
+says why, and the next micro-batch goes on from there. Without a sink to take that row, the Spark task fails instead.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def _buffers() -> Buffers:
 
 
 def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[Any]:
-    """Read the pieces of one Spark task, several logs at the same time, as record batches; position rows come last.
+    """Read the pieces of one Spark task, several logs at the same time, as record batches.
+
+    The last batches hold position rows (`parallax.source.columns.Position`): how far each piece was read.
 
     Args:
         options: how to read, and what of each record to keep.
@@ -71,7 +73,8 @@ def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[An
         ``pyarrow.RecordBatch`` of the source's schema.
 
     Raises:
-        ReplicaError: reading failed, and there is no sink that could go on from a position row.
+        ReplicaError: reading failed, and by the options no position row may report it (``feedback``,
+            ``tells_failures``).
     """
     client = _client(tuple(sorted(options.kafka.items())), options.timeout_ms)
     pace = _pace(options, pieces[0].reader.broker)

@@ -28,12 +28,12 @@ LONGEST_US = 300_000_000
 """How old the newest row of a replica may become while nothing happens, in microseconds."""
 
 RETENTIONS = 4
-"""At least so many rows of a replica are recorded within ``delete.retention.ms``; the comparison needs that."""
+"""How many rows of a replica are recorded within ``delete.retention.ms``, at least; the comparison needs that."""
 
 PATIENCE = 2
 """While replicas are out of step and nothing changes, rows are recorded in growing intervals.
 
-Each is half of the time so far.
+Each is the time from the last change to the last recorded row, divided by this number.
 """
 
 CHUNK = 1_000
@@ -85,15 +85,16 @@ class Repeats:
         self._turn_at = UNKNOWN
 
     def without(self, tick: Tick, awaited: Collection[TopicPartition] = ()) -> list[Row]:
-        """The rows to record now: those of this tick that say something new, and some of the tick before.
+        """Take in the next tick, and return the rows to record now: the tick without rows that repeat the last one.
 
         Args:
             tick: the whole tick, with all partitions.
-            awaited: partitions whose rows are recorded even if they repeat the tick before.
+            awaited: partitions of which the comparison waits for a report: their rows are recorded even if they repeat
+                the tick before.
 
         Returns:
             Rows of this tick. For a partition that has changed, also its rows of the tick before if they were left out
-            then. Sorted by partition, the earlier rows first.
+                then. Sorted by partition, the earlier rows first.
         """
         last, before, told = self._last, self._told, self._told
         if told is None:

@@ -43,20 +43,28 @@ class KafkaReplicaSource(DataSource):
         return VIEW_DDL + (ISOLATION_DDL if with_isolation else "")
 
     def reader(self, schema: Any) -> DataSourceReader:
-        """Make the reader that Spark asks for a single batch."""
+        """Make the reader that Spark asks for a single batch.
+
+        Args:
+            schema: what Spark passes; it is not used.
+        """
         del schema
         return ReplicaBatchReader(replica_options(self.options))
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Make the reader that Spark asks for micro-batches."""
+        """Make the reader that Spark asks for micro-batches.
+
+        Args:
+            schema: what Spark passes; it is not used.
+        """
         del schema
         return ReplicaStreamReader(replica_options(self.options))
 
 
 class PiecesPartition(InputPartition):
-    """Spark's input partition of one task: the pieces (offsets of readers) that it reads, all of one broker.
+    """Spark's input partition of one Spark task: the pieces (offsets of readers) that it reads, all of one broker.
 
-    They come from ``parallax.source.planning.tasks`` or ``broker_tasks``.
+    ``parallax.source.planning.tasks`` or ``broker_tasks`` has made them.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -135,7 +143,10 @@ def _plan_once(options: ReplicaOptions) -> Mapping[Reader, Range]:
 
 
 class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans the micro-batches of ``kafka-replica`` in Spark's planning process, and reads them in Spark's tasks."""
+    """Plans the micro-batches of ``kafka-replica`` in Spark's planning process, and reads them in Spark tasks.
+
+    A Spark offset holds the range of each reader, as `parallax.source.offsets.to_json` writes it.
+    """
 
     def __init__(self, options: ReplicaOptions) -> None:
         self._options = options
@@ -154,8 +165,12 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Plan the next micro-batch: the Spark offset at its end, or ``start`` if no reader has anything to do.
 
+        Args:
+            start: the Spark offset at the end of the last micro-batch.
+            limit: whether ``maxBytesPerTrigger`` limits the micro-batch: not if it is ``ReadAllAvailable``.
+
         Raises:
-            ReplicaError: see ``Planner.plan``.
+            ReplicaError: only for the first plan of a new stream: no broker answers, or a named topic cannot be read.
         """
         ranges = self._plan().plan(from_json(start), limited=not isinstance(limit, ReadAllAvailable))
         if ranges is not None and self._until is not None:
@@ -173,9 +188,13 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._until = {reader: span.end for reader, span in ranges.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The Spark tasks of a micro-batch, one input partition each.
+        """The Spark tasks of a micro-batch, one input partition each; none if ``start`` and ``end`` are equal.
 
         They follow from ``end``, and from the positions that were recorded since it was planned.
+
+        Args:
+            start: the Spark offset at the end of the micro-batch before.
+            end: the Spark offset at the end of this one; it holds the planned ranges.
         """
         if start == end:
             return []

@@ -1,8 +1,8 @@
 """The columns of the views and of the table of progress, as Spark DDL and as Arrow types.
 
-Spark's Python sources must yield these Arrow types: Spark compares the schema of a task's first record batch with its
-own, type by type. A test checks that the two forms agree. No Spark is imported here, so code that only reads the tables
-may use the names.
+Spark's Python sources must yield these Arrow types: Spark compares the first record batch of a Spark task with its own
+schema, type by type. A test checks that the two forms agree. No Spark is imported here, so code that only reads the
+tables may use the names.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ class Shared:
     """One log that one Fetch reads for both isolation levels, with how far each level has read.
 
     Attributes:
-        behind: how far the level has read that has read less; the shared reading begins at its position.
-        ahead: how far the other level has read. If both are at one offset, either may be ``behind``.
+        behind: the level that has read less; the shared reading begins at its position.
+        ahead: the level that has read more. If both are at one offset, either may be ``behind``.
         joined: whether the reading has reached the position of ``ahead``, so that its rows are for both levels.
         apart: whether the level that is ahead needs a Fetch of its own.
     """
@@ -70,23 +70,24 @@ class Shared:
 
     @property
     def served(self) -> tuple[Progress, ...]:
-        """The readings (`Progress`) of the levels that the rows just read are for: one level, or both."""
+        """The `Progress` of each level that the rows just read are for: of one level, or of both."""
         return (self.behind, self.ahead) if self.joined else (self.behind,)
 
     @property
     def over(self) -> list[Progress]:
-        """The readings (`Progress`) of the levels that need no further Fetch once the shared reading has stopped."""
+        """The `Progress` of each level that needs no further Fetch once the shared reading has stopped."""
         committed = self.of_level(IsolationLevel.READ_COMMITTED)
         return [p for p in self.served if p is committed or p.has_ended]
 
     def look_at(self, mark: Mark) -> None:
-        """When the reading reaches the level that is ahead, decide whether the rows are for that level too.
+        """Decide whether further rows are for both levels, once the reading has passed the level that is ahead.
 
-        They are if the log's leader epoch there is the epoch that this level has read last. Then the log still holds
-        what the level has read, since epochs only grow along a log. Otherwise the level needs a Fetch of its own.
+        They are if the log's leader epoch there is the epoch that this level has read last: ``joined`` becomes True.
+        Then the log still holds what the level has read, since epochs only grow along a log. Otherwise ``apart``
+        becomes True: the level needs a Fetch of its own. Before the reading has passed that level, nothing changes.
 
         Args:
-            mark: how far the log has been read now, and the leader epoch there.
+            mark: how far the log has been read now, with the leader epoch there.
         """
         if self.joined or self.apart or mark.position <= self.ahead.position:
             return
@@ -94,17 +95,20 @@ class Shared:
         self.apart = not self.joined
 
     def first(self, level: IsolationLevel) -> int:
-        """The first offset whose rows are for an isolation level; beyond every log if the level gets none."""
+        """The offset from which on the rows just read are for an isolation level.
+
+        It is 2^63 - 1 if none of them are for that level.
+        """
         progress = self.of_level(level)
         return progress.position if any(progress is one for one in self.served) else _NONE
 
     def reached(self, mark: Mark) -> None:
-        """Set how far the log has been read, for the isolation levels that the rows are for."""
+        """Move the position of each isolation level that the rows just read are for to that of ``mark``."""
         for progress in self.served:
             progress.reached(mark)
 
     def of_level(self, level: IsolationLevel) -> Progress:
-        """The reading (`Progress`) of one isolation level."""
+        """The `Progress` of one isolation level."""
         return self.behind if self.behind.piece.reader.isolation == level else self.ahead
 
 
@@ -115,7 +119,10 @@ def shared(read: Iterable[Progress]) -> list[Shared]:
     """The logs of a Spark task that one Fetch can read for both isolation levels.
 
     Args:
-        read: how far each reader of the task has read.
+        read: how far each reader of the Spark task has read.
+
+    Returns:
+        One `Shared` for each such log, in the order in which ``read`` first names its partition.
     """
     levels: dict[Any, list[Progress]] = {}
     for progress in read:
@@ -143,8 +150,8 @@ class Levels:
             shown: rows as `parallax.replica.reader.read_ranges` yields them. They are held back until their marks come.
 
         Yields:
-            The rows of one level, and the readers of that level. Use the marks of these rows only to see which spans
-                the rows are of: rows that were held back have the marks that came later.
+            Tuples: rows of one level, and the readers of that level. Use the marks of these rows only to see which
+                spans the rows are of: rows that were held back have the marks that came later.
         """
         self._waiting.append(shown)
         if not shown.marks:

@@ -1,4 +1,4 @@
-"""How far a Spark task has read the offsets of one reader, and why the reading stopped."""
+"""How far a Spark task has read the offsets of one reader, and why it has stopped reading."""
 
 from __future__ import annotations
 
@@ -55,7 +55,11 @@ class Progress:
         return self.piece.span.start < self.piece.span.end
 
     def reached(self, mark: Mark) -> None:
-        """Set how far the piece has been read, and the watermarks that came with that answer."""
+        """Set how far the piece has been read now, and the watermarks that came with that answer.
+
+        Args:
+            mark: the position that the answer has reached, with these watermarks.
+        """
         self.came_from = self.position
         # What lies below a position that moved without a batch is of no epoch that is known.
         self.epoch = mark.epoch if mark.position > self.position else self.epoch
@@ -66,15 +70,20 @@ class Progress:
 
         Args:
             position: the first offset that is passed over.
-            start: the first offset above that the replica's own log holds; the next micro-batch goes on there.
-            in_tiered_storage: whether tiered storage still holds the offsets between.
+            start: the offset after the last one that is passed over, which the replica's own log holds. The next
+                micro-batch goes on there.
+            in_tiered_storage: whether tiered storage still holds the offsets that are passed over.
         """
         where = " but in tiered storage" if in_tiered_storage else ""
         self.passed_over = f"offsets {position} to {start - 1} are no longer in the replica's own log{where}"
         self.move(start)
 
     def move(self, position: int) -> None:
-        """Set the next offset to read, passing over the offsets before it. The leader epoch below is then unknown."""
+        """Set the next offset to read, passing over the offsets before it. The leader epoch below is then unknown.
+
+        Args:
+            position: that offset.
+        """
         self.position, self.epoch, self.at_ms = position, -1, now_ms()
 
 

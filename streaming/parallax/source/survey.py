@@ -65,9 +65,9 @@ class Surveyed:
 
     Attributes:
         marks: the watermarks of the broker's logs.
-        moved: only for logs that are read from their start, and whose oldest part is in tiered storage: the first
-            offset that the broker itself holds.
-        densities: the densities of the logs that were sampled.
+        moved: by partition, the first offset on the broker's own disk. It has only logs whose lower offsets are in
+            tiered storage, and which some reader has never read.
+        densities: by partition, the densities of the logs that were sampled.
         asked: the partitions that were asked about, with their topic ids.
     """
 
@@ -94,7 +94,7 @@ class Surveyed:
 
 
 def survey(client: ReplicaClient, broker: int, question: Survey, timeout_ms: int) -> Surveyed:
-    """Ask one broker how far its logs go, and sample some logs in what time is left.
+    """Ask one broker how far its logs go, and sample some logs in the time that is left.
 
     Args:
         client: the connections to the brokers.
@@ -310,7 +310,7 @@ def check_brokers(
         client: connections over which the cluster has already been asked.
         topics: the topics of the cluster, with their replicas.
         wanted: ids of the named brokers.
-        option: the setting, option or argument that names them.
+        option: the setting, option or argument that names them, for the error.
         done: what the error says was not done, as in ``, and nothing was paused``.
 
     Raises:

@@ -49,7 +49,7 @@ class Layout:
         self.retention_us = np.array([UNKNOWN if ms is None else ms * 1000 for ms in told], np.int64)
         """int64[n]: ``delete.retention.ms`` of each partition in microseconds, -1 where it is not known."""
         self.hosted: dict[int, tuple[Places, Array, Array]] = {}
-        """By broker: its partitions, their indexes among all partitions, and which replica of each it is."""
+        """By broker: its m partitions; int64[m], their indexes in ``places``; int64[m], its index in ``replicas``."""
         mine: dict[int, list[tuple[int, int]]] = {}
         for at, brokers in enumerate(self.replicas):
             for slot, broker in enumerate(brokers):

@@ -22,7 +22,7 @@ def end_of_unreadable(
     timeout_ms: float,
     topic_id: str = "",
 ) -> int | None:
-    """The offset behind a batch that a reader cannot read, if no replica can show it either.
+    """The offset after a batch that a reader cannot read, if no replica can show that batch either.
 
     All replicas are asked. The reader's own is asked again, because the network hardly damages a batch twice.
 
@@ -32,11 +32,12 @@ def end_of_unreadable(
         position: the reader's position.
         error: the error that the reader has met.
         timeout_ms: how long each request may take, in ms.
-        topic_id: id of the topic that the reader reads.
+        topic_id: id of the topic that the reader reads; empty for any topic of its name.
 
     Returns:
-        None if the reader has to wait. A replica did not answer, shows a record of the batch, or shows that it holds
-        none; or nobody knows where the batch ends.
+        The offset after the batch, where the reader may go on; None if the reader has to wait. It has to wait if a
+            replica did not answer, shows a record of the batch, or shows that it holds none; also if nobody knows where
+            the batch ends.
     """
     if not isinstance(error, BatchError) or error.last_offset < position:
         return None

@@ -73,7 +73,7 @@ class BrokerWatch(Generic[Question, Answer]):
 
     @property
     def awaited(self) -> bool:
-        """Whether a caller should wait for this broker.
+        """Whether a caller should wait for this broker's answer.
 
         It should if the broker is being asked, its last question did not fail, and it answered the last caller in time.
         """
@@ -146,7 +146,8 @@ class Brokers(Generic[Question, Answer]):
     """Asks all brokers of a cluster, each in a thread of its own (`BrokerWatch`).
 
     Args:
-        ask: asks one broker, given its id and the question; see `BrokerWatch`.
+        ask: asks one broker, given its id and the question. It has to end by a deadline of its own, and to raise
+            ``ReplicaError`` on failure.
         retry_s: first pause after a failure, in seconds.
         retry_max_s: longest pause, in seconds.
     """
@@ -158,7 +159,7 @@ class Brokers(Generic[Question, Answer]):
         self._watches: dict[int, BrokerWatch[Question, Answer]] = {}
 
     def ask(self, questions: Mapping[int, Question], patience_s: float) -> dict[int, Answer]:
-        """Ask several brokers, and wait for those that have answered in time before.
+        """Ask several brokers, and wait for those that answered the last call in time.
 
         Args:
             questions: the question for each broker, by its id.
@@ -183,7 +184,7 @@ class Brokers(Generic[Question, Answer]):
         return {broker: answer for broker, answer in taken.items() if answer is not None}
 
     def failures(self) -> dict[int, Failure]:
-        """The last failure of each broker whose circuit is open, by broker id."""
+        """Why each broker whose circuit is open does not answer, by broker id."""
         found = {broker: watch.failure for broker, watch in self._watches.items()}
         return {broker: failure for broker, failure in found.items() if failure is not None}
 

@@ -33,9 +33,7 @@ Upkeep removes no file that is younger than two hours by the store's clock.
 
 
 class Began(NamedTuple):
-    """When the reading of a micro-batch began, by several clocks.
-
-    From that `may_be_gone` judges whether its files may have been removed since.
+    """When the reading of a micro-batch began, by several clocks; `may_be_gone` compares two such moments.
 
     Attributes:
         wall_s: by the system's clock, seconds since 1970 UTC; a person may set that clock.
@@ -49,10 +47,10 @@ class Began(NamedTuple):
 
     @classmethod
     def now(cls, uri: str) -> Began:
-        """The present moment by both clocks, and how often this process has removed files so far.
+        """The present moment by both clocks, and how often this process has removed files of a table so far.
 
         Args:
-            uri: URI of the table whose removals are counted.
+            uri: URI of that table.
         """
         return cls(time.time(), time.monotonic(), removals(uri))
 
@@ -61,7 +59,7 @@ def may_be_gone(began: Began | None, now: Began) -> bool:
     """Whether upkeep may have removed files of a micro-batch since it began; False if that is ruled out.
 
     Args:
-        began: when the micro-batch began; None if it is not known, and then the answer is True.
+        began: when the micro-batch began; None if it is not known, and then the result is True.
         now: the present moment.
     """
     if began is None or now.removals != began.removals:
@@ -97,6 +95,9 @@ class Appender:
 
     def last_batch(self, query_id: str) -> int:
         """The number of the last micro-batch of a query that the table holds; -1 if it holds none.
+
+        Args:
+            query_id: id of Spark's query.
 
         Raises:
             deltalake.exceptions.DeltaError: the table cannot be read.
@@ -193,7 +194,7 @@ class Appender:
 
 
 def lacking(files: fs.FileSystem, paths: Iterable[str]) -> list[str]:
-    """The given paths at which the table's folder has no file.
+    """Those of the given paths at which the table's folder has no file, in their order.
 
     Args:
         files: the file system of the table's folder.
@@ -207,7 +208,7 @@ def lacking(files: fs.FileSystem, paths: Iterable[str]) -> list[str]:
 
 
 def add(actions: Sequence[Any], partition_by: list[str]) -> Write:
-    """A function that makes files in the table's folder part of the table, for `parallax.views.fencing.commit`.
+    """Return a function that makes files in the table's folder part of the table, for `parallax.views.fencing.commit`.
 
     Args:
         actions: one ``AddAction`` of ``deltalake.transaction`` for each file.
@@ -231,7 +232,7 @@ def written(storage: str, name: str, rows: pa.Table, values: Mapping[str, str], 
         rows: at least one, with at least the columns of the table's files.
         values: the value of each partition column, by the column's name.
         at_ms: the time of the commit that will add the file, from `parallax.views.order.next_ms`. The returned action
-            holds it, because these times, and no clock, give the order of all commits.
+            holds it, because these times give the order of all commits.
 
     Raises:
         OSError: the file cannot be written.

@@ -15,13 +15,16 @@ from parallax.java import Java
 
 
 def archive_file(jdk: Java) -> Path:
-    """The path of the archive for this JDK and these jars, whether it exists or not.
+    """The path of the class-data archive for a JDK and the jars that Spark runs with, whether it exists or not.
 
     An empty file there says that no archive can be made. An archive fits one JDK and one class path only, which the JVM
     checks. So the path depends on both.
 
+    Args:
+        jdk: the JDK that runs Spark.
+
     Raises:
-        SetupError: see ``parallax.jars.delta_classpath``.
+        SetupError: Delta's jars cannot be resolved.
     """
     jars = [*sorted(pyspark_jars().glob("*.jar")), *map(Path, delta_classpath().split(os.pathsep))]
     parts = [jdk.release, str(jdk.path.resolve())]
@@ -31,9 +34,12 @@ def archive_file(jdk: Java) -> Path:
 
 
 def archive_options(file: Path) -> str:
-    """The JVM's options to use an archive; empty if the file does not exist or holds no archive.
+    """The JVM's options to use a class-data archive; empty if the file does not exist or holds no archive.
 
     The JVM ignores an archive that does not fit, without a message.
+
+    Args:
+        file: path of the archive (`archive_file`).
     """
     if not file.is_file() or not file.stat().st_size:
         return ""

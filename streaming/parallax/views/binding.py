@@ -155,10 +155,11 @@ def settled(settings: Settings) -> Settings:
     """The settings with the id of the cluster that their storage belongs to; a new storage is bound first.
 
     It is bound to the cluster that answers. If two processes bind a storage at the same time, the first one counts, and
-    the other gets that cluster's id as well.
+    both get the id of its cluster. The settings are unchanged if the cluster that answers has no id.
 
     Raises:
-        ConfigError: the addresses belong to several clusters, or as for `with_cluster`.
+        ConfigError: the addresses belong to several clusters; ``kafka.cluster.id`` names another cluster than the
+            storage's; or the storage cannot be read.
         ReplicaError: the storage is new, and no broker answers.
     """
     if _known(settings) is not None:

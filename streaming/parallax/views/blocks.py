@@ -1,9 +1,9 @@
 """Sums of the fingerprints of a view's rows, one for each block of offsets, in the footer of each file.
 
 `parallax.replica.digests` makes them. Where the sums of two replicas are equal, an audit need not read their rows. A
-commit makes rows and sums visible together. So there are no sums of rows that were written twice, or by a task that
-failed. Compaction joins the sums as it joins the rows, and retention drops both. If another version of Parallax wrote a
-file, its rows can be used, and its sums cannot.
+commit makes rows and sums visible together. So there are no sums of rows that were written twice, or by a Spark task
+that failed. Compaction joins the sums as it joins the rows, and retention drops both. If another version of Parallax
+wrote a file, its rows can be used, and its sums cannot.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Blocks:
         topic_ids: the topic ids; ``topic_id`` in ``ranges`` is an index into these.
         ranges: rows of `RANGE`, each for the offsets of one partition that one micro-batch has read. Those of one
             partition are in the order in which they were recorded.
-        digests: sums of the rows; ``range`` of each part is an index into ``ranges``.
+        digests: sums of the rows; ``range`` in their ``parts`` is an index into ``ranges``.
     """
 
     places: tuple[TopicPartition, ...]
@@ -66,7 +66,7 @@ class Blocks:
 
     @classmethod
     def none(cls) -> Blocks:
-        """The sums if there are no rows: they are empty."""
+        """Empty sums: those of no rows."""
         return cls((), (), np.empty(0, RANGE), Digests.none())
 
     @classmethod
@@ -93,7 +93,7 @@ class Blocks:
         return cls(places, ids, np.concatenate(ranges), Digests.concat(digests))
 
     def told(self) -> dict[str, str]:
-        """The sums as keys and values for the footer of a file; empty if there are no rows.
+        """The sums as a key and its value for the footer of a file; empty if there are none.
 
         `blocks_of` reads them from the footer.
         """
@@ -108,7 +108,8 @@ class Blocks:
 class ByPlace:
     """Finds the sums of one partition quickly, among those of one broker and isolation level.
 
-    They are sorted once, by partition.
+    Args:
+        blocks: the sums of all partitions; they are sorted once, by partition.
     """
 
     def __init__(self, blocks: Blocks) -> None:
@@ -131,12 +132,17 @@ class ByPlace:
         return table[order], np.searchsorted(place[order], np.arange(len(self._numbers) + 1)), to
 
     def of(self, place: TopicPartition) -> tuple[Array, list[str], Digests]:
-        """The sums of one partition, in three parts.
+        """The sums of one partition; all three values are empty if there are none.
+
+        Args:
+            place: the partition.
 
         Returns:
-            Rows of `RANGE`: the offsets that each micro-batch has read.
-            The topic id of each of these rows; empty where it is not known.
-            The sums; ``range`` of each part is an index into these rows.
+            A tuple of three:
+
+            - rows of `RANGE`: the offsets that each micro-batch has read;
+            - the topic id of each of these rows; empty where it is not known;
+            - the sums; ``range`` in their ``parts`` is an index into these rows.
         """
         n = self._numbers.get(place)
         if n is None:
@@ -227,14 +233,18 @@ class AddingUp:
         """Add rows to the sums, in the order of the file.
 
         Args:
-            batch: rows with the columns of a view; none of them is a position row.
+            batch: at least one row, with the columns of a view; none is of kind POSITION.
         """
         begins, places = self._runs(batch)
         columns = {name: _numbers(batch.column(name)) for name in COLUMNS}
         self._made.append(self._digester.add_up(begins, places, columns))
 
     def take_positions(self, batch: pa.RecordBatch) -> None:
-        """Take in position rows, which say how far each reader has read and what happened there."""
+        """Take in rows of kind POSITION, which say how far each reader has read and what happened there.
+
+        Args:
+            batch: the rows, with the columns of a view.
+        """
         self._positions.append(batch)
 
     def blocks(self, pieces: Sequence[Piece]) -> Blocks:

@@ -51,7 +51,11 @@ class Line(NamedTuple):
 
 
 def heard(line: str) -> Line | None:
-    """The message in a line that Spark printed; None if the line should not be logged."""
+    """The message in a line that Spark printed; None if the line should not be logged.
+
+    Args:
+        line: the line, without its end or with it.
+    """
     if (found := _LOGGED.match(line)) is not None:
         level, logger, text = found.groups()
         is_noise = level not in _LEVELS or (level == "WARN" and _NOISE_OF.search(logger)) or _SUPERVISED.match(text)
@@ -83,7 +87,7 @@ class Chatter:
         os.close(self._write)
 
     def ended(self, timeout_s: float = 5.0) -> None:
-        """Wait until everything printed is logged. Call it when the processes that print have ended.
+        """Wait until everything that was printed is logged. Call it when the processes that print have ended.
 
         Args:
             timeout_s: how many seconds to wait, at most.

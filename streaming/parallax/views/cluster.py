@@ -1,7 +1,7 @@
 """Settings and checks for a job whose Spark tasks run on a cluster: what executors get, and what workers must have.
 
-A task of Parallax reads a broker and writes to the storage. So a worker needs Parallax itself, of the same release as
-the driver. It needs the storage, and the files that the connection to Kafka names. It needs none of the driver's
+A Spark task of the job reads a broker and writes to the storage. So a worker needs Parallax itself, of the same release
+as the driver. It needs the storage, and the files that the connection to Kafka names. It needs none of the driver's
 folders.
 """
 
@@ -40,7 +40,7 @@ _GROUP = "parallax-workers"
 
 
 def is_cluster(master: str) -> bool:
-    """Whether Spark runs its tasks in other processes than the driver.
+    """Whether Spark tasks run in other processes than the driver.
 
     Args:
         master: the setting ``spark.master``.
@@ -76,9 +76,12 @@ def check_master(master: str) -> None:
 
 
 def cluster_conf(settings: SparkSettings) -> dict[str, str]:
-    """The Spark options that a job on a cluster needs in addition to those of a local job.
+    """The Spark options that a job on a cluster needs in addition to those of a local job, value by name.
 
     The setting ``spark.conf`` takes precedence over them.
+
+    Args:
+        settings: the settings ``spark``.
     """
     conf = {"spark.executorEnv." + VARIABLE: release()}
     if settings.master.startswith(("yarn", "k8s")):
@@ -220,7 +223,7 @@ def why(error: Exception | str) -> str:
     """Why a Spark task failed on a worker, as one line that names the option to correct.
 
     Args:
-        error: the failure of the task.
+        error: the failure of the Spark task.
     """
     text = str(error)
     if (said := said_in(text)) is not None:

@@ -63,10 +63,10 @@ class DataFile:
     """A Parquet file of a table, or those of its rows that one commit has added.
 
     Attributes:
-        path: below the table's folder.
-        rows: how many rows the file, or the part of it, holds.
+        path: path of the file below the table's folder.
+        rows: how many rows these are.
         broker: id of the broker whose rows they are; None in a table without that partition column.
-        first: for a part of a file, the number of its first row, from 0; None for the whole file.
+        first: number of the first of these rows in the file, from 0; None if they are all rows of the file.
     """
 
     path: str
@@ -230,7 +230,7 @@ class TableLog:
             version: the version, if the log still goes back as far; None for the newest.
 
         Returns:
-            The version, and the files. The list takes some 30 bytes of memory for each element.
+            A tuple: the version, and the files. The list takes some 30 bytes of memory for each element.
 
         Raises:
             deltalake.exceptions.DeltaError: the log does not go back as far, or the table cannot be read.

@@ -57,8 +57,12 @@ class File:
 def compact(storage: str, name: str) -> int:
     """Join the small files of a table, with one commit for each new file.
 
+    Args:
+        storage: ``storage.path``.
+        name: name of the table.
+
     Returns:
-        How many small files it has replaced.
+        How many small files were replaced.
 
     Raises:
         deltalake.exceptions.DeltaError: a commit failed; files that were joined before stay joined.
@@ -73,11 +77,11 @@ def compact(storage: str, name: str) -> int:
 
 
 def joined(files: Sequence[File]) -> list[list[File]]:
-    """The runs of files to join, each into one file.
+    """The files to join, as lists: the files of one list become one file.
 
-    The files of a run are next to each other in the order of commits, and have the same broker and date. A date says
+    The files of a list are next to each other in the order of commits, and have the same broker and date. A date says
     nothing about the order: a clock may be set back over midnight, or the clocks of two workers differ. If a file of
-    another date is between two files of one date, these two are not joined. A shared file names others of its date
+    another date is between two files of one date, these two are not joined. A shared file names other files of its date
     (`parallax.views.shared`). So files of such a date are not joined.
 
     Args:
@@ -111,7 +115,11 @@ def _runs(files: Sequence[File]) -> list[list[File]]:
 
 
 def files_in(table: Any) -> list[File]:
-    """The files of a table, in the order of their commits."""
+    """The files of a table, in the order of their commits.
+
+    Args:
+        table: a ``deltalake.DeltaTable``.
+    """
     files: Any = order.files_of(table)
     columns = [name for name in files.column_names if name.startswith("partition.")]
     rows = files.select(columns).rename_columns([name.removeprefix("partition.") for name in columns]).to_pylist()

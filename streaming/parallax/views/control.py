@@ -21,7 +21,7 @@ FOLDER = "control"
 
 
 def refusals(*more: type[Exception]) -> tuple[type[Exception], ...]:
-    """A tuple for an ``except`` clause: the exception types of a disk and an object store, and ``more``."""
+    """The exceptions that reading or writing a control file may raise, and ``more``: a tuple for ``except``."""
     from deltalake.exceptions import DeltaError  # takes its time
 
     return OSError, DeltaError, *more
@@ -48,7 +48,7 @@ def read_document(storage: str, name: str) -> Any:
 def write_document(storage: str, name: str, document: Any) -> None:
     """Write a JSON file in the folder ``control``; it replaces one of the same name.
 
-    Other processes read the old or the new file, never a part of one.
+    Other processes read the whole old file or the whole new one.
 
     Args:
         storage: ``storage.path``.

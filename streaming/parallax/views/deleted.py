@@ -34,10 +34,10 @@ class Deleted:
         self.note(recorded, now_s)
 
     def note(self, moved: Mapping[Reader, Recorded], now_s: float) -> None:
-        """Update which topics are reported as deleted, and which exist again.
+        """Take in what a micro-batch has recorded: which topics are reported as deleted, and which exist again.
 
         Args:
-            moved: the readers' states that a micro-batch has recorded.
+            moved: the states that the micro-batch has recorded, by reader.
             now_s: the present moment by the monotonic clock, in seconds.
         """
         for reader, entry in moved.items():
@@ -48,7 +48,7 @@ class Deleted:
                 self._since.pop(reader.topic, None)
 
     def over(self, recorded: Mapping[Reader, Recorded], now_s: float) -> set[Reader]:
-        """The readers to forget now: all readers of each topic that they reported as deleted hours ago.
+        """The readers to forget now: all readers of each topic that was reported as deleted more than `KEPT_S` ago.
 
         If one reader of a topic has another state, all are kept: the topic may be back, and other brokers may be away.
         If the query would have no reader left, none is forgotten. Otherwise it would take itself for a new query, and

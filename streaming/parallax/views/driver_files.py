@@ -18,7 +18,7 @@ from parallax.views.fencing import epoch_of
 
 
 def own_folder(storage: str) -> Path:
-    """The local folder of the job that holds the lease on a storage now.
+    """The local folder of this process's job, which holds the lease on a storage; it is made if it is missing.
 
     No other job writes into it, not even a frozen one that held the lease before.
 

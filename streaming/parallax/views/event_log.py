@@ -89,6 +89,9 @@ class EventLog(Generic[E]):
     def is_there(cls, storage: str) -> bool:
         """Whether a storage has the log's table, because a process has opened the log to write to it.
 
+        Args:
+            storage: ``storage.path``.
+
         Raises:
             EventLogError: the path cannot be read.
         """
@@ -129,7 +132,7 @@ class EventLog(Generic[E]):
         return events
 
     def append(self, event: E) -> E:
-        """Append an event to the log; the event is returned with its number.
+        """Append an event to the log; returns the event with its number.
 
         If the process is killed meanwhile, the event is recorded whole or not at all.
 

@@ -53,12 +53,20 @@ def hold(storage: str, epoch: int) -> None:
 
 
 def release(storage: str) -> None:
-    """Undo `hold`: this process's commits carry no epoch any more."""
+    """Undo `hold`: from now on, this process's commits to a storage's tables carry no epoch.
+
+    Args:
+        storage: ``storage.path``.
+    """
     _held.pop(_root(storage), None)
 
 
 def epoch_of(storage: str) -> int:
-    """The epoch of the lease that this process holds on a storage path; 0 if it holds none."""
+    """The epoch of the lease that this process holds on a storage; 0 if it holds none.
+
+    Args:
+        storage: ``storage.path``.
+    """
     return _held.get(_root(storage), 0)
 
 
@@ -124,7 +132,7 @@ def epoch_marks(table: DeltaTable) -> list[Transaction]:
         table: the table as it was read.
 
     Raises:
-        FencedError: see `commit`.
+        FencedError: another job has taken the storage over.
     """
     epoch = _epoch_for(table.table_uri)
     if epoch is None:

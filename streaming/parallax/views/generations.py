@@ -36,7 +36,7 @@ _FOR_CHECKS = ("offsets/", "commits/", "metadata", "segments/at-")
 
 
 class Generation(NamedTuple):
-    """The epoch and the number that one generation's folder is named by, e.g. ``0000000007-0001``.
+    """One of the numbered checkpoints (*generations*) of a query on an object store, e.g. ``0000000007-0001``.
 
     Attributes:
         epoch: epoch of the job that writes the generation.
@@ -53,7 +53,11 @@ class Generation(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """The generation whose folder has a name; None if no generation can have that name."""
+        """The generation that has a folder of a given name; None if no generation can have that name.
+
+        Args:
+            name: name of the folder.
+        """
         found = _NAME.fullmatch(name)
         return None if found is None else cls(int(found[1]), int(found[2]))
 

@@ -33,7 +33,12 @@ class Handler(DeltaStorageHandler):
     """
 
     def open_output_stream(self, path: str, metadata: dict[str, str] | None = None) -> pa.PythonFile:
-        """Open an object for writing; it replaces one of the same name."""
+        """Open an object for writing; it replaces one of the same name.
+
+        Args:
+            path: path of the object below the folder.
+            metadata: metadata to store with the object, value by key; None for none.
+        """
         stream: Any = _Stream(self._handler.open_output_stream(path, metadata))
         return pa.PythonFile(stream, mode="w")
 

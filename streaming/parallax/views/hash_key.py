@@ -55,6 +55,9 @@ def name_of(key: str) -> str:
     """A short text that identifies a secret key without revealing it.
 
     Each view has this text of its key as its description.
+
+    Args:
+        key: 32 hexadecimal digits.
     """
     return _NAMED + hashlib.blake2b(b"parallax", key=bytes.fromhex(key), digest_size=8).hexdigest()
 

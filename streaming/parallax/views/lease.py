@@ -83,7 +83,7 @@ class Step(StrEnum):
 
 
 def decide(first: Sight, now: Sight, watched_s: float, lasts_s: float = LASTS_S) -> Step:
-    """What a job that wants the lease does next, from two looks at it; a pure function.
+    """What a job that wants the lease does next, by two looks at it. The function is pure.
 
     Args:
         first: the lease as it was when the job began to watch it.
@@ -134,7 +134,7 @@ class Lease:
 
     @property
     def lost(self) -> str | None:
-        """Which job has taken the lease over from this process, in words; None if none is known to."""
+        """The job that has taken the lease over from this process, in words; None if none is known."""
         return self._lost
 
     def acquire(self, say: Callable[[str], None] = lambda _: None) -> int:

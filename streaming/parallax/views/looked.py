@@ -37,6 +37,9 @@ def _literal(at: datetime) -> str:
 def asker(storage: str) -> Any:
     """An engine for SQL queries of the table of progress, there named ``progress``; None if there is no such table.
 
+    Args:
+        storage: ``storage.path``.
+
     Returns:
         An object whose ``execute(query)`` gives Arrow batches.
 
@@ -60,8 +63,8 @@ def last_said(storage: str, place: TopicPartition, at: datetime) -> list[dict[st
         at: the time, UTC.
 
     Returns:
-        One row for each replica that reported: its broker id, when it reported (``at``), log_start_offset,
-            last_stable_offset and high_watermark.
+        In no order, one row for each replica that reported: ``broker`` (its id), ``at`` (when it reported),
+            ``log_start_offset``, ``last_stable_offset`` and ``high_watermark``. Empty if there is no table.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table cannot be read.

@@ -8,8 +8,8 @@ Nothing here conflicts with the queries that append, or breaks the comparison, w
   reader with ``ignoreDeletes`` or ``skipChangeCommits`` passes over it.
 - Sharing (`parallax.views.sharing`) commits ``dataChange = false`` too, and the rows that are read stay the same.
 - Files and log entries that are no longer current stay for ``KEPT``, so a reader may be behind by that much. Files that
-  a failed task left, and that are in no commit, stay as long. If the comparison is further behind, the files that it
-  needs stay for ``LONGEST`` at most (`parallax.views.commits.Followed`).
+  a failed Spark task left, and that are in no commit, stay as long. If the comparison is further behind, the files that
+  it needs stay for ``LONGEST`` at most (`parallax.views.commits.Followed`).
 
 delta-rs does all of it, as it does the appends. On an object store two libraries that commit to one table without a
 shared protocol lose commits.
@@ -50,7 +50,7 @@ KEPT = timedelta(hours=2)
 """How long a file stays after compaction replaced it, and a log entry after a checkpoint covers it."""
 
 LONGEST = timedelta(hours=24)
-"""Files are kept for a comparison that is behind, until its oldest unread commit is so old."""
+"""How old the oldest commit that the comparison has not read may become. Its files are kept until then."""
 
 _BEHIND = timedelta(hours=1)
 """A comparison that is less behind than this needs no files to be kept. They stay anyway."""
@@ -61,8 +61,8 @@ class Maintenance:
 
     Args:
         settings: where the tables are, how often there is upkeep, and how long rows stay.
-        on_done: called for each table with its name and its size in files and bytes; with None for the size if its
-            upkeep failed.
+        on_done: called after each table's upkeep, with the table's name, and how many files and bytes it has then. None
+            takes the place of the second if the upkeep failed.
         others: by name, the upkeep of other tables; each is called with the storage path and the oldest date to keep.
         followed: called with the storage path; returns by table name how far the comparison has read each table.
         on_shared: called with the name of a view and what was taken out of it, with ``storage.record: differing``.
@@ -189,7 +189,15 @@ class Maintenance:
 
 
 def size_of(storage: str, name: str) -> TableSize:
-    """How many files a table consists of, and how large they are."""
+    """How many files a table consists of, and how many bytes these have.
+
+    Args:
+        storage: ``storage.path``.
+        name: name of the table.
+
+    Raises:
+        deltalake.exceptions.DeltaError: the table cannot be read.
+    """
     sizes: Any = pa.table(open_table(storage, name).get_add_actions(flatten=True))["size_bytes"]
     return TableSize(len(sizes), int(pc.sum(sizes).as_py() or 0))
 
@@ -208,6 +216,11 @@ def drop_older(storage: str, name: str, oldest: date) -> bool:
     """Drop all rows of dates before ``oldest`` from a table.
 
     The last position of a reader that has been idle since then is recorded again, so that the reader goes on there.
+
+    Args:
+        storage: ``storage.path``.
+        name: name of the table.
+        oldest: the oldest date that stays.
 
     Returns:
         Whether there were such rows.
@@ -281,6 +294,10 @@ def shorten_log(storage: str, name: str) -> None:
 
     Each commit lists the log's folder, and an always-on job makes some commits a second. Spark's own clean-up deletes
     whole days only. By then a listing takes longer than a micro-batch. delta-rs deletes by the duration.
+
+    Args:
+        storage: ``storage.path``.
+        name: name of the table.
     """
     table = open_table(storage, name)
     table.create_checkpoint()

@@ -30,7 +30,7 @@ class StoreError(OSError, PassingError):
 
 
 class Listed(NamedTuple):
-    """One object, as a listing of the store shows it."""
+    """One object, as a listing of the store shows it; ``size`` is in bytes."""
 
     name: str
     """The object's name, relative to the URI of `Objects`."""
@@ -75,8 +75,12 @@ class Objects:
     def put(self, name: str, content: bytes) -> None:
         """Put an object; it replaces one of the same name.
 
+        Args:
+            name: name of the object.
+            content: its bytes.
+
         Raises:
-            StoreError: see `create`.
+            StoreError: the store cannot be reached or refuses it.
         """
         with _one_line_errors(f"{self.uri}/{name}"):
             obstore.put(self._store, name, content, use_multipart=False)
@@ -84,8 +88,11 @@ class Objects:
     def get(self, name: str) -> bytes | None:
         """The content of an object; None if it does not exist.
 
+        Args:
+            name: name of the object.
+
         Raises:
-            StoreError: see `create`.
+            StoreError: the store cannot be reached or refuses it.
         """
         with _one_line_errors(f"{self.uri}/{name}"):
             try:
@@ -96,8 +103,11 @@ class Objects:
     def below(self, folder: str = "") -> list[Listed]:
         """All objects below a folder, at any depth.
 
+        Args:
+            folder: name of the folder; empty for all objects.
+
         Raises:
-            StoreError: see `create`.
+            StoreError: the store cannot be reached or refuses it.
         """
         prefix = f"{folder}/" if folder else None
         with _one_line_errors(f"{self.uri}/{folder}"):
@@ -105,10 +115,16 @@ class Objects:
         return [Listed(m["path"], m["size"], int(m["last_modified"].timestamp() * 1000)) for m in found]
 
     def children(self, folder: str) -> tuple[list[str], list[str]]:
-        """The names of what is directly in a folder: the folders, and the objects.
+        """The names of what is directly in a folder, without the folder's own name.
+
+        Args:
+            folder: name of the folder.
+
+        Returns:
+            A tuple: the names of the folders in it, and those of the objects in it.
 
         Raises:
-            StoreError: see `create`.
+            StoreError: the store cannot be reached or refuses it.
         """
         with _one_line_errors(f"{self.uri}/{folder}"):
             found = obstore.list_with_delimiter(self._store, f"{folder}/")
@@ -122,7 +138,7 @@ class Objects:
             pairs: for each object, its name and the name of the copy.
 
         Raises:
-            StoreError: see `create`.
+            StoreError: the store cannot be reached or refuses it.
         """
 
         def one(pair: tuple[str, str]) -> None:
@@ -134,8 +150,11 @@ class Objects:
     def get_all(self, names: Iterable[str]) -> dict[str, bytes]:
         """The contents of objects by name; objects that do not exist are left out.
 
+        Args:
+            names: names of the objects.
+
         Raises:
-            StoreError: see `create`.
+            StoreError: the store cannot be reached or refuses it.
         """
         wanted = list(names)
         contents: list[bytes | None] = self._all(self.get, wanted)
@@ -144,8 +163,11 @@ class Objects:
     def delete(self, names: Iterable[str]) -> None:
         """Delete objects; a missing object is no error.
 
+        Args:
+            names: names of the objects.
+
         Raises:
-            StoreError: see `create`.
+            StoreError: the store cannot be reached or refuses it.
         """
         gone = list(names)
         if gone:

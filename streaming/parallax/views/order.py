@@ -48,6 +48,9 @@ _lock = threading.Lock()
 def next_ms(storage: str) -> int:
     """The time for the next commit to any table of a storage, in ms since 1970 UTC, later than all before.
 
+    Args:
+        storage: ``storage.path``.
+
     Raises:
         deltalake.exceptions.DeltaError: a table cannot be read.
     """
@@ -60,7 +63,11 @@ def next_ms(storage: str) -> int:
 
 
 def forget(storage: str) -> None:
-    """Make the next call of `next_ms` look at the tables again, as a new process does."""
+    """Make the next call of `next_ms` look at the tables again, as a new process does.
+
+    Args:
+        storage: ``storage.path``.
+    """
     with _lock:
         _given.pop(rust_path(storage).rstrip("/"), None)
 
@@ -99,7 +106,7 @@ def is_shared(path: str) -> bool:
 
 
 def told(parts: Iterable[tuple[int, int]]) -> dict[str, str]:
-    """Keys and values for the footer of a file that compaction makes: which rows are from which commit.
+    """A key and its value for the footer of a file that compaction makes: which rows are from which commit.
 
     `parts_of` reads them from the footer.
 

@@ -65,6 +65,9 @@ def longest_outages(storage: str) -> dict[int, Outage]:
 
     It is empty if nothing is recorded.
 
+    Args:
+        storage: ``storage.path``.
+
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table of progress cannot be read.
     """

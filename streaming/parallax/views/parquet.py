@@ -25,13 +25,13 @@ BROKER = "broker"
 
 GROUP_ROWS = 1 << 19
 GROUP_BYTES = 64 << 20
-"""A row group ends at this many rows, or bytes in memory. A task holds no more at a time."""
+"""A row group ends at this many rows, or bytes in memory. A Spark task holds no more at a time."""
 
 RUN_ROWS = 1 << 15
 """A row group with so many rows ends where another partition begins. So readers of that partition can skip it."""
 
 APART_ROWS = 1 << 12
-"""A row group with so many rows ends before the position rows. So readers of position rows can skip it."""
+"""A row group with so many rows ends before rows of kind POSITION. So readers of such rows can skip it."""
 
 
 _MS_US = 1000
@@ -120,7 +120,7 @@ class TableFile:
         self._highest: dict[str, Any] = {}
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Write rows into the file.
+        """Write rows into the file; they may stay in memory until more have come or the file is closed.
 
         Args:
             batch: rows with at least the file's columns. For a view's file, all rows must be of one broker.
@@ -151,7 +151,7 @@ class TableFile:
             self._flush()
 
     def close(self, told: Mapping[str, str] | None = None) -> int:
-        """Finish the file. Its footer gets the keys and values in ``told``, if there are any.
+        """Finish the file; its footer gets the keys and values in ``told``, if there are any.
 
         Returns:
             The file's size in bytes.

@@ -26,12 +26,15 @@ _MOST_OF_A_REASON = 500
 
 
 class PauseError(Exception):
-    """The switch cannot be read or changed; the text says why and what to do, in one line."""
+    """The file that pauses reading (the *switch*) cannot be read or changed.
+
+    The text says why and what to do, in one line.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """One operator's order not to read a broker.
+    """An operator's order not to read a broker, or any broker.
 
     Attributes:
         since: when it was given, in seconds since 1970 UTC.
@@ -49,12 +52,12 @@ Paused = Mapping[int, Pause]
 
 
 def called(broker: int) -> str:
-    """The broker of a pause as text for people: ``2``, or ``all`` for all brokers."""
+    """The broker of a pause as text for people: ``2``, or ``all`` for -1 (`ALL`), all brokers."""
     return "all" if broker == ALL else str(broker)
 
 
 def in_words(standing: Paused) -> list[str]:
-    """A phrase for each pause that is on: which broker, since when, by whom, and why.
+    """A phrase for each pause that is on: which broker, since when, by whom, and why; in the order of the brokers.
 
     Args:
         standing: the pauses that are on, by broker id.
@@ -137,6 +140,10 @@ def pause(storage: str, brokers: Collection[int], reason: str, by: str, now: flo
 def resume(storage: str, brokers: Collection[int]) -> Paused:
     """Resume the reading of some brokers, or of all if ``brokers`` is empty.
 
+    Args:
+        storage: ``storage.path``.
+        brokers: ids of the brokers.
+
     Returns:
         The pauses that are still on.
 
@@ -161,7 +168,9 @@ def _write(storage: str, standing: Paused) -> None:
 
 
 class PauseWatch:
-    """Looks at the switch every two seconds, in a thread of its own.
+    """Looks every two seconds for which brokers an operator has paused reading, in a thread of its own.
+
+    The file that says so is called the *switch*.
 
     Args:
         storage: ``storage.path``.
@@ -186,7 +195,11 @@ class PauseWatch:
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Stop looking at the switch."""
+        """Stop looking at the switch, and wait for a look that is going on.
+
+        Args:
+            timeout_s: how many seconds to wait, at most.
+        """
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)

@@ -1,6 +1,7 @@
-"""Finds in the tables how far each reader has read, by the position rows.
+"""Finds in the tables how far each reader has read.
 
-A job goes on from these positions, even if its checkpoints are lost.
+*Position rows* of a view say it (`RowKind.POSITION`): each has the next offset that a reader reads, and what happened
+there. A job goes on from these positions, even if its checkpoints are lost.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from parallax.views import order
 from parallax.views.tables import RECORDED_ON, rust_uri
 
 RESETS = (ReadEvent.LOG_TRUNCATED, ReadEvent.TOPIC_RECREATED)
-"""Events after which a reader's position is rightly lower than before.
+"""Events after which a reader's position may be lower than before.
 
-It may also be lower if the topic id is another one, and after the topic was deleted: its readers had been forgotten
-(`parallax.views.deleted`).
+It may also be lower if the topic id has changed, or if the topic was deleted before. Then its readers had been
+forgotten (`parallax.views.deleted`).
 """
 
 _COLUMNS = ("topic", "partition", "broker", "offset", "leader_epoch", "position")
 
 
 def positions_since(storage: str, isolation: IsolationLevel, after_ms: int) -> tuple[dict[Reader, Recorded], int]:
-    """The position of each reader that a view has recorded after one of its commits.
+    """The position of each reader that has moved since one of a view's commits.
 
     If the table ends before that commit, it is another table, such as one put back from a copy. Then the positions of
     the whole table are returned.
@@ -40,8 +41,8 @@ def positions_since(storage: str, isolation: IsolationLevel, after_ms: int) -> t
         after_ms: the time of the commit (`parallax.views.order`); -1 for all of the table.
 
     Returns:
-        Two values: the newest position of each reader that has moved since, and the time of the table's last commit.
-            The time is -1 for a table without files.
+        A tuple: by reader that has moved, its newest position; and the time of the table's last commit, -1 for a table
+        without files.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.
@@ -57,7 +58,7 @@ def positions_since(storage: str, isolation: IsolationLevel, after_ms: int) -> t
 
 
 def position_rows(table: Any, columns: Iterable[str], files: pa.Table) -> Any:
-    """The position rows in some files of a view, with the date on which they were recorded.
+    """The position rows (`RowKind.POSITION`) in some files of a view, with the date on which they were recorded.
 
     Args:
         table: the view, a ``deltalake.DeltaTable``.
@@ -65,7 +66,7 @@ def position_rows(table: Any, columns: Iterable[str], files: pa.Table) -> Any:
         files: the files, in the form of `parallax.views.order.files_of`.
 
     Returns:
-        A ``pyarrow.Table``, in the order in which the rows were recorded.
+        A ``pyarrow.Table`` with these columns and ``recorded_on``, in the order in which the rows were recorded.
     """
     whole: Any = table.to_pyarrow_dataset()
     fragments = {fragment.path: fragment for fragment in whole.get_fragments()}
@@ -75,7 +76,7 @@ def position_rows(table: Any, columns: Iterable[str], files: pa.Table) -> Any:
 
 
 def latest(rows: Any, isolation: IsolationLevel) -> dict[Reader, Recorded]:
-    """The current position of each reader, from position rows of a view.
+    """The current position of each reader, from rows of kind POSITION of a view.
 
     Args:
         rows: ``pyarrow.Table`` with the columns topic, partition, broker, offset, leader_epoch and position, in the
@@ -92,16 +93,16 @@ def latest(rows: Any, isolation: IsolationLevel) -> dict[Reader, Recorded]:
 
 
 def last_rows(rows: Any) -> dict[tuple[str, int, int], int]:
-    """The position row that holds each reader's current position: the highest offset since its last reset.
+    """The row that holds each reader's current position: the highest offset since its last reset.
 
     A reset is an event after which a reader begins at a lower offset, e.g. a truncation. The row is usually the
     reader's last one. It is not if a version without an order of commits recorded rows while the clock was set back.
 
     Args:
-        rows: position rows as for `latest`.
+        rows: rows of kind POSITION, with the columns that `latest` needs.
 
     Returns:
-        The index of the row, by topic, partition and broker.
+        The index of the row in ``rows``, by topic, partition and broker.
     """
     events, ids = (pc.struct_field(rows["position"], name).to_pylist() for name in ("event", "topic_id"))
     columns = [rows[name].to_pylist() for name in ("topic", "partition", "broker", "offset")]
@@ -121,7 +122,18 @@ def _is_reset(events: Sequence[str], ids: Sequence[str | None], known: int, numb
 
 
 def open_table(storage: str, name: str) -> Any:
-    """Open a table with delta-rs, which needs no Spark and reads the log in milliseconds."""
+    """Open a table with delta-rs, which needs no Spark and reads the log in milliseconds.
+
+    Args:
+        storage: ``storage.path``.
+        name: name of the table.
+
+    Returns:
+        A ``deltalake.DeltaTable``.
+
+    Raises:
+        deltalake.exceptions.DeltaError: the table cannot be read.
+    """
     from deltalake import DeltaTable
 
     return DeltaTable(rust_uri(storage, name))

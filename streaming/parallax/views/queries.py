@@ -79,8 +79,8 @@ def view_queries(
         settings: the job's settings.
         brokers: ids of all brokers that host a replica, or may come to host one (`hosting_brokers`). They are needed if
             ``read.grouping`` is ``broker`` or ``reader`` and ``topics.brokers`` is not set.
-        on_positions: called with the position rows of each commit.
-        on_progress: called with the rows of each commit to ``replica_progress``.
+        on_positions: called after each commit with the position that it has recorded of each reader.
+        on_progress: called after each commit to ``replica_progress`` with its rows.
 
     Raises:
         ValueError: the brokers are needed and not given.
@@ -92,14 +92,15 @@ def view_queries(
 
 
 def groups(settings: Settings, brokers: Iterable[int] = ()) -> list[Group]:
-    """The readers of each streaming query, as ``read.grouping`` divides them.
+    """Divide all readers among streaming queries, as ``read.grouping`` says; one `Group` for each query.
 
     Args:
         settings: the job's settings.
-        brokers: ids of the brokers, as for `view_queries`.
+        brokers: ids of all brokers that host a replica, or may come to host one. They are needed if ``read.grouping``
+            is ``broker`` or ``reader`` and ``topics.brokers`` is not set.
 
     Raises:
-        ValueError: each broker should have a query, and no broker is known.
+        ValueError: the brokers are needed and not given.
     """
     both = tuple(IsolationLevel)
     if settings.read.grouping == "all":
@@ -119,7 +120,11 @@ def groups(settings: Settings, brokers: Iterable[int] = ()) -> list[Group]:
 
 
 def source_options(settings: Settings) -> dict[str, str]:
-    """The options that ``kafka-replica`` and ``kafka-progress`` have in common, from the job's settings."""
+    """The options that ``kafka-replica`` and ``kafka-progress`` have in common, from the job's settings.
+
+    Returns:
+        Value by name.
+    """
     options = {f"kafka.{name}": value for name, value in settings.kafka.items()}
     options["request.timeout.ms"] = str(settings.read.request_timeout_ms)
     options["metadata.refresh.ms"] = str(settings.read.metadata_refresh_ms)
@@ -135,7 +140,7 @@ def source_options(settings: Settings) -> dict[str, str]:
 def hosting_brokers(settings: Settings) -> list[int]:
     """Ids of the brokers that host a replica of a watched topic, or may come to host one.
 
-    These are all brokers of the cluster, and dead ones that host a replica.
+    These are all brokers of the cluster, and dead ones that host a replica; the ids are sorted.
 
     Raises:
         ReplicaError: no broker answers.
@@ -183,7 +188,7 @@ def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPosi
 
 
 def limits(read: ReadSettings, group: Group) -> dict[str, str]:
-    """The options of ``kafka-replica`` that limit how much one query reads.
+    """The options of ``kafka-replica`` that limit how much one query reads, value by name.
 
     ``read.max_bytes_per_second`` limits a broker over both isolation levels. A query that reads one of them gets half.
 
@@ -223,12 +228,20 @@ def _start(rows: Any, sink: Callable[[Any, int], None], checkpoint: Checkpoint, 
 
 
 def awaited_path(storage: str) -> str:
-    """Path of the file in which the comparison names the partitions whose progress it awaits."""
+    """Path of the file that names the partitions of which the comparison waits for a report (`AwaitedFile`).
+
+    Args:
+        storage: ``storage.path``.
+    """
     return _feedback_path(storage, "awaited")
 
 
 def paused_path(storage: str) -> str:
-    """Path of the file in which the job names the brokers whose reading is paused."""
+    """Path of the file in which the job names the brokers whose reading is paused (`PausedFile`).
+
+    Args:
+        storage: ``storage.path``.
+    """
     return _feedback_path(storage, "paused")
 
 

@@ -1,8 +1,8 @@
-"""``format("parallax-recording")``: a Spark source whose tasks write what ``kafka-replica`` reads into view files.
+"""``format("parallax-recording")``: a Spark source that writes what ``kafka-replica`` reads into view files.
 
-No row of a replica enters the JVM. A task reads, decodes and writes Parquet, and gives Spark one row for each file. The
-driver commits the files (`parallax.views.sink`). Files of a task that failed, or ran twice, are in no commit, and
-upkeep removes them.
+No row of a replica enters the JVM. A Spark task reads, decodes and writes Parquet, and gives Spark one row for each
+file. The driver commits the files (`parallax.views.sink`). Files of a Spark task that failed, or ran twice, are in no
+commit, and upkeep removes them.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class Recorded:
     """A file of a view that a Spark task has written, and that the driver is to commit.
 
     Attributes:
-        isolation: isolation level of the view.
+        isolation: number of the isolation level of the view.
         broker: id of the broker whose rows they are.
         recorded_on: UTC date of the recording, ``YYYY-MM-DD``. Broker and date are the partition columns of the table.
         path: path of the file below the table's folder.
         size: its size in bytes.
         rows: how many rows it holds.
         statistics: its statistics as JSON text, as Delta's log has them.
-        positions: its position rows, as an Arrow stream with the columns of `VIEW`.
+        positions: its rows of kind POSITION, as an Arrow stream with the columns of `VIEW`.
     """
 
     isolation: int
@@ -71,7 +71,10 @@ class Recorded:
     positions: bytes
 
     def position_rows(self) -> pa.Table:
-        """The position rows in the file, as an Arrow table with the columns of `VIEW`."""
+        """The rows of kind POSITION in the file, as an Arrow table with the columns of `VIEW`.
+
+        They say how far each reader has read, and what happened there.
+        """
         return pa.ipc.open_stream(self.positions).read_all()
 
 
@@ -101,7 +104,11 @@ class RecordingSource(DataSource):
         return FILES_DDL
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Make the reader that Spark asks for micro-batches."""
+        """Make the reader that Spark asks for micro-batches.
+
+        Args:
+            schema: what Spark passes; it is not used.
+        """
         del schema
         return RecordingReader(*self._split())
 
@@ -123,7 +130,15 @@ class RecordingReader(ReplicaStreamReader):
         self._storage = storage
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read the offsets in one Spark task's input partition into files; yields one row for each file."""
+        """Read the offsets of one Spark task, and write what the replicas show there into files of the views.
+
+        Args:
+            partition: the Spark task's input partition, which names the offsets.
+
+        Yields:
+            One Arrow batch with the columns of `FILES_DDL`: a row for each file that was written, at most one for each
+                isolation level. It has no rows if there are no offsets to read.
+        """
         pieces = sorted(pieces_of(partition), key=lambda piece: piece.reader)
         yield _files(_write(replace(self._options, with_isolation=True), self._storage, pieces) if pieces else [])
 

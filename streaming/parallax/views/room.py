@@ -47,7 +47,7 @@ def says_full(text: str) -> bool:
 
 
 def free(folder: str) -> tuple[int, int]:
-    """How many bytes, and how many files, this process can still write in a folder.
+    """How many bytes, and how many files, this process can still write in a folder; a tuple of the two numbers.
 
     If the file system does not count files, their number is one that always suffices.
 
@@ -97,7 +97,7 @@ class Room:
     def caused(self, error: str) -> bool:
         """Whether an error came because a disk is full; if so, the disk counts as full from now on.
 
-        A disk is the cause if the text says so, or if next to nothing is free.
+        A disk is the cause if the text says so. It is also if less than 1 MiB, or no inode, is free on it.
 
         Args:
             error: the text of the error.

@@ -317,7 +317,11 @@ def _java_options(settings: SparkSettings, jdk: Java) -> str:
 
 
 def is_alive(spark: Any) -> bool:
-    """Whether a Spark session can still be used: its JVM runs, and its application has not been ended."""
+    """Whether a Spark session can still be used: its JVM runs, and its application has not been ended.
+
+    Args:
+        spark: the Spark session.
+    """
     context = spark.sparkContext._jsc  # noqa: SLF001
     if context is None or not _jvm_runs():
         return False
@@ -350,7 +354,11 @@ def is_orphaned() -> bool:
 
 
 def end_jvm(spark: Any) -> None:
-    """Kill the JVM of a Spark session: the one that this process or its spark-submit has started."""
+    """Kill the JVM of a Spark session: the one that this process or its spark-submit has started.
+
+    Args:
+        spark: the Spark session.
+    """
     del spark
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
     if is_submitted() and _jvm_runs():
@@ -379,8 +387,8 @@ def ended_tasks(spark: Any, query: Any) -> tuple[int, ...] | None:
             named by its run.
 
     Returns:
-        The number of the newest Spark job, then for each of its stages how many tasks have ended; None if that is not
-        known.
+        The number of the newest Spark job, then for each of its stages how many Spark tasks have ended; None if that is
+            not known.
     """
     try:
         tracker = spark.sparkContext.statusTracker()
@@ -393,7 +401,14 @@ def ended_tasks(spark: Any, query: Any) -> tuple[int, ...] | None:
 
 
 def last_report(query: Any) -> Any:
-    """The micro-batch's number and the time in a query's newest progress report; None if there is none."""
+    """The micro-batch's number and the time in a query's newest progress report; None if there is none.
+
+    Args:
+        query: the query, a ``StreamingQuery``.
+
+    Returns:
+        Two values: the number, and the time as Spark writes it, e.g. ``2026-01-31T12:00:00.000Z``.
+    """
     try:
         newest = query._jsq.lastProgress()  # noqa: SLF001 - pyspark parses all of it
         return None if newest is None else (newest.batchId(), newest.timestamp())

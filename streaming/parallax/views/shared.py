@@ -5,8 +5,8 @@ the replica with the lowest broker id, the *lender*. A *shared file* has the oth
 where each row lies that it lacks: in which file, and at which row number. So `WholeFile` and `rows_of` yield the same
 rows in the same order as before. No reader can take a row that lies elsewhere for one that the replica lacks.
 
-Position rows are never taken out. Readers of these, or of the sums in the footer (`parallax.views.blocks`), need no
-lender.
+Rows of kind POSITION (how far a reader has read) are never taken out. Who reads only these, or the sums in the footer
+(`parallax.views.blocks`), needs no lender.
 """
 
 from __future__ import annotations
@@ -57,17 +57,18 @@ Holds = Callable[[str, int, Any], bool]
 
 
 class LenderError(OSError):
-    """A shared file cannot be read: its footer or a lender is not as it was written. The text is one line."""
+    """A shared file cannot be read: its footer is not as it was written, or a file that lends it rows is not.
+
+    The text is one line.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Where the rows lie that a shared file lacks.
-
-    It is in the footer of the file.
+    """Where the rows lie that a shared file lacks; it is in the footer of the file.
 
     Attributes:
-        lenders: paths of the other files, below the table's folder.
+        lenders: paths of the files that have these rows, below the table's folder.
         runs: rows of `RUN`, in the order of the rows.
     """
 
@@ -75,7 +76,7 @@ class Shared:
     runs: Array
 
     def told(self) -> dict[str, str]:
-        """Keys and values for the footer of the file; `shared_of` reads them."""
+        """A key and its value for the footer of the file; `shared_of` reads them."""
         told = self.runs.copy()
         # Small numbers, which are packed well: rows go on where the rows before ended.
         told["at"][1:] = np.diff(self.runs["at"])
@@ -116,6 +117,9 @@ def shared_of(footer: Mapping[bytes, bytes] | None) -> Shared | None:
 
 class WholeFile:
     """A shared file with all rows of its replica, in the order in which they were recorded; a context manager.
+
+    The file itself lacks rows that other replicas show alike. They are taken from files of these replicas, the
+    *lenders*.
 
     Args:
         files: the file system of the table's folder.
@@ -260,7 +264,14 @@ def _opened(opened: ExitStack, files: fs.FileSystem, path: str, unit: str) -> pq
 
 
 def row_bounds(metadata: Any) -> Array:
-    """The number of each row group's first row in a Parquet file. The last number counts all rows."""
+    """The number of each row group's first row in a Parquet file, and at last the number of all rows.
+
+    Args:
+        metadata: the file's metadata, as pyarrow gives them (``FileMetaData``).
+
+    Returns:
+        int64[g + 1] for g row groups.
+    """
     return np.cumsum([0, *(metadata.row_group(n).num_rows for n in range(metadata.num_row_groups))])
 
 
@@ -302,7 +313,7 @@ def rows_of(
 
     Raises:
         OSError: a file cannot be read.
-        LenderError: see `WholeFile`.
+        LenderError: the footer of a shared file is garbled, or a lender has fewer rows than were lent.
     """
     names = list(columns)
     whole: Any = table.to_pyarrow_dataset()
@@ -321,11 +332,15 @@ def rows_of(
 
 
 def shared_files(storage: str, name: str) -> tuple[int, list[tuple[str, int]]]:
-    """The newest version of a view; and the path, below the table's folder, and the broker of each shared file in it.
+    """Find the shared files in the newest version of a view.
 
     Args:
         storage: ``storage.path``.
         name: name of the view.
+
+    Returns:
+        A tuple: the number of that version; and for each shared file its path below the table's folder, and the id of
+        its broker.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.
@@ -337,7 +352,18 @@ def shared_files(storage: str, name: str) -> tuple[int, list[tuple[str, int]]]:
 
 
 def table_of(uri: str, table: Any, columns: Iterable[str], wanted: Any, reads: Iterable[str] = ()) -> pa.Table:
-    """The rows that `rows_of` yields, as one table."""
+    """The rows of a view, with those that lie in files of other replicas, as one table (`rows_of` yields them).
+
+    Args:
+        uri: URI of the table, as delta-rs spells it.
+        table: the view, a ``deltalake.DeltaTable``: one snapshot of it.
+        columns: names of the columns.
+        wanted: which rows, a ``pyarrow.compute.Expression`` on columns of the view.
+        reads: the further columns that ``wanted`` looks at.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
     names, schema = list(columns), table.to_pyarrow_dataset().schema
     rows = rows_of(uri, table, names, wanted, reads)
     return pa.Table.from_batches(rows, pa.schema([schema.field(name) for name in names]))

@@ -50,7 +50,12 @@ IsChosen = Callable[[str], bool]
 
 
 class Saved(NamedTuple):
-    """How many rows, and how many bytes of files, were taken out of a table."""
+    """What sharing has taken out of a table.
+
+    Attributes:
+        rows: how many rows.
+        size: by how many bytes the table's files have become smaller.
+    """
 
     rows: int = 0
     size: int = 0
@@ -63,14 +68,14 @@ def share(storage: str, name: str, is_chosen: IsChosen, before: date, passed: se
         storage: ``storage.path``.
         name: name of the view.
         is_chosen: says of a topic whether its rows may be taken out.
-        before: rows that were recorded on this date or later stay.
+        before: that date; rows that were recorded on it or later stay.
         passed: the dates that need not be looked at any more; those that are looked at now are added.
 
     Returns:
         What was taken out, of all dates.
 
     Raises:
-        deltalake.exceptions.DeltaError: a commit failed; the dates before are done.
+        deltalake.exceptions.DeltaError: a commit failed; earlier dates are done.
         OSError: a file cannot be read or written.
     """
     saved = Saved()

@@ -1,6 +1,6 @@
 """Reads from a view what replicas showed of a key, or at an offset.
 
-It also reads the position rows, which say how far each replica was read, and when.
+It also reads the rows of kind POSITION, which say how far each replica was read, and when.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Asked:
 
 
 def shown(storage: str, asked: Asked, brokers: Collection[int] = ()) -> Any:
-    """The rows of a key or an offset in a view, and all position rows of the topic.
+    """The rows of a key or an offset in a view, and all rows of the topic that say how far a replica was read.
 
     Args:
         storage: ``storage.path``.
@@ -64,8 +64,8 @@ def shown(storage: str, asked: Asked, brokers: Collection[int] = ()) -> Any:
         brokers: ids of the brokers; all by default.
 
     Returns:
-        A ``pyarrow.Table`` with `COLUMNS`. Its rows are in the order in which they were recorded. So the position row
-        that ends a range comes after the rows that were read in that range.
+        A ``pyarrow.Table`` with `COLUMNS`. Its rows are in the order in which they were recorded. So a row of kind
+            POSITION comes after the rows that were read up to its offset.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table cannot be read.

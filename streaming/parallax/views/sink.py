@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class PositionSeen:
-    """The content of a position row that was committed, for other parts of the job.
+    """A position that was committed: up to which offset a reader has read, for other modules of the job.
 
     Attributes:
         reader: the reader whose position it is.
@@ -101,7 +101,8 @@ class ViewSink:
         storage: ``storage.path``.
         isolations: isolation levels that the query reads.
         feedback_path: path of the file that passes recorded positions to the source (`parallax.source.feedback`).
-        on_positions: called with the position rows of each commit, in the query's thread.
+        on_positions: called after each commit, in the query's thread, with the position that it has recorded of each
+            reader.
     """
 
     def __init__(
@@ -155,6 +156,10 @@ class ViewSink:
 
     def __call__(self, batch: Any, batch_id: int) -> None:
         """Have a micro-batch read and written, commit its files, then report what was recorded.
+
+        Args:
+            batch: the micro-batch, a DataFrame of `parallax.views.recording.FILES_DDL`.
+            batch_id: its number.
 
         Raises:
             SinkError: a commit failed; Spark then fails the query.
@@ -244,7 +249,8 @@ class ProgressSink:
 
     Args:
         storage: ``storage.path``.
-        on_rows: called with the rows of each commit, in the query's thread.
+        on_rows: called with a micro-batch's rows of ``replica_progress`` once they are committed, in the query's
+            thread.
     """
 
     def __init__(self, storage: str, on_rows: OnProgress | None = None) -> None:
@@ -253,6 +259,10 @@ class ProgressSink:
 
     def __call__(self, batch: Any, batch_id: int) -> None:
         """Append the rows of a tick to the table, then pass them on.
+
+        Args:
+            batch: the rows, a DataFrame.
+            batch_id: number of the micro-batch.
 
         Raises:
             SinkError: the commit failed; Spark then fails the query.

@@ -43,30 +43,34 @@ class TableSize(NamedTuple):
 
 
 def shape_of(name: str) -> Shape:
-    """The columns and encodings of the files of a table: those of progress, or those of a view."""
+    """The columns and encodings of the files of a table: those of progress, or those of a view.
+
+    Args:
+        name: name of the table.
+    """
     return OF_PROGRESS if name == PROGRESS else OF_VIEWS
 
 
 def table_path(storage: str, name: str) -> str:
-    """The path of a table, as Spark reads it: ``<storage.path>/<name>``."""
+    """The path of the table ``name`` as Spark reads it, ``<storage>/<name>``; ``storage`` is ``storage.path``."""
     return f"{hadoop_path(storage.rstrip('/'))}/{name}"
 
 
 def checkpoint_path(storage: str, query: str) -> str:
-    """The path of a query's Spark checkpoint: ``<storage.path>/checkpoints/<query>``."""
+    """The path of a query's Spark checkpoint, ``<storage>/checkpoints/<query>``; ``storage`` is ``storage.path``."""
     return f"{storage.rstrip('/')}/checkpoints/{query}"
 
 
 def create_tables(storage: str, hashed_by: str | None = None) -> None:
     """Create the tables of both views and of progress, unless they exist.
 
-    Tables of an earlier version get the columns that they lack; in rows that they have, these are null. delta-rs does
-    it, in milliseconds. With Spark it would cost a fresh job seconds before its first micro-batch.
+    Tables of an earlier version get the columns that they lack, which are null in the rows that are there. delta-rs
+    does it, in milliseconds. With Spark it would cost a fresh job seconds before its first micro-batch.
 
     Args:
         storage: ``storage.path``.
         hashed_by: a text that identifies the hash key (`parallax.views.hash_key.name_of`); it becomes the description
-            of each view.
+            of each view. None to leave the description as it is.
 
     Raises:
         deltalake.exceptions.DeltaError: the path cannot be written.
@@ -111,7 +115,12 @@ def _create(
 
 
 def rust_uri(storage: str, name: str) -> str:
-    """The URI of a table as delta-rs spells it: with ``s3://``, and a plain path for ``file:``."""
+    """The URI of a table as delta-rs spells it: with ``s3://``, and a plain path for ``file:``.
+
+    Args:
+        storage: ``storage.path``.
+        name: name of the table.
+    """
     return rust_path(table_path(storage, name))
 
 
@@ -123,6 +132,10 @@ _KEPT_HOURS = 2
 def create_replaced(uri: str, columns: Any) -> None:
     """Create a small table for `replace_rows`, which replaces all of its rows; nothing if it exists.
 
+    Args:
+        uri: URI of the table.
+        columns: its columns, a ``pyarrow.Schema``.
+
     Raises:
         deltalake.exceptions.DeltaError: the path cannot be written.
     """
@@ -133,6 +146,10 @@ def create_replaced(uri: str, columns: Any) -> None:
 
 def replace_rows(uri: str, rows: pa.Table) -> None:
     """Replace all rows of a small table in one commit, and make the table if it does not exist.
+
+    Args:
+        uri: URI of the table.
+        rows: the new rows; the table gets their columns.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be written, or another job has taken the storage over.
@@ -153,6 +170,9 @@ def tidy(uri: str) -> None:
     """Remove the old files of a table whose rows are replaced (`replace_rows`), and old entries of its log.
 
     Files that were replaced less than two hours ago stay, because somebody may be reading them.
+
+    Args:
+        uri: URI of the table.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read or written.

@@ -67,7 +67,11 @@ def held(uri: str, paths: Iterable[str]) -> Iterator[None]:
 
 
 def removals(uri: str) -> int:
-    """How many times this process has run `remove_unused` on a table and found files to remove."""
+    """How many times this process has run `remove_unused` on a table and found files to remove.
+
+    Args:
+        uri: URI of the table.
+    """
     with _lock:
         return _runs.get(uri, 0)
 

@@ -50,6 +50,9 @@ def last_recorded(storage: str) -> datetime | None:
     """When a job last recorded progress of any replica, in UTC; None if that is not known.
 
     It is not known if nothing is recorded, or the table cannot be read.
+
+    Args:
+        storage: ``storage.path``.
     """
     import pyarrow as pa
     from deltalake import DeltaTable, QueryBuilder

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.rules import healthy, promtool, renamed
+from tests.rules import healthy, promtool, receivers, renamed
 from tests.rules.cases import IMMEDIATE, LASTING, STEP_S, STEPS, WAITS, cases
 from tests.rules.healthy import DAY
 from tests.rules.promtool import ALERTS, ROOT, RULES
@@ -162,3 +163,18 @@ if shutil.which("amtool"):
             (["severity=none", "alertname=ParallaxWatchdog"], "dead-man"),
         ):
             assert amtool("config", "routes", "test", f"--config.file={routes}", *labels).strip() == receiver
+
+    @pytest.mark.parametrize("service", ["webhook_configs", "slack_configs", "pagerduty_configs", "email_configs"])
+    def test_amtool_accepts_each_service_once_its_lines_are_turned_on(service: str, tmp_path: Path) -> None:
+        text = (ROOT / "deploy/alertmanager/alertmanager.yaml").read_text()
+        if service != "webhook_configs":
+            text = receivers.turned_on(text, service, ["page", "ticket"])
+        (tmp_path / "alertmanager.yaml").write_text(text)
+        shutil.copy(ROOT / "deploy/alertmanager/parallax.tmpl", tmp_path)
+        assert "SUCCESS" in amtool("check-config", str(tmp_path / "alertmanager.yaml"))
+        first, *_ = yaml.safe_load(text)["receivers"]
+        assert first.keys() == {"name", service}
+        page = text.partition("- name: page")[2].partition("- name: ticket")[0]
+        asked = receivers.FILL_IN.findall(page)
+        assert len(asked) == {"email_configs": 3}.get(service, 1)
+        assert set(asked) <= first[service][0].keys()

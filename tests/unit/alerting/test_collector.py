@@ -606,7 +606,7 @@ class TestEachFinding:
     def test_what_alerts_say_of_it_stands_in_one_place(self, state: MonitorState) -> None:
         state.update_findings(FindingsStatus(open=(replace(FINDING, sequence=7, summary="Broker 2 is frozen."),)))
         headline = (
-            "Broker 2 holds an ended transaction of orders-0 open: read_committed stands still; consumers meet it now"
+            "Broker 2 holds an ended transaction of orders-0 open: read_committed stands still; the leader is wrong"
         )
         said = ("read_committed_frozen", "critical", "2", "4711", "a-missed-end-marker", "", headline)
         assert samples(state)["finding_info", ("orders", "0", "a", *said, "Broker 2 is frozen.", explain("a"))] == 7
@@ -614,7 +614,7 @@ class TestEachFinding:
     def test_an_incident_is_said_without_its_count_which_moves(self, state: MonitorState) -> None:
         state.update_findings(FindingsStatus(open=(replace(INCIDENT, summary="100000 in all"),)))
         said = (str(INCIDENT.kind), "critical", "2", "", "a-missed-tombstone", "Many keys of orders-0.")
-        headline = "Broker 2 still shows deleted records of orders-0; consumers meet it now"
+        headline = "Broker 2 still shows deleted records of orders-0; the leader is wrong"
         assert samples(state)["finding_info", ("orders", "0", "c", headline, *said, explain("c"))] == INCIDENT.sequence
 
     def test_of_very_many_the_gravest_are_listed_and_the_others_counted(self, state: MonitorState) -> None:

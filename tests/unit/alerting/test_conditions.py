@@ -12,6 +12,7 @@ from dashboards.parameters import Parameters
 from dashboards.rules import rules
 from parallax.alerting.collector import ParallaxCollector
 from parallax.alerting.conditions import CONDITIONS, OUTAGE, OVER_S, Samples, Watch, name_of
+from parallax.alerting.listing import ALARMS
 from parallax.alerting.state import MonitorState
 
 RULES = {
@@ -20,6 +21,27 @@ RULES = {
     for rule in group["rules"]
     if "alert" in rule
 }
+FOR_PROMETHEUS_ALONE = {
+    "ParallaxAbsent",
+    "ParallaxCoverageUnknown",
+    "ParallaxFindingAcknowledged",
+    "ParallaxFindingWorse",
+    "ParallaxFindingsUnlisted",
+    "ParallaxGuardHolds",
+    "ParallaxGuardOverruled",
+    "ParallaxGuardRefused",
+    "ParallaxInitialReadingIncomplete",
+    "ParallaxLogStartDiffers",
+    "ParallaxMessagesUndelivered",
+    "ParallaxQueryRestarting",
+    "ParallaxReplicaRemovalUnknown",
+    "ParallaxSuspectsUndecided",
+    "ParallaxUnsafeElection",
+    "ParallaxVerdictOverdue",
+    "ParallaxViewLagging",
+    "ParallaxWatchdog",
+}
+"""Alerts that `alerting.webhooks` does not send: Prometheus alone evaluates them."""
 Series = Mapping[str, Mapping[tuple[tuple[str, str], ...], float]]
 
 COMPARES: Series = {"findings_loaded": {(): 1.0}, "findings_writable": {(): 1.0}}
@@ -74,8 +96,10 @@ def test_a_condition_is_that_of_its_rule(name: str) -> None:
     assert rule.get("for") in (minutes, None), "where a rule waits, so does the condition"
 
 
-def test_every_condition_has_a_rule() -> None:
-    assert CONDITIONS.keys() <= RULES.keys()
+def test_every_rule_has_a_condition_or_is_named_as_one_for_prometheus_alone() -> None:
+    of_findings = {alarm.name for alarm in ALARMS.values()}
+    assert RULES.keys() == CONDITIONS.keys() | of_findings | FOR_PROMETHEUS_ALONE
+    assert not CONDITIONS.keys() & FOR_PROMETHEUS_ALONE
 
 
 def test_what_a_job_goes_by_is_among_its_metrics() -> None:

@@ -6,20 +6,21 @@ import pytest
 
 from parallax.alerting.listing import FindingState, headline, over_in_words
 from parallax.findings.decide import Resolution
-from parallax.model import FindingKind, FindingStatus
+from parallax.kinds import Variant
+from parallax.model import NOBODY, FindingKind, FindingStatus
 from tests.builders.findings import evidence, finding
 
 
 @pytest.mark.parametrize("kind", FindingKind)
 @pytest.mark.parametrize("state", FindingState)
 def test_the_headline_names_broker_and_partition(kind: FindingKind, state: FindingState) -> None:
-    said = headline(state, kind, "2", "orders-0")
+    said = headline(state, finding(kind=kind))
     assert "roker 2" in said
     assert "orders-0" in said
 
 
 def test_a_freeze_holds_back_consumers_where_they_meet_it_and_else_says_how_it_stays_so() -> None:
-    said = {state: headline(state, FindingKind.READ_COMMITTED_FROZEN, "2", "orders-0") for state in FindingState}
+    said = {state: headline(state, finding(kind=FindingKind.READ_COMMITTED_FROZEN)) for state in FindingState}
     for state in (FindingState.EXPOSED, FindingState.SPREAD):
         assert "read_committed stands still;" in said[state]
         assert "keep it" not in said[state]
@@ -28,7 +29,7 @@ def test_a_freeze_holds_back_consumers_where_they_meet_it_and_else_says_how_it_s
 
 @pytest.mark.parametrize("state", FindingState)
 def test_where_nobody_is_accused_it_names_the_kind_and_no_broker(state: FindingState) -> None:
-    said = headline(state, FindingKind.VISIBILITY_MISMATCH, "", "orders-0")
+    said = headline(state, finding(kind=FindingKind.VISIBILITY_MISMATCH, broker=NOBODY))
     assert said.startswith("Replicas of orders-0 ")
     assert "(visibility_mismatch" in said
     assert "nothing proves" in said or "no replica is known to be right" in said
@@ -36,34 +37,37 @@ def test_where_nobody_is_accused_it_names_the_kind_and_no_broker(state: FindingS
 
 
 def test_of_replicas_that_agree_by_now_nothing_is_said_to_stand() -> None:
-    said = headline(FindingState.UNSETTLED, FindingKind.DELETED_RECORD_RESURRECTED, "2", "orders-0")
+    said = headline(FindingState.UNSETTLED, finding())
     assert said == (
         "Replicas of orders-0 agree again; nothing proves them right (deleted_record_resurrected, broker 2)"
     )
 
 
 @pytest.mark.parametrize(
-    ("kind", "broker", "meet"),
+    ("kind", "broker", "leads"),
     [
-        (FindingKind.DELETED_RECORD_RESURRECTED, "2", "consumers meet it now"),
-        (FindingKind.VISIBILITY_MISMATCH, "", "consumers may meet it now"),
-        (FindingKind.OUTCOME_CONTRADICTS_MARKER, "2", "consumers may meet it now"),
+        (FindingKind.DELETED_RECORD_RESURRECTED, 2, "the leader is wrong"),
+        (FindingKind.VISIBILITY_MISMATCH, NOBODY, "the leader may be wrong"),
+        (FindingKind.OUTCOME_CONTRADICTS_MARKER, 2, "the leader may be wrong"),
     ],
 )
-def test_that_consumers_meet_it_is_said_only_where_it_is_known(kind: FindingKind, broker: str, meet: str) -> None:
-    assert f"; {meet}" in headline(FindingState.EXPOSED, kind, broker, "orders-0")
-    assert "consumers" not in headline(FindingState.CONFIRMED, kind, broker, "orders-0")
+def test_that_the_leader_is_wrong_is_said_only_where_it_is_known(kind: FindingKind, broker: int, leads: str) -> None:
+    one = finding(kind=kind, broker=broker)
+    assert f"; {leads}" in headline(FindingState.EXPOSED, one)
+    assert "leader" not in headline(FindingState.CONFIRMED, one)
 
 
 @pytest.mark.parametrize("kind", FindingKind)
 @pytest.mark.parametrize("state", FindingState)
-@pytest.mark.parametrize("broker", ["2", ""])
-def test_a_first_line_is_short_enough_for_a_pager(kind: FindingKind, state: FindingState, broker: str) -> None:
-    assert len(headline(state, kind, broker, "orders-0")) <= 115
+@pytest.mark.parametrize("broker", [2, NOBODY])
+def test_a_first_line_is_short_enough_for_a_pager(kind: FindingKind, state: FindingState, broker: int) -> None:
+    for variant in Variant:
+        one = finding(kind=kind, broker=broker, evidence=evidence({}, variant=str(variant)))
+        assert len(headline(state, one)) <= 115
 
 
 def test_that_replicas_differ_is_in_the_past_once_none_is_known_to_differ() -> None:
-    said = headline(FindingState.SPREAD, FindingKind.CONTENT_MISMATCH, "", "orders-0")
+    said = headline(FindingState.SPREAD, finding(kind=FindingKind.CONTENT_MISMATCH, broker=NOBODY))
     assert said == "Replicas of orders-0 differed; no replica is known to be right (content_mismatch)"
 
 

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from typer.testing import CliRunner
 
 from parallax.cli import app
 from parallax.config import load
-from parallax.shipped import PLACES, root
+from parallax.shipped import PLACES, REPOSITORY, root
 from parallax.views.hash_key import hash_key
 
 TOP = Path(__file__).parents[3]
@@ -36,15 +37,21 @@ def test_it_writes_a_configuration_and_what_belongs_beside_it(tmp_path: Path) ->
     assert ended.exit_code == 0, ended.stderr
     written = [Path(file).relative_to(tmp_path / "new") for file in json.loads(ended.stdout)["files"]]
     assert str(written[0]) == "parallax.yaml"
-    expected = {"prometheus/parallax-rules.yaml", "alertmanager/alertmanager.yaml", "docs/runbook.md"}
+    expected = {"prometheus/prometheus.yml", "prometheus/parallax-rules.yaml", "alertmanager/alertmanager.yaml"}
     assert expected < set(map(str, written))
     assert sum(file.parts[0] == "grafana" for file in written) == len(list((TOP / "dashboards").glob("*.json")))
 
 
 def test_what_it_writes_sends_nobody_to_programs_that_only_a_checkout_has(tmp_path: Path) -> None:
+    targets = "|".join(re.findall(r"(?m)^([a-z-]+):", (TOP / "Makefile").read_text()))
+    wanted = re.compile(rf"\bmake (?:{targets})\b|python -m dashboards|\.venv/")
+    assert wanted.search("`make demo`")
     init(str(tmp_path))
-    for name in ("parallax.yaml", "prometheus/parallax-rules.yaml", "alertmanager/alertmanager.yaml"):
-        assert not re.search(r"make \w+\b|python -m dashboards", (tmp_path / name).read_text()), name
+    files = [*tmp_path.rglob("*.*"), *(TOP / "streaming" / "parallax").rglob("*.*")]
+    kinds = (".css", ".html", ".js", ".json", ".md", ".py", ".svg", ".tmpl", ".yaml", ".yml")
+    texts = {file: unescape(file.read_text()) for file in files if file.suffix in kinds}
+    found = [(file.name, said[0]) for file, text in texts.items() for said in wanted.finditer(" ".join(text.split()))]
+    assert found == []
 
 
 def test_the_configuration_says_what_was_asked_for_and_is_the_reference_otherwise(tmp_path: Path) -> None:
@@ -227,28 +234,41 @@ def said_next(tmp_path: Path) -> str:
     return ended.stderr
 
 
-def block(text: str, head: str) -> str:
-    """The indented lines behind a line."""
-    lines = text.partition(head)[2].splitlines()[1:]
-    return "\n".join(itertools.takewhile(lambda line: line.startswith("  "), lines)) + "\n"
-
-
-def test_it_says_what_to_add_to_prometheus_and_alertmanager(tmp_path: Path) -> None:
+def test_prometheus_and_alertmanager_start_by_what_it_says(tmp_path: Path) -> None:
     said = said_next(tmp_path)
-    to_add = yaml.safe_load(block(said, "For Prometheus"))
-    assert to_add["rule_files"] == [str(tmp_path / "with a blank/prometheus/parallax-rules.yaml")]
-    assert to_add["scrape_configs"][0]["static_configs"] == [{"targets": ["127.0.0.1:9464"]}]
-    templates = yaml.safe_load(block(said, "Where you have a configuration"))["templates"]
-    for name in (*to_add["rule_files"], *templates):
-        assert Path(name).is_file()
-    commands = shlex.split(block(said, "Next:") + block(said, "For Alertmanager"))
-    assert commands.count(str(tmp_path / "with a blank/parallax.yaml")) == 2
-    assert commands[-1] == f"--config.file={tmp_path / 'with a blank/alertmanager/alertmanager.yaml'}"
+    commands = [shlex.split(line) for line in said.splitlines() if line.startswith("  ")]
+    assert [words[-1] for words in commands[:2]] == [str(tmp_path / "with a blank/parallax.yaml")] * 2
+    assert [words[0] for words in commands[2:]] == ["prometheus", "alertmanager"]
+    prometheus, alertmanager = (Path(words[1].removeprefix("--config.file=")) for words in commands[2:])
+    scraped = yaml.safe_load(prometheus.read_text())["scrape_configs"][0]["static_configs"]
+    alerting = load(tmp_path / "with a blank/parallax.yaml").alerting
+    assert scraped == [{"targets": [f"{alerting.metrics_host}:{alerting.metrics_port}"]}]
+    for name in (*yaml.safe_load(prometheus.read_text())["rule_files"], *templates(alertmanager)):
+        assert (tmp_path / "with a blank" / "prometheus" / name).is_file() or (alertmanager.parent / name).is_file()
     if shutil.which("promtool"):
-        (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(to_add))
-        subprocess.run(["promtool", "check", "config", str(tmp_path / "prometheus.yml")], check=True)
+        checked = subprocess.run(
+            ["promtool", "check", "config", prometheus], check=True, capture_output=True, text=True
+        )
+        assert "1 rule files found" in checked.stdout
     if shutil.which("amtool"):
-        subprocess.run(["amtool", "check-config", commands[-1].partition("=")[2]], check=True, capture_output=True)
+        subprocess.run(["amtool", "check-config", alertmanager], check=True, capture_output=True)
+
+
+def test_prometheus_finds_a_job_with_tls_and_users_once_its_lines_are_turned_on(tmp_path: Path) -> None:
+    init(str(tmp_path))
+    text = (tmp_path / "prometheus/prometheus.yml").read_text()
+    (tmp_path / "prometheus/prometheus.yml").write_text(re.sub(r"(?m)^  # (?=[a-z_]+:)", "  ", text))
+    (scraped,) = yaml.safe_load((tmp_path / "prometheus/prometheus.yml").read_text())["scrape_configs"]
+    assert scraped.keys() == {"job_name", "static_configs", "scheme", "tls_config", "basic_auth"}
+    if shutil.which("promtool"):
+        # The files of authority and password are not there: --syntax-only.
+        command = ["promtool", "check", "config", "--syntax-only", str(tmp_path / "prometheus/prometheus.yml")]
+        subprocess.run(command, check=True, capture_output=True)
+
+
+def templates(alertmanager: Path) -> list[str]:
+    found: list[str] = yaml.safe_load(alertmanager.read_text())["templates"]
+    return found
 
 
 ABOUT_THE_REPOSITORY = {"contribute", "reference"}
@@ -279,6 +299,17 @@ def test_every_file_that_a_written_text_names_or_links_to_is_there(tmp_path: Pat
     assert {one for one in missing if not one[1].startswith("etc/")} == set()
 
 
+def test_what_a_written_text_links_to_in_the_repository_is_there(tmp_path: Path) -> None:
+    init(str(tmp_path))
+    linked = {
+        (file.name, to)
+        for file in (tmp_path / "docs").rglob("*.md")
+        for to in re.findall(rf"\]\({re.escape(REPOSITORY)}/([^)#]+)[^)]*\)", file.read_text())
+    }
+    assert {("security.md", "SECURITY.md"), ("sizing.md", "docs/contribute/proven.md")} <= linked
+    assert [(name, to) for name, to in linked if not (TOP / to).exists()] == []
+
+
 def test_every_file_that_a_commands_help_names_is_there(tmp_path: Path) -> None:
     init(str(tmp_path))
 
@@ -298,7 +329,7 @@ def test_the_wheel_holds_what_is_written_out() -> None:
         one.value for one in tree.body if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == "SHIPPED"
     )
     assert set(ast.literal_eval(made)) == set(PLACES)
-    assert {f"include {pattern}" for pattern in PLACES} <= set((TOP / "MANIFEST.in").read_text().splitlines())
+    assert {f"include {pattern}" for pattern in PLACES} == set((TOP / "MANIFEST.in").read_text().splitlines())
 
 
 def test_the_storage_path_has_a_default(tmp_path: Path) -> None:

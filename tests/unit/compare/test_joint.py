@@ -301,6 +301,21 @@ def test_a_clock_that_was_ahead_is_seen_through_both_ways(ahead: int, asked: boo
     assert gaps or not asked, "else nobody knows how far it was ahead"
 
 
+def test_a_topic_that_is_read_before_its_first_progress_is_quiet_once_that_dates_it() -> None:
+    ways = BothWays()
+
+    def read(at: int, start: int, end: int, brokers: tuple[int, ...] = BROKERS) -> list[Row]:
+        rows = [record(n, f"k{n}", "v") for n in range(start, end)]
+        return [row for b in brokers for row in both(b, rows, end, at)]
+
+    assert ways.feed({"t": read(100, 0, 5, (1,))}) == set()
+    assert ways.feed({"t": [*read(200, 5, 9, (1,)), *read(200, 0, 9, (2,))]}) == set()
+    assert ways.feed({"t": [*read(300, 0, 9, (3,)), *told(300, 9, **COMPACTS)]}) == set()
+    for n in range(9, 30, 3):
+        assert ways.feed({"t": [*told(100 * n, n, **COMPACTS), *read(100 * n + 9, n, n + 3)]}) == {"t"}
+    assert ways.last["t"].coverage.unread == ()
+
+
 def test_a_log_that_begins_above_the_others_is_stepped_by_itself_once_the_grace_has_passed() -> None:
     ways = BothWays()
     lost = {2: {"log_start_offset": 3}}

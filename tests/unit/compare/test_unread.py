@@ -483,6 +483,58 @@ class TestAHealthyFirstStart:
         assert ranges(comparison) == ranges(comparison, RU) == []
 
 
+class TestATopicYoungerThanTheJob:
+    """Its readers begin before its first row of progress, and not all of them in one step."""
+
+    T = 1_000_000
+    DAY = 24 * HOUR
+
+    def begun(self, **more: Any) -> Comparison:
+        """One replica is read from its beginning on, then the second one, while records are written."""
+        comparison = Comparison()
+        comparison.feed(*(added(self.T, b) for b in BROKERS), showing(self.T + 300, (0, 10), 10, (1,)))
+        second = showing(self.T + 600, (0, 20), 20, (2,))
+        comparison.feed(showing(self.T + 600, (10, 20), 20, (1,), **more), second)
+        return comparison
+
+    @pytest.mark.parametrize("compacted", [0, 1], ids=["delete", "compact"])
+    def test_nothing_is_unknown_though_progress_and_a_replica_come_later(self, compacted: int) -> None:
+        comparison = self.begun()
+        comparison.feed(showing(self.T + 900, (20, 30), 30, (1, 2)), showing(self.T + 900, (0, 30), 30, (3,)))
+        policy = {"compacted": compacted, "deletes": 1 - compacted, "policy_at": self.T + 2000}
+        said = [row | policy for row in progress(self.T + 2000, 40, self.DAY)]
+        comparison.feed(said, showing(self.T + 2300, (30, 50), 50))
+        assert ranges(comparison) == ranges(comparison, RU) == []
+
+    def test_nor_where_a_broker_is_away_when_it_is_created(self) -> None:
+        comparison = self.begun()
+        away = progress(self.T + 2000, 40, self.DAY, down=(3,))
+        comparison.feed(away, showing(self.T + 2300, (20, 50), 50, (1, 2)))
+        back = showing(self.T + 9300, (0, 60), 60, (3,))
+        comparison.feed(progress(self.T + 9000, 60, self.DAY), showing(self.T + 9300, (50, 60), 60, (1, 2)), back)
+        assert ranges(comparison) == ranges(comparison, RU) == []
+
+    def test_nor_where_nothing_is_committed_at_first(self) -> None:
+        comparison = Comparison()
+        first = [shown(RU, b, [filler(0)], 1, self.T, last_stable_offset=0) for b in (1, 2)]
+        comparison.feed(*first)
+        comparison.feed(showing(self.T + 300, (0, 9), 9, (1, 2)))
+        comparison.feed(progress(self.T + 900, 9, self.DAY), showing(self.T + 900, (0, 9), 9, (3,)))
+        assert ranges(comparison) == ranges(comparison, RU) == []
+
+    def test_what_is_cleaned_before_anything_dates_it_is_unknown(self) -> None:
+        comparison = self.begun(cleaned=(15,))
+        comparison.feed(progress(self.T + 2000, 40, self.DAY), showing(self.T + 2300, (20, 50), 50))
+        assert unknown(comparison, FIRST)[RU] >= 20
+
+    def test_what_is_read_late_after_progress_has_dated_it_is_a_gap_though_it_is_shown_whole(self) -> None:
+        comparison = self.begun()
+        comparison.feed(progress(self.T + 700, 20), showing(self.T + 800, (0, 20), 20, (3,)))
+        late = self.T + 2 * HOUR
+        comparison.feed(progress(late, 30), showing(late, (20, 30), 30))
+        assert ranges(comparison) == ranges(comparison, RU) == [(20, 30, GAP)]
+
+
 class TestShownWhole:
     def test_what_is_followed_and_read_too_late_is_a_gap_though_every_offset_is_shown(
         self, watched: Comparison

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -80,8 +81,9 @@ def test_the_replica_is_copied_again_from_one_that_is_right() -> None:
     assert said.steps[0].text.startswith("Keep broker 2 from leading")
     assert "that broker 1 or 3 leads, and that the replicas are still 1, 2, 3" in said.steps[1].text
     assert "have a deletion written once more: that needs no copy" in said.steps[2].text
-    assert "have broker 2 drop its copy" in said.steps[3].text
-    assert len(said.steps) == 6
+    assert_planned_and_run(said.steps[3], explained(PROVEN).finding_id)
+    assert "by hand instead: have broker 2 drop its copy" in said.steps[4].text
+    assert len(said.steps) == 7
 
 
 @pytest.mark.parametrize(("leader", "exposed"), [(2, True), (3, False)])
@@ -136,8 +138,8 @@ ONLY_THEN = "Only where broker 1 is found right, and no end marker could be writ
 def assert_planned_and_run(step: Step, finding_id: str) -> None:
     """The plan goes to a file, which the next command runs; and it is said that repairs are off by default."""
     plan, run = step.run.splitlines()
-    assert plan == f"parallax repair plan {finding_id} -o parallax-orders-0-repair.json -c CONFIG"
-    assert run == "parallax repair run parallax-orders-0-repair.json -c CONFIG"
+    assert plan == f"parallax repair plan {finding_id} -o orders-0.plan -c CONFIG"
+    assert run == "parallax repair run orders-0.plan -c CONFIG"
     assert "It runs only with repair.mode: on; the default is off." in step.text
 
 
@@ -147,7 +149,7 @@ def test_if_nobody_is_proven_right_about_an_end_it_says_how_to_find_out_and_what
 ) -> None:
     said = explain(held_open(kind=kind))
     assert said.away is said.back is None, "no repair is proven"
-    keep, find, in_place, check, drop, again, *_ = said.steps
+    keep, find, in_place, check, by_plan, drop, again, *_ = said.steps
     assert keep.text.startswith("Keep broker 2 from leading")
     assert in_place.text.startswith("Once you know whether the transaction was committed or aborted")
     assert_planned_and_run(in_place, held_open().finding_id)
@@ -158,8 +160,9 @@ def test_if_nobody_is_proven_right_about_an_end_it_says_how_to_find_out_and_what
     assert [line[-1] for line in asked] == ["1", "2", "3"]
     assert run[-2].endswith(" list | grep -w 7")
     assert run[-1].endswith(" describe --transactional-id ID")
-    assert [step.only_where_right for step in said.steps] == [None, None, None, 1, 1, 1, None]
-    assert all(step.text.startswith(ONLY_THEN) for step in (check, drop, again))
+    assert [step.only_where_right for step in said.steps] == [None, None, None, 1, 1, 1, 1, None]
+    assert all(step.text.startswith(ONLY_THEN) for step in (check, by_plan, drop, again))
+    assert " --right 1 -o " in by_plan.run
     assert "that broker 1 leads" in check.text
     assert '"replicas": [1, 3]' in drop.run
     assert '"replicas": [1, 2, 3]' in again.run
@@ -302,7 +305,7 @@ def test_a_transaction_that_is_open_everywhere_is_not_written_again_but_ended() 
     assert said.steps[0].text.startswith(
         "Write its end marker for the transaction that every replica holds open. The plan says whether"
     )
-    assert said.steps[0].run.startswith("parallax repair plan a -o parallax-orders-0-repair.json -c CONFIG\n")
+    assert said.steps[0].run.startswith("parallax repair plan a -o orders-0.plan -c CONFIG\n")
 
 
 @pytest.mark.parametrize("status", [FindingStatus.RESOLVED, FindingStatus.DISMISSED])
@@ -402,16 +405,19 @@ class TestAnotherFindingOfThePartition:
         assert said.startswith("Broker 2 must not. Of brokers 1 and 3 nobody can tell.")
 
 
-def test_an_index_that_is_wrong_is_rebuilt_and_nothing_is_copied() -> None:
+def test_an_index_that_is_wrong_is_rebuilt_and_copied_only_where_that_does_not_end_it() -> None:
     one = index_wrong({"aborted": [1], "committed": [2]}, 1)
     said = explain(one)
     assert said.away is None
     assert said.steps[0].text.startswith("Keep broker 2 from leading")
     assert said.steps[1].text.startswith("Have broker 2 rebuild its index of aborted transactions")
     assert said.steps[1].text.endswith("says so.")
-    (further,) = explain(index_wrong({"aborted": [1], "committed": [2]}, 2)).steps
+    assert said.steps[2].text.startswith(
+        "Only where its index is right again and the finding stays open, give it a new copy by"
+    )
+    further, _ = explain(index_wrong({"aborted": [1], "committed": [2]}, 2)).steps
     assert "Another broker leads while it is stopped" in further.text
-    (alone,) = explain(index_wrong({"committed": [1, 2, 3]}, 1, exposed=True)).steps
+    alone, _ = explain(index_wrong({"committed": [1, 2, 3]}, 1, exposed=True)).steps
     assert "Another broker leads while it is stopped" in alone.text
 
 
@@ -419,7 +425,7 @@ def test_an_index_is_not_rebuilt_from_a_log_whose_end_marker_is_cleaned() -> Non
     said = explain(index_wrong({"aborted": [1], "committed": [2]}, 1, held=False))
     assert said.away is not None
     assert said.steps[0].text.startswith("Keep broker 2 from leading")
-    assert "Have broker 2 drop its copy" in said.steps[2].text
+    assert "have broker 2 drop its copy" in said.steps[3].text
     assert "rebuild" not in " ".join(step.text for step in said.steps)
     further = explain(index_wrong({"aborted": [1], "committed": [2]}, 2, held=False))
     assert further.away is None
@@ -430,7 +436,7 @@ def test_what_the_cleaner_has_taken_by_a_wrong_index_takes_a_copy() -> None:
     """The index is right again, and the end marker is there."""
     said = explain(index_wrong({"a value": [1], "no value": [2]}, 1))
     assert said.right.startswith("Broker 2 is proven wrong, broker 1 is right in this.")
-    assert "Have broker 2 drop its copy" in said.steps[2].text
+    assert "have broker 2 drop its copy" in said.steps[3].text
     assert "rebuild" not in " ".join(step.text for step in said.steps)
 
 
@@ -488,6 +494,16 @@ def test_of_two_replicas_no_assignment_is_printed_that_leaves_one_alone() -> Non
     ]
     assert step.run.startswith("parallax repair plan ")
     assert not any("kafka-reassign-partitions.sh" in one.run for one in said.steps)
+
+
+@pytest.mark.parametrize("kind", FindingKind)
+@pytest.mark.parametrize("sides", [{}, PROVEN, {"value at offset 3": [1, 3], "value at offset 0": [2]}])
+@pytest.mark.parametrize("more", [{}, {"broker": NOBODY}, {"replicas": (1, 2)}, {"leader": 2, "exposed": True}])
+def test_each_finding_that_a_copy_or_an_end_marker_mends_names_its_plan(
+    kind: FindingKind, sides: Mapping[str, list[int]], more: Mapping[str, Any]
+) -> None:
+    one = explained(sides, kind=kind, **more)
+    assert any(f"parallax repair plan {one.finding_id} " in step.run for step in explain(one).steps)
 
 
 def test_where_nobody_is_proven_right_the_plan_may_be_told_who_is() -> None:

@@ -275,6 +275,22 @@ def test_a_transaction_whose_record_is_gone_is_asked_about_by_its_key() -> None:
         assert brokers(asked_of([claim], ask2={2: reads})) == [(1, 3), (2,)]
 
 
+def test_a_record_that_the_accused_alone_holds_and_hides_is_asked_about_by_its_key() -> None:
+    claim = replace(FROZEN, kind=FindingKind.COMMITTED_RECORD_ABORTED, key_hash_lo=5, marker_offset=20)
+
+    def asked(outcome: str, other: ReplicaAnswer) -> list[tuple[int, ...]]:
+        own = ReplicaAnswer(2, open_transactions=(), committed={10: RecordShown(10, outcome)})
+        return brokers(
+            asked_of([claim], ask1={b: Reading(replace(other, broker=b)) for b in (1, 3)}, ask2={2: Reading(own)})
+        )
+
+    lacks = ReplicaAnswer(1, asked_uncommitted=frozenset({10}))
+    assert asked("aborted", lacks)[:4] == [(1, 3), (2,), (2,), (1, 3)]
+    holds = replace(lacks, uncommitted={10: RecordShown(10, "undecided")})
+    for outcome, other in (("committed", lacks), ("aborted", holds), ("aborted", ReplicaAnswer(1))):
+        assert asked(outcome, other) == [(1, 3), (2,)]
+
+
 @pytest.mark.parametrize(("confirmed_at_ms", "recreated"), [(0, False), (5, True)])
 def test_that_a_log_is_another_one_is_said_of_a_finding_and_of_the_rest_of_its_transaction(
     confirmed_at_ms: int, recreated: bool

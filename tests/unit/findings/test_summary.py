@@ -6,16 +6,20 @@ from dataclasses import replace
 
 import pytest
 
+from parallax.alerting.listing import FindingState, headline
 from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
+from parallax.findings.explain import explain
+from parallax.findings.finding import effect_in, made
 from parallax.findings.members import Group
 from parallax.findings.summary import incident, resolved, sides_in_words, spread, summary, unsettled
-from parallax.kinds import KINDS, TRANSACTION_KINDS
+from parallax.kinds import KINDS, TRANSACTION_KINDS, Variant, effect_of
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, TopicPartition
 from parallax.sides import parsed
 from tests.builders.answers import OPEN, PRODUCER, answers, holding, record, replica, shows, silent
 from tests.builders.claims import claim, of_key, of_offset
+from tests.builders.findings import AT, evidence, finding
 
 
 def said(c: Claim, *given: ReplicaAnswer, leader: int = 1) -> str:
@@ -70,8 +74,8 @@ def deletion(broker: int, outcome: str) -> ReplicaAnswer:
 @pytest.mark.parametrize(
     ("kind", "accused", "others", "said_of_it"),
     [
-        (FindingKind.ABORTED_RECORD_COMMITTED, "committed", "aborted", "take a key for deleted that was not deleted."),
-        (FindingKind.COMMITTED_RECORD_ABORTED, "aborted", "committed", "go on seeing what was deleted."),
+        (FindingKind.ABORTED_RECORD_COMMITTED, "committed", "aborted", "read a deletion that was rolled back."),
+        (FindingKind.COMMITTED_RECORD_ABORTED, "aborted", "committed", "never see a deletion that was committed."),
     ],
 )
 def test_a_wrong_outcome_of_a_deletion_says_what_that_does_to_consumers(
@@ -81,6 +85,36 @@ def test_a_wrong_outcome_of_a_deletion_says_what_that_does_to_consumers(
     assert "deletion at offset 10" in text
     assert text.endswith(said_of_it)
     assert "data that was rolled back" not in text
+
+
+def test_a_hidden_deletion_is_said_to_be_seen_only_where_an_older_value_is_shown() -> None:
+    c = claim(FindingKind.COMMITTED_RECORD_ABORTED)
+    older = shows(2, record(4, producer_id=-1), committed={10: record(outcome="aborted", value_size=-1)})
+    text = said(c, deletion(1, "committed"), replace(older, asked=frozenset({10})))
+    assert "and shows an older value of its key, at offset 4;" in text
+    assert text.endswith("consumers in read_committed go on seeing what was deleted.")
+
+
+@pytest.mark.parametrize("kind", FindingKind)
+@pytest.mark.parametrize("variant", Variant)
+def test_title_body_and_explanation_say_one_thing_of_what_consumers_meet(kind: FindingKind, variant: Variant) -> None:
+    one = finding(kind=kind, exposed=True, evidence=evidence({}, leader=2, variant=str(variant)))
+    effect = effect_of(kind, variant)
+    assert headline(FindingState.EXPOSED, one).startswith(effect.headline.format(broker=2, partition="orders-0"))
+    if kind is not FindingKind.READ_COMMITTED_FROZEN:  # it names the offset
+        assert explain(one).now.endswith(f"consumers {effect.consumers}.")
+
+
+def test_the_event_of_a_wrong_outcome_keeps_what_it_is_about_when_all_replicas_share_it() -> None:
+    c = claim(FindingKind.COMMITTED_RECORD_ABORTED)
+    given = answers(deletion(1, "committed"), deletion(2, "aborted"), leader=1, cleanup_policy="compact")
+    first = made("f", FindingStatus.CONFIRMED, c, decide(c, given), given, None, AT)
+    shared = Decision(Verdict.DISMISSED, c.kind, "every replica shows it", resolution=Resolution.SPREAD)
+    both = answers(deletion(1, "aborted"), deletion(2, "aborted"), leader=1)
+    event = made("f", FindingStatus.SPREAD, replace(c, broker=2), shared, both, first, AT)
+    for one in (first, event):
+        assert effect_in(one) == effect_of(c.kind, Variant.DELETION)
+        assert effect_in(one).consumers in one.summary
 
 
 @pytest.mark.parametrize(
@@ -107,7 +141,7 @@ def test_a_value_that_a_wrong_outcome_has_taken_is_said_to_be_lacking() -> None:
     text = summary(c, Decision(Verdict.CONFIRMED, c.kind, "r", accused=2, sides=sides), answers(replica(1), replica(2)))
     assert text.startswith("Broker 2 lacks a value of the key of offset 10 of")
     assert "as committed" not in text
-    assert text.endswith("consumers miss that value.")
+    assert text.endswith("consumers miss a value that another replica shows.")
 
 
 def test_values_that_differ_where_outcomes_were_suspected_are_said_of_the_key() -> None:
@@ -210,7 +244,7 @@ def test_no_transaction_that_all_held_open_has_misled_anybody() -> None:
 def test_consumers_of_a_record_that_was_shown_wrongly_were_misled() -> None:
     text = ended(claim(FindingKind.ABORTED_RECORD_COMMITTED), Resolution.COMPACTED)
     assert "Not healed: " in text
-    assert "consumers that had read it before were misled, and later ones were not." in text
+    assert "consumers that read there before may have been misled." in text
 
 
 @pytest.mark.parametrize("kind", [FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.RECORD_MISSING])
@@ -218,7 +252,7 @@ def test_consumers_of_a_record_that_was_shown_wrongly_were_misled() -> None:
 def test_a_copy_on_record_is_why_nothing_is_left_of_what_was_wrong(kind: FindingKind, resolution: Resolution) -> None:
     text = ended(claim(kind), resolution, "Repair aaaa copied broker 2 again from broker 1.")
     assert "Repaired: Repair aaaa copied broker 2 again from broker 1. What broker 2 had shown was gone" in text
-    assert "consumers that had read it before were misled, and later ones were not." in text
+    assert "consumers that read there before may have been misled." in text
     assert "Not healed" not in text
 
 

@@ -143,6 +143,15 @@ def test_a_marker_of_the_other_type_is_somebody_elses_and_stops_it() -> None:
     assert (kind, reason) == (EventKind.STOPPED, "somebody else has ended it by ABORT, at offset 20")
 
 
+def test_a_later_transaction_of_the_producer_that_ended_otherwise_is_not_taken_for_this_one() -> None:
+    ends = [end(END), end(END + 2, RowKind.ABORT)]
+    mine = transaction(b1=ends, b2=[record(START, Outcome.COMMITTED), *ends], b3=ends)
+    assert put(next_of(mended(transactions=(mine,)), KEPT, INTENDED)) == (
+        EventKind.PROVEN,
+        f"end marker at offset {END}",
+    )
+
+
 def test_it_waits_for_a_marker_that_the_leader_says_it_has_written_and_writes_no_other() -> None:
     assert next_of(KNOWN, KEPT, INTENDED, ANSWERED) == Wait("no replica shows the marker yet")
     late = replace(KNOWN, at_ms=NOW + TAKES_MS + 1)

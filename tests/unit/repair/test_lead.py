@@ -12,23 +12,26 @@ from parallax.compare.kept import kept
 from parallax.compare.segments import Manifest, Segment, Store, bucket_of
 from parallax.compare.suspect import UnreadRange
 from parallax.config import Settings, load
+from parallax.findings.finding import Finding
 from parallax.findings.leading import Fitness, May
 from parallax.findings.table import FindingsTable
-from parallax.model import TopicPartition, UnknownReason
+from parallax.model import FindingStatus, TopicPartition, UnknownReason
 from parallax.repair.known import known
 from parallax.repair.lead import document, exit_code, in_words
+from parallax.repair.lead import led as looked
 from parallax.repair.leading import Led, uncompared
 from parallax.replica.types import PartitionMetadata
 from parallax.shell import ANYWHERE
 from parallax.views.watching import LOCK
 from tests.builders.coverage import coverage
-from tests.builders.findings import finding
+from tests.builders.findings import evidence, finding
 from tests.unit.compare.states import state
 from tests.unit.repair.commands import config
 
 PLACE = TopicPartition("orders", 0)
 WRONG = Fitness(May.UNSAFE, ("finding f1: consumers of it read a deleted value",))
 OPEN = Fitness(May.UNKNOWN, ("it is away",))
+COMMAND = "parallax repair plan --topic orders --partition 0 --lead -o lead.plan -c CONFIG"
 
 
 def led(leader: int, *replicas: int, isr: tuple[int, ...] = (1, 2, 3), **fitness: Fitness) -> Led:
@@ -59,11 +62,28 @@ def test_the_text_names_the_command_that_keeps_a_wrong_one_from_leading() -> Non
         "  broker 1: safe",
         "  broker 2, not in sync: unknown (it is away)",
         "  Broker 3 leads, and must not.",
-        "  To keep it from leading: parallax repair plan --topic orders --partition 0 --lead -o lead.plan -c CONFIG",
+        f"  To keep it from leading, once every replica is in sync: {COMMAND}",
     ]
+    assert in_words(led(1, 1, 2, 3, b3=WRONG), ANYWHERE).splitlines()[-1] == f"  To keep it from leading: {COMMAND}"
     assert in_words(led(1, 2, 1), ANYWHERE).splitlines()[0] == "orders-0: broker 1 leads, broker 2 is preferred"
     assert "To keep it" not in in_words(led(1, 2, 1, b2=OPEN), ANYWHERE)
     assert document(led(1, 3, 1, b3=WRONG))["preferred_election_moves_to"] == 3
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (finding("f" * 32, status=FindingStatus.SPREAD, evidence=evidence({"x": [1, 2, 3]})), "all replicas share it"),
+        (finding("f" * 32, evidence=evidence({"x": [2], "y": [1, 3]})), "no replica is proven right"),
+    ],
+)
+def test_a_plan_that_would_be_refused_is_not_offered_and_what_it_lacks_is_said(
+    settings: Settings, found: Finding, why: str
+) -> None:
+    FindingsTable(settings.storage.path).append([found])
+    (one,) = looked(settings, {PLACE: PartitionMetadata(1, 4, (2, 1, 3), (1, 2, 3))})
+    text = in_words(one, ANYWHERE)
+    assert (why in text, COMMAND in text) == (True, False), text
 
 
 @pytest.fixture
@@ -134,7 +154,5 @@ def test_a_finding_of_the_table_counts_also_where_nobody_watches(settings: Setti
 
 
 def test_metadata_of_a_partition_make_a_line_of_it(settings: Settings) -> None:
-    from parallax.repair.lead import led as looked
-
     (one,) = looked(settings, {PLACE: PartitionMetadata(1, 4, (2, 1, 3), (1, 2, 3))})
     assert (one.leader, one.preferred, sorted(one.fitness)) == (1, 2, [1, 2, 3])

@@ -162,16 +162,19 @@ def test_the_gravest_partition_decides_and_nothing_watched_is_no_permission() ->
     fine, bad = Judged(led(1, 1, 2), Fitness()), Judged(led(1, 1, 2), WRONG)
     open_ = Judged(led(1, 1, 2), OPEN, ("a note",))
     for some, code in (((fine,), 0), ((fine, open_), 3), ((open_, bad), 1), ((), 3)):
-        assert Rolled(1, some, 0).exit_code == code
-    assert in_words(Rolled(1, (fine, open_, bad), 2)).splitlines() == [
+        assert Rolled(1, some, ()).exit_code == code
+    others = tuple(TopicPartition("other", number) for number in range(6))
+    left_out = "(topics.include and topics.pattern leave them out)"
+    named = "other-0, other-1, other-2, other-3, other-4, and 1 more"
+    assert in_words(Rolled(1, (fine, open_, bad), others)).splitlines() == [
         "broker 1: must not be restarted now (3 partitions watched)",
         "  orders-0: unsafe (it is wrong)",
         "  orders-0: unknown (it is away)",
         "  orders-0: a note",
-        "  2 other partitions of it are not watched, and not judged",
+        f"  6 other partitions of it are not watched, and not judged {left_out}: {named}",
     ]
-    assert document(Rolled(1, (bad,), 0))["partitions"][0]["would_lead"] == 2
-    assert len(in_words(Rolled(1, (bad,) * 30, 0)).splitlines()) == 22
+    assert document(Rolled(1, (bad,), ()))["partitions"][0]["would_lead"] == 2
+    assert len(in_words(Rolled(1, (bad,) * 30, ())).splitlines()) == 22
 
 
 def test_the_partitions_that_the_broker_holds_and_the_job_watches_are_judged(
@@ -206,7 +209,11 @@ def test_the_partitions_that_the_broker_holds_and_the_job_watches_are_judged(
 
     monkeypatch.setattr(module, "ReplicaClient", Cluster)
     found = roll(load(config(tmp_path)), 1, 600)
-    assert ([one.led.place for one in found.partitions], found.unwatched, found.exit_code) == ([PLACE], 1, 1)
+    assert ([one.led.place for one in found.partitions], found.unwatched, found.exit_code) == (
+        [PLACE],
+        (TopicPartition("other", 0),),
+        1,
+    )
     (one,) = found.partitions
     refused = ("producers with acks=all would be refused: 1 replica would be in sync, min.insync.replicas is 2",)
     assert (one.led.elr, one.notes) == ((9,), refused)

@@ -156,3 +156,19 @@ def test_text_that_is_indented_deeper_in_a_docstring_is_prose_and_async_function
     ((place, text),) = prose.docstrings(tmp_path)
     assert place == "dashboards/a.py:1"
     assert len(prose.faults(place, text)) == 1
+
+
+def test_a_parameter_of_a_type_that_says_little_is_named_in_the_docstring(tmp_path: Path) -> None:
+    module = tmp_path / "streaming" / "a.py"
+    module.parent.mkdir()
+    module.write_text(
+        'def one(bound_at: int, offsets: tuple[int, ...], log: Log) -> int:\n    """What lies below."""\n\n'
+        'def two(bound_at: int, offsets: tuple[int, ...]) -> int:\n    """Offsets below, and the bound at that."""\n\n'
+        'def three(*, bound_at: float | None) -> int:\n    """Where.\n\n    Args:\n        bound_at: when.\n    """\n\n'
+        'def _four(bound_at: int) -> int:\n    """Not public."""\n\n'
+        'class Log:\n    """A log."""\n\n    async def five(self, end: str) -> None:\n        """Close it."""\n'
+    )
+    assert set(prose.unnamed(tmp_path)) == {
+        "streaming/a.py:1: does not say what bound_at, offsets is",
+        "streaming/a.py:20: does not say what end is",
+    }

@@ -36,7 +36,7 @@ class Asking:
         self._lock = threading.Lock()
 
     def ask(self, finding: Finding) -> Sequence[Versions]:
-        """The finding's records as each broker has them now, one `Versions` for each offset.
+        """The finding's records as each broker has them now, one `Versions` for each offset, by rising offset.
 
         A broker that does not answer is included, and marked as silent.
 

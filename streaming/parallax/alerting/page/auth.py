@@ -42,6 +42,9 @@ class Users:
 
         bcrypt is slow, and Prometheus asks every few seconds. So the hash of a password that was right is remembered,
         made with a secret key of this process.
+
+        Args:
+            header: the header's value; None if the request has none.
         """
         try:
             scheme, _, encoded = (header or "").partition(" ")
@@ -74,7 +77,7 @@ class Users:
         return hmac.new(self._secret, f"{user}\n{about}".encode(), hashlib.sha256).hexdigest()
 
     def is_token(self, given: str, user: str, about: str) -> bool:
-        """Whether ``given`` is the text that `token` makes for this user and finding."""
+        """Whether ``given`` is the text that `token` makes for this user and the finding ``about``."""
         return hmac.compare_digest(given.encode(), self.token(user, about).encode())
 
 

@@ -14,15 +14,18 @@ from parallax.alerting.state import Snapshot
 from parallax.model import TopicPartition
 
 MOST = 20_000
-"""How many partitions are remembered; of further ones only the present is known."""
+"""How many partitions are remembered; of others only the present is known."""
 _EVERY_S = 60
 _KEPT = 61
-"""Changes of a partition that are kept: one a minute at most, for an hour."""
+"""How many changes of a partition are kept: at most one a minute, for an hour."""
 _FIELDS = 3
-"""When, in seconds since 1970 UTC, and how far, by view."""
+"""The numbers of one change: when, in seconds since 1970 UTC, and the offset at each isolation level."""
 
 Steps = Sequence[tuple[datetime, tuple[int, int]]]
-"""From when on how far it was compared, by view (`parallax.model.IsolationLevel`), in the order of time."""
+"""Times, each with the offsets up to which a partition was compared from then on, the oldest first.
+
+The offsets are indexed by isolation level (`parallax.model.IsolationLevel`).
+"""
 
 
 class Compared:
@@ -53,6 +56,10 @@ class Compared:
         """Up to which offsets a partition was compared, change by change over the last hour, the oldest first.
 
         Each change is a time and the offset for each isolation level. Empty if nothing was compared.
+
+        Args:
+            place: the partition.
+            snapshot: what the job knows now; its coverage is the last change.
         """
         with self._lock:
             own = self._kept.get(place, array("q"))

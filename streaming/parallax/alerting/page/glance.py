@@ -40,7 +40,7 @@ _IN_PART = {
 _CHECKED = "a difference is being checked"
 
 _WAITS = frozenset({UnknownReason.UNJUDGED, UnknownReason.UNDECIDED})
-"""What has been read and waits for what is written after it."""
+"""Reasons of offsets that were read and wait for what is written after them."""
 
 
 class State(StrEnum):
@@ -63,9 +63,9 @@ class State(StrEnum):
 
 
 CALM = frozenset({State.LOADING, State.NOT_FULLY_COMPARED, State.CONSISTENT})
-"""What nobody has to look after."""
+"""The states that nobody has to look after."""
 ORDER = {state: i for i, state in enumerate(State)}
-"""The gravest first."""
+"""By state, its place in the order of `State`; the gravest has 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class Verdicts(NamedTuple):
 
 
 def verdicts(snapshot: Snapshot, only: str | None = None) -> Iterator[Verdicts]:
-    """Yield, for each partition that the job knows, the states of its replicas.
+    """Yield the states of the replicas of each partition that the job knows, in no order of the partitions.
 
     Args:
         snapshot: what the job knows.
@@ -208,7 +208,7 @@ def _with_absences(made: Iterable[Partition], snapshot: Snapshot) -> list[Partit
 
 
 def refused_topics(snapshot: Snapshot) -> dict[str, str]:
-    """By topic that the job may not describe, the right that is missing. It cannot see their partitions."""
+    """By topic that the job may not describe, the permission that is missing. It cannot see their partitions."""
     return {t: str(r.right) for (t, *rest), r in snapshot.refused.items() if tuple(rest) == WHOLE_TOPIC}
 
 
@@ -267,7 +267,7 @@ _OF_CAUSE = {
     Cause.BROKER_AWAY: State.UNREACHABLE,
     Cause.REPLICA_OFFLINE: State.UNREACHABLE,
 }
-"""What has a state of its own; of the rest it is unknown what they hold."""
+"""Causes that give a replica a state of their own. Any other one makes it unknown."""
 
 
 def _partition(snapshot: Snapshot, one: Verdicts) -> Partition:

@@ -26,7 +26,7 @@ _WIDTH, _HEIGHT, _TOP, _BOTTOM = 900, 76, 6, 6
 _LEAST = 100
 """A lane is at least this many offsets high. So a gap of one or two is not drawn large."""
 _SAID_S = 60
-"""An offset that has not moved for so long counts as stuck."""
+"""An offset that has not moved for this many seconds counts as stuck."""
 _EVERY = timedelta(minutes=5)
 LEGEND = legend(
     "over",
@@ -44,7 +44,7 @@ LEGEND = legend(
 """What is drawn in a lane, and what it means."""
 
 Value = tuple[datetime, int | None]
-"""A time, and the offset from then on; None where the replica did not answer."""
+"""A time, and the offset of a line from then on; None if the replica did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +161,10 @@ def at_time(values: Sequence[Value], at: datetime) -> int | None:
     """The offset that a lane's line had at a time: the last value at or before it.
 
     None if there is none, or if the replica did not answer then.
+
+    Args:
+        values: the values of the line, in the order of time.
+        at: the time.
     """
     found = bisect_right(values, at, key=lambda value: value[0])
     return values[found - 1][1] if found else None

@@ -24,7 +24,7 @@ class Key:
 
 
 def legend(drawing: str, entries: Mapping[str, tuple[str, str]]) -> tuple[Key, ...]:
-    """The entries of a drawing's legend.
+    """Make the legend of a drawing: one `Key` for each of ``entries``, in their order.
 
     Args:
         drawing: the CSS class of the whole drawing.
@@ -45,7 +45,7 @@ def legend(drawing: str, entries: Mapping[str, tuple[str, str]]) -> tuple[Key, .
 
 BOX = 'rect x="1" y="2" width="22" height="10"'
 LEVEL = 'path d="M0 7H24"'
-"""A line that runs from the left to the right."""
+"""The SVG element of a line from the left to the right."""
 
 
 __all__ = ["BOX", "LEVEL", "Key", "legend"]

@@ -17,9 +17,9 @@ from parallax.model import FindingStatus
 from parallax.moments import roughly
 
 _MOST_OFFSETS = 5
-"""Offsets that are named of those that a probe asked about."""
+"""How many of the offsets that a probe asked about are named."""
 _ENDS = {"healed": "repaired", "superseded": "overwritten", "object_gone": "gone"}
-"""What a resolved finding is said to be, where its evidence says more than that it is over."""
+"""By resolution, the word for a resolved finding whose evidence says more than that it is over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from parallax.model import IsolationLevel
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _LANE, _BAR = 900, 150, 180, 22, 26, 12
 _AHEAD = 0.25
-"""Share of the width for what lies below the offsets in question, if the logs are much longer."""
+"""If the logs are much longer than what differs, this share of the width shows the lower offsets."""
 
 _LEAST = 100
 """The wider part of the scale has at least this many offsets. So a gap of one or two is not drawn large."""
@@ -98,7 +98,7 @@ class Scale:
     end: int
 
     def at(self, offset: int) -> float:
-        """The horizontal position of an offset, between 0 and 1.
+        """The horizontal position of ``offset``, between 0 and 1.
 
         An offset below or above the scale is at its border.
         """

@@ -45,7 +45,7 @@ from parallax.views.pause import in_words as paused_in_words
 PER_PAGE = 100
 TOPICS_PER_PAGE = 300
 TOPICS_IN_WORDS = 20
-"""How many topics that need somebody are put in words. Of more, the map shows sign and colour only."""
+"""How many topics that need somebody are put in words. With more, the table shows only signs and colours."""
 MOST_FINDINGS = 100
 _SIGNS = {
     State.DIVERGED: "✗",
@@ -67,7 +67,7 @@ _MARKS = {
 }
 """The signs of the cluster's conditions."""
 _STAGES = {Stage.DONE: "✓", Stage.UNDER_WAY: "↻", Stage.TO_COME: "○"}
-"""And so is how far a step of the start is."""
+"""The signs of how far a step of the start is."""
 
 
 _environment = Environment(
@@ -148,7 +148,7 @@ class Shown(Generic[Row]):
         return self.first + len(self.rows) - 1
 
     def link(self, page: int) -> str:
-        """The address of another page of the same table, with the same search."""
+        """The address of the page with the number ``page`` of the same table, with the same search."""
         given = {"name": self.name, "state": self.state, "page": str(page)}
         return "?" + urlencode({name: value for name, value in given.items() if value})
 
@@ -223,7 +223,12 @@ class Renderer:
         }
 
     def page(self, template: str, **values: Any) -> str:
-        """The HTML of one whole page, from the name of a template and the values that it shows."""
+        """The HTML of one whole page.
+
+        Args:
+            template: the name of the template.
+            **values: the values that it shows, by name in the template.
+        """
         return _environment.get_template(template).render(**self._common, now=datetime.now(UTC), **values)
 
     def overview(self, snapshot: Snapshot, status: Status, wanted: Wanted) -> str:
@@ -407,7 +412,7 @@ def finding_values(
 
     Args:
         finding: the finding's last event.
-        events: all events of this finding; there may be events of others among them.
+        events: all events of this finding; there may be events of other findings among them.
         standing: the last events of all findings. The advice takes other open findings of the partition into account.
         runbook: the address of the runbook, or its path.
         on_record: what tables other than the findings table say about the finding.

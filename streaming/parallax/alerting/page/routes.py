@@ -41,7 +41,7 @@ HEADERS: Mapping[str, str] = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Nothing is loaded from elsewhere, and no other site may frame it."""
+"""The headers of every answer: nothing is loaded from elsewhere, and no other site may frame the page."""
 
 
 class Page:
@@ -94,7 +94,13 @@ class Page:
         ]
 
     def message(self, heading: str, text: str, status: int) -> Response:
-        """A page that shows only a heading and a text, with a given HTTP status code."""
+        """A page that shows only a heading and a text.
+
+        Args:
+            heading: the heading.
+            text: the text.
+            status: the HTTP status code.
+        """
         return HTMLResponse(self._renderer.page("message.html", heading=heading, text=text), status)
 
     def _overview(self, request: Request) -> Response:

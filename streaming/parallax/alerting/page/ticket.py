@@ -24,7 +24,7 @@ from parallax.shell import ANYWHERE, Shell
 REPORT = FileKind("a report of parallax report", r"<!doctype html>\s")
 _AROUND = timedelta(minutes=30)
 _AT_MOST = timedelta(days=1)
-"""Of what was recorded, so much is drawn."""
+"""How long a time is drawn at most."""
 
 
 def write_report(
@@ -47,7 +47,7 @@ def write_report(
         on_record: returns what tables other than the findings table say about a finding.
         alerting: the settings with the cluster's name and the address of the runbook; None for the defaults.
         shell: how printed commands name the cluster and the job.
-        clock: the present, for tests.
+        clock: returns the present; a test gives its own.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.

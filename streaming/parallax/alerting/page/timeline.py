@@ -20,18 +20,18 @@ _OFFSETS = ("log_start_offset", "last_stable_offset", "high_watermark")
 _ENDS = ("last_stable_offset", "high_watermark")
 _BUCKETS = 120
 _ALL = 2 * _BUCKETS
-"""Reports of a replica up to which all are kept."""
+"""Up to so many reports of a replica are all kept."""
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _HISTORY = timedelta(hours=1)
 _LATE = timedelta(minutes=1)
-"""How long after it was observed something may be recorded."""
+"""How long after it was observed a report may be recorded."""
 _LOOKED_AT = 16
-"""Partitions of which what was read is kept."""
+"""For how many partitions the rows that were read are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one replica answered about its log at one time. All offsets are None if it did not answer."""
+    """What one replica answered about its log at one time (``at``). All offsets are None if it did not answer."""
 
     at: datetime
     log_start_offset: int | None
@@ -45,7 +45,7 @@ class Report:
 
 
 Tracks = Mapping[int, Sequence[Report]]
-"""By broker, what it reported, in the order of time."""
+"""By broker, what its replica reported, in the order of time."""
 
 
 def recorded(storage: str, place: TopicPartition, since: datetime, until: datetime | None = None) -> Tracks:
@@ -73,7 +73,7 @@ class Recent:
 
     Args:
         storage: ``storage.path``.
-        clock: the present, for tests.
+        clock: returns the present; a test gives its own.
     """
 
     def __init__(self, storage: str, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
@@ -83,7 +83,11 @@ class Recent:
         self._kept: OrderedDict[TopicPartition, tuple[datetime, pa.Table]] = OrderedDict()
 
     def of(self, place: TopicPartition) -> Tracks:
-        """By broker, what its replica of a partition answered in the last hour. It raises what `recorded` raises."""
+        """By broker, what its replica of a partition answered in the last hour, in the order of time.
+
+        Raises:
+            deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table cannot be read.
+        """
         now = self._clock()
         since = now - _HISTORY
         with self._lock:

@@ -78,7 +78,7 @@ class Topic:
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """The reasons why the job does not see replicas of the topic, each once."""
+        """Why the job does not see replicas of the topic: each reason once, in the order of ``cells``."""
         return tuple(dict.fromkeys(cell.unseen for cell in self.cells.values() if cell.unseen))
 
     @property

@@ -22,12 +22,12 @@ if TYPE_CHECKING:  # the wire is not loaded for a report
     from parallax.replica.at_offset import AtOffset, Record
 
 MOST_OFFSETS = 6
-"""Offsets of one finding that are shown; of more, it is said."""
+"""How many offsets of one finding are shown at most; a text says how many more there are."""
 _MOST_SHOWN = 2000
-"""Characters of a key or value."""
+"""How many characters of a key or value are shown at most."""
 
 Payload = Literal["hash", "key", "full"]
-"""``read.payload``: what of a record may be shown."""
+"""The setting ``read.payload``: what of a record may be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,12 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One property of a record, with a cell for each broker."""
+    """One property of a record, e.g. its timestamp.
+
+    Attributes:
+        name: the property's name, the heading of the row.
+        cells: what each broker has, in the order of `Versions.brokers`.
+    """
 
     name: str
     cells: tuple[Cell, ...]
@@ -75,7 +80,7 @@ class Versions:
 
     @property
     def differing(self) -> tuple[str, ...]:
-        """The names of the properties in which the brokers differ."""
+        """The names of the properties in which the brokers differ, in the order of the rows."""
         return tuple(row.name for row in self.rows if row.differs)
 
 
@@ -86,8 +91,10 @@ def of_evidence(finding: Finding) -> tuple[list[Versions], int]:
         finding: the finding's last event.
 
     Returns:
-        The table of the newest record of the finding's key, if it has one, and one for each offset of the evidence.
-        How many further offsets of the evidence have no table, because there would be too many.
+        A tuple of two:
+
+        - a table of the newest record of the finding's key, if it has one, then one for each offset of the evidence;
+        - how many further offsets of the evidence have no table, because there would be too many.
     """
     evidence = evidence_of(finding)
     proofs = evidence.get("proofs") or []
@@ -124,7 +131,7 @@ def _own(finding: Finding) -> set[int]:
 
 
 def offsets_of(finding: Finding) -> list[int]:
-    """The offsets of a finding's records, for asking the brokers about them again; at most `MOST_OFFSETS`."""
+    """The offsets of a finding's records, sorted, to ask brokers about them again: the lowest `MOST_OFFSETS`."""
     evidence = evidence_of(finding)
     proofs = [proof["offset"] for proof in evidence.get("proofs") or [] if finding.is_incident]
     shown = [
@@ -186,7 +193,7 @@ def _row(name: str, texts: Sequence[str]) -> Row:
 
 
 _OF_ITS_OWN = frozenset({"answer", "log"})
-"""Rows that say something of a broker, and of no record."""
+"""Rows about a broker, and not about a record."""
 
 
 def _of_record(record: Mapping[str, Any]) -> dict[str, str]:
@@ -304,7 +311,7 @@ def _gone(replicas: Mapping[str, Mapping[str, Any]], offset: int) -> str:
 
 
 _NO_ANSWER = ("SILENT", "UNREADABLE")
-"""Of `parallax.replica.at_offset.Held`, what says nothing of the record."""
+"""Names of members of `parallax.replica.at_offset.Held` that say nothing of the record."""
 
 
 def _of_asked(one: AtOffset, payload: Payload, secret: bytes) -> dict[str, str]:

@@ -11,6 +11,7 @@ from parallax.alerting.conditions import CONDITIONS, UNSAID, Suffered, commands
 from parallax.alerting.listing import (
     ALARMS,
     FindingState,
+    Turn,
     headline,
     is_worse,
     over_in_words,
@@ -27,26 +28,27 @@ from parallax.model import Severity, TopicPartition, broker_label
 from parallax.runbook import section
 
 _OF_THE_JOB = -2
-"""In place of a partition's number: a group of conditions of the job. Its name is used as the topic."""
+"""The partition number of a message group about a condition of the job. Its topic is the condition's name."""
 _ACKNOWLEDGED = "acknowledged"
 TURN = "turn"
 """The annotation that says how a finding differs from what the receiver knows."""
 _OUTCOME = "resolved_description"
-"""The annotation that says how it ended, once that is known; the rules have one of this name."""
+"""The annotation that says how the condition ended, once known; the rules have one of this name."""
 _ADVICE = frozenset({"record_command", "runbook_url", "kind_runbook_url"})
 """The annotations that say what to look at and to do. They are left out once nothing is to be done."""
 
 
 def stands_in_words(by: str) -> str:
-    """The words that come before the headline of an acknowledged finding, and name who acknowledged it."""
+    """The words that come before the headline of an acknowledged finding; ``by`` is the person who acknowledged it."""
     return f"Acknowledged by {by}, still open: "
 
 
 def group_of(suffered: Suffered) -> TopicPartition:
-    """The message group of a condition of the job: alerts of one group are one incident in PagerDuty.
+    """The message group of a condition of the job, in the form of a partition.
 
-    A person who has acknowledged an incident there gets no more messages about it. So conditions are in one group only
-    if one makes the other worse.
+    Its topic is `Suffered.name`, and its number is -2. Alerts of one group are one incident in PagerDuty, and a person
+    who has acknowledged an incident there gets no more messages about it. So two conditions are in one group only if
+    one makes the other worse.
     """
     return TopicPartition(suffered.name, _OF_THE_JOB)
 
@@ -172,7 +174,7 @@ def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, pla
     """
     state, said = state_of(finding), acknowledgement_of(finding)
     name, broker = ALARMS[state].name, broker_label(finding.broker)
-    summary = places.named(headline(state, finding.kind, broker, f"{finding.topic}-{finding.partition}"))
+    summary = places.named(headline(state, finding))
     turn = "" if said is not None else _turn(known, state)
     annotations = {
         TURN: turn,
@@ -212,10 +214,10 @@ def _turn(known: Alert | None, state: FindingState) -> str:
         return ""
     if known.told is None:  # a message about it is under way
         return known.annotations.get(TURN, "")
+    if known.told.endswith(_ACKNOWLEDGED):  # only what is worse than was acknowledged is acknowledged no more
+        return Turn.WORSE
     before = known.told_state
-    if before is not None and before != state:
-        return turn_of(FindingState(before), state)
-    return "No longer acknowledged: " if known.told.endswith(_ACKNOWLEDGED) else ""
+    return "" if before is None or before == state else turn_of(FindingState(before), state)
 
 
 def of_condition(suffered: Suffered, known: Alert | None, places: Places) -> Alert:

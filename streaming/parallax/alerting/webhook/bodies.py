@@ -19,11 +19,11 @@ from parallax.model import Severity
 _COMMANDS = ("command", "record_command")
 """The annotations that are commands."""
 MOST_ALERTS = 100
-"""Alerts in one message; of those beyond it says how many there are."""
+"""How many alerts one message describes at most. Of further ones it only says how many there are."""
 _SLACK_ALERTS = 10
 """How many alerts a Slack message, or an event of PagerDuty, describes one by one."""
 _SUMMARY_CHARACTERS = 1024
-"""PagerDuty's limit."""
+"""The longest summary that PagerDuty takes."""
 _NEVER = "0001-01-01T00:00:00Z"
 """How Go writes no time, and so how Alertmanager says that an alert has not ended."""
 
@@ -33,15 +33,14 @@ Body = Mapping[str, Any]
 def bodies(message: Message, settings: WebhookSettings, places: Places) -> Sequence[Body]:
     """The JSON documents that say a message in its receiver's format, to be posted one after the other.
 
-    Only PagerDuty gets several.
-
     Args:
         message: the message.
         settings: the settings of the receiver.
         places: the cluster's name, and the links and commands for the text.
 
     Returns:
-        The documents; none if the receiver's service has no way to say what the message says.
+        The documents. It is one for Alertmanager and Slack, and may be several for PagerDuty. There is none if the
+        receiver's service has no way to say what the message says.
     """
     return _FORMATS[settings.format](message, settings, places)
 
@@ -105,7 +104,7 @@ def _common(documents: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 _NOT_SO = {Status.FIRING: "not acknowledged", Status.ACKNOWLEDGED: "acknowledged", Status.RESOLVED: "over"}
-"""The state of an alert, in a message that is about others."""
+"""By status of an alert, its words in a message that is about others."""
 
 
 def _title(message: Message, first_said: str = "") -> str:

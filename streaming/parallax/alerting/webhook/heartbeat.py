@@ -33,7 +33,7 @@ class Heartbeat(Collector):
 
     Args:
         settings: section ``alerting``.
-        clock: seconds that only ever grow.
+        clock: returns seconds that only ever grow.
     """
 
     def __init__(self, settings: AlertingSettings, clock: Callable[[], float]) -> None:

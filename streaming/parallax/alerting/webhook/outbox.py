@@ -24,9 +24,9 @@ from parallax.findings.finding import Finding
 from parallax.model import TopicPartition
 
 MOST_ASKED_FOR_S = 3600.0
-"""The longest wait that a receiver's Retry-After is granted."""
+"""The longest wait, in seconds, that a receiver's Retry-After is granted."""
 MOST_GROUPS = 50
-"""Partitions with messages of their own at a time; those beyond share one."""
+"""How many partitions have messages of their own at a time; the others share one."""
 OTHERS = TopicPartition("", -1)
 """The group of all partitions beyond `MOST_GROUPS`."""
 
@@ -141,9 +141,9 @@ class Outbox:
         self._groups: dict[TopicPartition, Group] = {}
 
     def restore(self, alerts: Iterable[Alert], told: Mapping[TopicPartition, Told], now: float) -> None:
-        """Continue from the alerts and message groups that an earlier process has recorded.
+        """Continue from the ``alerts`` and message groups that an earlier process has recorded. Call this first.
 
-        Call this before anything else. ``now`` is in seconds since 1970 UTC.
+        ``told`` says by message group what the receiver was sent. ``now`` is in seconds since 1970 UTC.
         """
         for alert in alerts:
             self._alerts[alert.name] = alert
@@ -162,9 +162,9 @@ class Outbox:
         return {place: Told(group.delivered_at, group.turns) for place, group in self._groups.items()}
 
     def waiting_since(self) -> list[float]:
-        """Since when each message group with something to report has had it: one time each.
+        """Since when each message group that has something to report has had it, in no order.
 
-        Times are seconds since 1970 UTC.
+        The times are in seconds since 1970 UTC.
         """
         return [group.news_since for group in self._groups.values() if group.news_since is not None]
 
@@ -264,13 +264,20 @@ class Outbox:
         """The message to send now; None if none is due. Of several, it is the one that has waited longest.
 
         It counts as tried from now on, so record `told` before you send it.
+
+        Args:
+            now: the present, seconds since 1970 UTC.
         """
         self._not_ahead_of(now)
         ready = [(at, place) for place, group in self._groups.items() if (at := self._due_at(group)) <= now]
         return self._message(min(ready)[1]) if ready else None
 
     def next_at(self, now: float) -> float:
-        """When the next message will be due, seconds since 1970 UTC. Infinite if only a change can make one due."""
+        """When the next message will be due, seconds since 1970 UTC; infinite if only a change can make one due.
+
+        Args:
+            now: the present, seconds since 1970 UTC.
+        """
         self._not_ahead_of(now)
         return min((self._due_at(group) for group in self._groups.values()), default=float("inf"))
 
@@ -321,6 +328,10 @@ class Outbox:
         """Take in that the receiver has taken a message of `due`.
 
         An alert that has changed since `due` is still news to the receiver, and is reported by a later message.
+
+        Args:
+            message: the message.
+            now: the present, seconds since 1970 UTC.
         """
         for said in message.alerts:
             alert = self._alerts[said.name]

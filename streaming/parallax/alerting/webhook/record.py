@@ -67,13 +67,13 @@ TABLE = Table(
 _SCHEMA = TABLE.schema
 _FAILURES = (DeltaError, OSError, pa.ArrowException)
 _KEEP_UP_EVERY = 16
-"""Commits after which files that nobody reads any more are removed."""
+"""After so many commits, files that nobody reads any more are removed."""
 
 Row = dict[str, Any]
 
 
 def create_notifications(storage: str) -> None:
-    """Create the table ``notifications`` if it does not exist."""
+    """Create the table ``notifications`` below ``storage`` (``storage.path``) if it does not exist."""
     create_replaced(rust_uri(storage, NOTIFICATIONS), _SCHEMA)
 
 
@@ -93,13 +93,18 @@ class Record:
             self._rows.setdefault(row["receiver"], []).append(row)
 
     def of(self, receiver: str) -> tuple[list[Alert], dict[TopicPartition, Told]]:
-        """What is recorded for a receiver: its alerts, and by message group what it was sent (`Outbox.restore`)."""
+        """What is recorded for the receiver with the name ``receiver``, for `Outbox.restore`.
+
+        It is a tuple: the receiver's alerts, and by message group what it was sent.
+        """
         rows = self._rows.get(receiver, [])
         alerts = [_alert(row) for row in rows]
         return alerts, {_group(row): Told(row["delivered_at"], row["turns"] or 0) for row in rows}
 
     def put(self, receiver: str, alerts: Sequence[Alert], told: Mapping[TopicPartition, Told]) -> bool:
         """Record the present state of a receiver. A failure is logged, and does not keep messages from being sent.
+
+        ``receiver`` is its name, ``alerts`` are all its alerts, and ``told`` is by message group what it was sent.
 
         Returns:
             Whether it was recorded.

@@ -36,13 +36,16 @@ from parallax.shell import ANYWHERE, Shell
 log = structlog.get_logger(__name__)
 
 PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
-"""https://developer.pagerduty.com/docs/send-alert-event."""
+"""The address of PagerDuty's events (https://developer.pagerduty.com/docs/send-alert-event)."""
 _IDLE_S = 60.0
-"""The longest that a thread sleeps, for the clock that it waits by may be set."""
+"""The longest that a thread sleeps, in seconds, because the clock that it waits by may be set."""
 _TAKEN = range(200, 300)
 _CLOSING_S = 5.0
 _SLACK_S = 1.0
-"""How much longer than its timeout a post is waited for. Connecting and reading may each take the whole timeout."""
+"""How many seconds longer than its timeout a post is waited for.
+
+Connecting and reading may each take the whole timeout.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ class Post:
     Args:
         settings: the settings of the receiver.
         places: the cluster's name, and the links and commands in messages.
-        clock: seconds since 1970 UTC, which are part of the signature.
+        clock: returns seconds since 1970 UTC, which are part of the signature.
     """
 
     def __init__(self, settings: WebhookSettings, places: Places, clock: Callable[[], float] = time.time) -> None:
@@ -199,7 +202,7 @@ _REASONS: Mapping[type[Exception], str] = {
 
 
 def secret_of(value: SecretStr | None, file: str | None) -> str | None:
-    """The secret that the settings give, as text or in a file.
+    """The secret that the settings give, as text or in a file; None if they give none.
 
     The file is read each time, so that the secret can be renewed.
 
@@ -237,7 +240,7 @@ class Notifier:
         outbox: decides which message is next. Its recorded state must be restored (`Outbox.restore`).
         record: the table that holds the state of the outbox.
         post: sends a message.
-        clock: seconds since 1970 UTC.
+        clock: returns seconds since 1970 UTC.
     """
 
     def __init__(
@@ -272,13 +275,19 @@ class Notifier:
             self._changed.notify()
 
     def observe_job(self, suffered: Sequence[Suffered], pending: Collection[str], *, can_end: bool) -> None:
-        """Take in which conditions of the job are true (`Outbox.observe_job`). The thread sends what is news."""
+        """Take in which conditions of the job are true (`Outbox.observe_job`). The thread sends what is news.
+
+        Args:
+            suffered: the conditions that are worth a message.
+            pending: the names of all conditions that are true, however shortly.
+            can_end: whether a condition that is not in ``suffered`` is over. If not, it may just not be known yet.
+        """
         with self._changed:
             self._is_unrecorded |= self._outbox.observe_job(suffered, self._clock(), pending, can_end=can_end)
             self._changed.notify()
 
     def status(self) -> WebhookStatus:
-        """How many messages the receiver took, how many tries failed, and how many message groups wait."""
+        """How many messages the receiver took, how many tries failed, and how many message groups wait now."""
         with self._changed:
             since = self._outbox.waiting_since()
             oldest = max(self._clock() - min(since), 0.0) if since else 0.0

@@ -1,6 +1,6 @@
 """Checks every few seconds which conditions of the job are true, and gives them to the receivers.
 
-It sends the heartbeat.
+It also has the heartbeat sent.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class JobWatch:
         self._thread = threading.Thread(target=self._run, name="job-watch", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread that evaluates the conditions."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -20,20 +20,20 @@ _SLOT_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 
 def bits(slots: Array) -> Array:
-    """For each slot, a bit mask that names only this replica.
+    """For each slot, the bit mask in which only the bit of that number is set: 4 for slot 2; ``uint32[n]``.
 
     Args:
-        slots: the replicas, as rows of ``state.brokers``.
+        slots: indices of replicas, as rows of ``state.brokers``.
     """
     return _SLOT_BITS[slots]
 
 
 def has_bit(masks: Array, slot: int | np.integer[Any] | Array) -> Array:
-    """For each bit mask, whether it names a replica.
+    """For each bit mask, whether the bit of number ``slot`` is set, so that the mask names this replica.
 
     Args:
         masks: bit masks of replicas.
-        slot: the replica, as a row of ``state.brokers``; a single one, or one for each mask.
+        slot: index of the replica, as a row of ``state.brokers``: a single one, or one for each mask.
     """
     return (masks >> np.uint32(slot)) & 1 == 1
 
@@ -49,7 +49,7 @@ def bit_counts(masks: Array) -> Array:
 
 
 def table(dtype: np.dtype[Any], length: int, **columns: Any) -> Array:
-    """A structured array made from columns; columns that are not given are zero."""
+    """A structured array with ``length`` rows, made from columns by name; columns that are not given are zero."""
     made = np.zeros(length, dtype)
     for name, value in columns.items():
         made[name] = value
@@ -70,14 +70,14 @@ def joined(*tables: Array) -> Array:
 
 
 def group_starts(sorted_keys: Array) -> Array:
-    """The index of the first entry of each run of equal keys."""
+    """The index of the first entry of each run of equal numbers in ``sorted_keys``."""
     if not len(sorted_keys):
         return np.empty(0, np.intp)
     return np.concatenate([[0], np.flatnonzero(sorted_keys[1:] != sorted_keys[:-1]) + 1])
 
 
 def passed_without(positions: Array, members: int, offsets: Array, shown: Array) -> Array:
-    """For each row, a bit mask of the replicas that were read past its offset and did not show it.
+    """For each row, a bit mask of the replicas in ``members`` that were read past its offset and did not show it.
 
     Args:
         positions: next offset to read of each replica, by slot (row of ``state.brokers``).

@@ -130,7 +130,7 @@ def _versions(content: Array) -> Array:
 
 
 def incomparable(content: Array) -> Array:
-    """The offsets where nobody can tell whether records differ, because their hashes are of two versions.
+    """The offsets where nobody can tell whether records differ, ascending: their hashes are of two versions.
 
     The hashes differ there. That may be because the records do, or only because the versions do.
 

@@ -21,7 +21,7 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 
 def absences(released: Array, members: int | Array, markers: Array, *, strict_from: int, passed_at: int) -> Array:
-    """The records that every replica of the set has passed and not all have shown, as `CANDIDATE` rows.
+    """The records that every replica of the replica set has passed and not all have shown, as `CANDIDATE` rows.
 
     A record that some replica shows as aborted is left out: the replicas that lack it may have cleaned it as aborted.
     There is one exception: a tombstone that was surely committed is not left out. No replica may show the value that
@@ -95,6 +95,8 @@ def early_absences(pending: Array, members: int, markers: Array, *, strict_from:
 def as_candidates(rows: Array, passed_at: int) -> Array:
     """Turn records that replicas have passed (`PENDING` rows) into absences to be judged (`CANDIDATE` rows).
 
+    They have no horizon yet (`set_horizons`).
+
     Args:
         rows: `PENDING` rows.
         passed_at: when the last replica passed them, milliseconds since 1970 UTC.
@@ -108,9 +110,9 @@ def as_candidates(rows: Array, passed_at: int) -> Array:
 
 
 def superseding(rows: Array) -> Array:
-    """The records that supersede older records of their key.
+    """Those of ``rows`` whose record supersedes older records of its key.
 
-    They have a key, some replica shows them as committed, and none as aborted.
+    It has a key, some replica shows it as committed, and none as aborted.
 
     Args:
         rows: `PENDING` or `CANDIDATE` rows.
@@ -119,7 +121,7 @@ def superseding(rows: Array) -> Array:
 
 
 def unexplained(candidates: Array, shown: Sequence[Array]) -> Array:
-    """The absences that no later record explains: no replica has shown a later committed record of their key.
+    """Those of ``candidates`` that no later record explains: no replica has shown a later committed record of the key.
 
     Args:
         candidates: absences, `CANDIDATE` rows.
@@ -145,6 +147,9 @@ def set_horizons(candidates: Array, brokers: Array) -> Array:
     Args:
         candidates: absences, `CANDIDATE` rows.
         brokers: the state's rows about its replicas (`BROKER`).
+
+    Returns:
+        All of ``candidates``, in the same order; some now have a horizon.
     """
     waiting = candidates["horizon"] == UNKNOWN
     asked = brokers["member"] & brokers["reachable"]
@@ -235,6 +240,9 @@ def judge(candidates: Array, members: int | Array, *, strict_from: int, sure: Ar
         members: bit mask of the replica set, for all rows or one for each.
         strict_from: the offset from which on nothing is compacted.
         sure: for each row, whether it is `surely_committed`.
+
+    Returns:
+        In the order of the absences, one verdict for each accused replica; one that accuses nobody has `NOBODY`.
     """
     absent = lacking(candidates, members)
     tombstone = (candidates["flags"] & TOMBSTONE) != 0

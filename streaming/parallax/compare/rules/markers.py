@@ -83,7 +83,7 @@ def disputed_offsets(markers: Array) -> Array:
 
 
 def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types: Array, slots: Array) -> Array:
-    """Add the transactional rows that replicas have newly shown to their transactions (intervals).
+    """Extend the transactions (intervals) of replicas by transactional rows that these replicas have newly shown.
 
     Args:
         intervals: the transactions so far, `INTERVAL` rows.
@@ -157,6 +157,9 @@ def add_ended(intervals: Array, markers: Array, offsets: Array, producers: Array
         offsets: the offset of each transactional record.
         producers: the producer id of each record.
         slots: the replica that showed each record, as a slot (row of ``state.brokers``).
+
+    Returns:
+        All of ``intervals``, and behind them the transactions that were added.
     """
     made = [intervals]
     for slot, producer in sorted(set(zip(slots.tolist(), producers.tolist(), strict=True))):
@@ -256,12 +259,16 @@ def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array
 def end_at_own(intervals: Array, markers: Array, positions: Array) -> Array:
     """End each transaction at the lowest end marker of its producer that its own replica has shown inside it.
 
-    The part of the interval behind that marker is dropped, because nobody knows where the next transaction began there.
+    What lies behind that marker is no longer in the interval, because nobody knows where the next transaction began
+    there.
 
     Args:
         intervals: transactions, `INTERVAL` rows.
         markers: known end markers, `MARKER` rows.
         positions: a replica's next offset in read_uncommitted, by slot (row of ``state.brokers``).
+
+    Returns:
+        The same `INTERVAL` rows in the same order, some of them with a lower end.
     """
     made = intervals
     for slot in np.unique(intervals["slot"]) if len(markers) else ():
@@ -307,7 +314,7 @@ def find_missed(intervals: Array, markers: Array, positions: Array, members: int
 
 
 def later_ones(intervals: Array, shown: Array) -> Array:
-    """The transactions that a replica took for a part of an earlier one.
+    """The transactions that a replica did not separate from an earlier one of the same producer.
 
     The replica missed the end marker of the earlier transaction, and its next marker ended both. The later transaction
     begins at the producer's first record that the replica shows behind the missed marker.
@@ -438,6 +445,9 @@ def close_ended(intervals: Array, positions: Array) -> Array:
     Args:
         intervals: transactions, `INTERVAL` rows.
         positions: a replica's next offset in read_uncommitted, by slot (row of ``state.brokers``).
+
+    Returns:
+        The new `INTERVAL` rows.
     """
     over = (intervals["end"] == NEVER) & (intervals["over_by"] <= positions[intervals["slot"]])
     if not over.any():

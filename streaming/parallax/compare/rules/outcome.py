@@ -43,10 +43,17 @@ def shown_records(
     `PENDING` is the state's table of records that wait to be compared. Aborted records are among them: a read_committed
     Fetch returns these as well, with a list of aborted transactions that lets consumers skip them.
 
-    All arguments are arrays of one length, with an entry for each row; ``keys`` holds the two halves of the key hashes.
-    ``slots`` says which replica showed a row, ``aborted`` whether it showed it as aborted. ``nameless`` marks rows that
-    show no record: the replica's list of aborted transactions covers the offset, so a record there is aborted. Its key
-    is not known.
+    Args:
+        offsets: the offset of each record.
+        producers: its producer id; -1 if it is of no transaction.
+        keys: the high and the low halves of the key hashes.
+        null_key: whether the record has no key.
+        tombstone: whether the record has no value.
+        aborted: whether the replica shows it as aborted.
+        slots: the replica that showed it, as a slot (row of ``state.brokers``).
+        epochs: its leader epoch.
+        nameless: whether the replica showed no record there. Its list of aborted transactions covers the offset, so a
+            record at that offset is aborted; its key is not known.
     """
     mask = bits(slots)
     flags = np.where(null_key, NULL_KEY, 0) | np.where(tombstone, TOMBSTONE, 0)
@@ -154,7 +161,8 @@ class Verdict:
             right.
         rows: the records, as indices into ``pending``.
         shown_aborted: whether the wrong replica shows them as aborted; otherwise it shows them as committed.
-        markers: for each record the offset of the end marker that the replica lacks; -1 if it is not known.
+        markers: for each record the offset of the end marker that the wrong replica lacks: the lowest one that ended
+            the transaction on a replica with the other outcome. -1 if it is not known.
     """
 
     slot: int
@@ -173,33 +181,37 @@ def judge_disputes(
 ) -> list[Verdict]:
     """Say which replica is wrong about each record with unlike outcomes, as far as end markers prove it.
 
-    The records are those that no missed marker explains (`explained`).
+    Where did a record's transaction end on a replica? At the first end marker of the producer that this replica shows
+    behind the record, if the marker's type fits the outcome that the replica shows. If it does not fit, the replica
+    contradicts itself (`follow_ends`), and the marker does not say where the transaction ended.
 
-    The first end marker that a replica shows after a record ended its transaction there, if its type fits the outcome.
-    If the type does not fit, the replica contradicts itself (`follow_ends`). Then the marker does not say where the
-    transaction ended on other replicas.
+    Let A and B be two replicas that show unlike outcomes of a record. A is wrong if any of these is true:
 
-    Of two replicas with unlike outcomes, one is wrong if any of these is true:
+    - The transaction ended on A at a higher offset than on B.
+    - A passed an end marker with the transaction still open, and on B the transaction ended there or below. So it ended
+      on A above that marker, even if nobody read by which marker.
+    - On B the transaction ended directly behind the record, at a marker of the record's leader epoch, and A's first end
+      marker lies further up. The type of A's marker proves nothing: it may be the end of a later transaction, and the
+      right marker may have been cleaned.
 
-    - Its transaction ended at a higher offset than on the other replica.
-    - It passed a marker with the transaction open. Then its transaction ended above that marker, even if nobody read
-      the marker by which it ended.
-    - The other replica shows the opposite end marker directly behind the record, in the record's leader epoch. The
-      wrong replica shows its first end marker further up. The type of that marker proves nothing: it may be of a later
-      transaction, and the right marker may have been cleaned.
-
-    Otherwise nobody is accused: neither the number of replicas nor the order of reading proves anything. Then a replica
-    may contradict itself by a marker whose leader epoch is not the record's. Such a replica is on no side, because the
-    marker that gave its outcome may have been truncated before anybody read it. If the outcomes of a record differ only
-    because of such replicas, no verdict names the record: its outcome is unknown.
+    If nothing proves which replica is wrong, a verdict with `NOBODY` names the record: neither the number of replicas
+    nor the order of reading proves anything. Such a verdict needs a difference between replicas that do not contradict
+    themselves by a marker of another leader epoch than the record's. The outcome of those that do may be of a marker
+    that was truncated before anybody read it. A record that differs only because of them is in no verdict.
 
     Args:
         pending: `PENDING` rows.
-        rows: the disputed records, as indices into ``pending``, all of one producer.
+        rows: the disputed records, as indices into ``pending``, all of one producer. No missed marker explains them
+            (`explained`).
         markers: `MARKER` rows, in offset order.
         intervals: transactions, `INTERVAL` rows.
-        unmarked: the range of offsets (first, end) where ``markers`` may lack some that were shown. If a transaction
-            reaches into that range, its first known end marker is only an upper bound of the true end.
+        unmarked: a range of offsets, as its first offset and one past its last, that is empty by default. The state may
+            have left out end markers that replicas showed there. So if a transaction reaches into the range, its first
+            known end marker is only an upper bound of the true end.
+
+    Returns:
+        One verdict for each wrong replica and each outcome that it shows wrongly, and at most one with `NOBODY`. Two
+        replicas may be wrong about the same record.
     """
     offsets, shows, hides = pending["offset"][rows], pending["visible"][rows], pending["aborted"][rows]
     concerned = slots_of(int(np.bitwise_or.reduce(shows | hides)))
@@ -314,8 +326,8 @@ def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array
         ends: new end markers as `UNENDED` rows; ``aborted`` where it is an ABORT.
 
     Returns:
-        `UNENDED` rows of the transactions whose end marker is still to be read. A transaction has one row for each
-            outcome that its records are shown with, which is the first such record.
+        `UNENDED` rows of the transactions whose end marker is still to be read. A transaction has a row for each
+            outcome with which its records are shown: the first such record.
         `UNENDED` rows of the transactions whose end marker contradicts the outcome of a record: the first such record.
         For each row of the second array, the offset of that end marker.
     """
@@ -382,10 +394,13 @@ def ended_ahead(unended: Array, markers: Array, intervals: Array) -> tuple[Array
 
 
 def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> list[int]:
-    """Find records that lie before an emptied end marker of their producer, with no other marker between.
+    """For each emptied end marker, the last record of its producer before it on the same replica; -1 if there is none.
 
-    The cleaner empties an end marker only once no record of its transaction is left. So a replica that shows a record
-    before the emptied marker has copied an empty batch instead of the marker.
+    There is none either if another marker of the producer lies between. The cleaner empties an end marker only once no
+    record of its transaction is left. So a replica that still shows a record has copied an empty batch instead of the
+    marker.
+
+    All rows may be of several replicas; their column ``slot`` says of which.
 
     Args:
         unended: transactions without an end from earlier steps, `UNENDED` rows.
@@ -394,7 +409,7 @@ def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> li
         emptied: new end markers that are emptied, as `UNENDED` rows.
 
     Returns:
-        For each emptied marker, the offset of the last such record; -1 if there is none.
+        For each row of ``emptied``, in order, the offset of that record.
     """
 
     def last(rows: Array, end: Array) -> int:
@@ -406,7 +421,7 @@ def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> li
 
 
 def turned(intervals: Array) -> Array:
-    """For each transaction, whether its replica ended it by a marker of the opposite type of the one that it missed.
+    """For each transaction, whether its replica missed the end marker, and ended it by one of the opposite type.
 
     E.g. the replica missed the ABORT that ended the transaction elsewhere. So it held the transaction open until the
     producer's next marker. That was a COMMIT, and made aborted records committed on this replica.

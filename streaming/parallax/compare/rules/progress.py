@@ -45,7 +45,7 @@ class Ended(NamedTuple):
 
     @classmethod
     def of(cls, partition: Array) -> Ended:
-        """Read these offsets from a state's one row of `PARTITION`."""
+        """Read these offsets from ``partition``, the one `PARTITION` row of a state."""
         return cls(*(int(partition[name][0]) for name in ENDED))
 
 
@@ -160,6 +160,13 @@ def accuse(
 
     The transaction's start is taken from the replica's read_uncommitted rows if they show it. So this divergence has
     the same cause as that of the missed marker.
+
+    Args:
+        frozen: the replica, as `observe` found it.
+        brokers: the state's table of brokers (`BROKER` rows).
+        intervals: transactions, `INTERVAL` rows.
+        grace_ms: `compare.grace_ms`. After three times as long, the accusation waits no more for the transaction.
+        ended: up to which offset all transactions were seen to have ended.
     """
     mine = intervals[(intervals["slot"] == frozen.slot) & (intervals["end"] == NEVER) & (intervals["over_by"] == NEVER)]
     if frozen.producer_id != UNKNOWN:

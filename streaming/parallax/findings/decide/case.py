@@ -9,6 +9,7 @@ from enum import StrEnum
 from parallax.evidence.log import Logs
 from parallax.findings.answers import Answers, ReplicaAnswer, value_shown
 from parallax.findings.claim import Claim
+from parallax.kinds import KINDS, Extent
 from parallax.model import NOBODY, UNKNOWN, FindingKind, IsolationLevel
 from parallax.sides import Shows, Side, Sides, against, by_broker, in_order, standing
 
@@ -45,8 +46,8 @@ class Resolution(StrEnum):
     The replicas still differ about the key, which is another divergence.
     """
     COMPACTED = "evidence_compacted"
-    """The accused no longer holds the record. How it treated the record is shown by nothing, or by its list of aborted
-    transactions alone. It may still be wrong.
+    """The accused no longer holds the record, or it hides the record and no other replica holds it. Only its list of
+    aborted transactions may still show how it treats the record. It may still be wrong.
     """
     INCOMPARABLE = "nothing_to_compare"
     """The accused still shows the record, and no other replica holds anything that shows whether it is right."""
@@ -124,13 +125,17 @@ class Decision:
             accused: the broker that the finding accuses; `NOBODY` without direction.
             answers: the replicas' answers to the probe.
         """
-        if self.kind is FindingKind.DELETED_RECORD_RESURRECTED and answers.leader_shows_value_of(accused):
+        if any(answers.leader in side and accused in (NOBODY, *side) for side in self.sides.values()):
             return True
-        if self.kind is FindingKind.LOG_TRUNCATED and answers.leader_lacks_it(accused, self.lost_epoch):
-            return True
-        if self.kind is FindingKind.LOG_HEAD_MISSING and answers.leader_begins_as_late(accused):
-            return True
-        return any(answers.leader in side and accused in (NOBODY, *side) for side in self.sides.values())
+        match KINDS[self.kind].extent:
+            case Extent.VALUE:
+                return answers.leader_shows_value_of(accused)
+            case Extent.FROM:
+                return answers.leader_lacks_it(accused, self.lost_epoch)
+            case Extent.BELOW:
+                return answers.leader_begins_as_late(accused)
+            case Extent.RECORD | Extent.STOPPED:
+                return False
 
     def may_be_of(self, broker: int) -> bool:
         """Whether a broker's replica is the accused or on a side.
@@ -141,9 +146,9 @@ class Decision:
         return broker in named or self.verdict is not Verdict.CONFIRMED
 
     def is_explained_by(self, brokers: Collection[int]) -> bool:
-        """Whether the replicas on all other brokers agree, so that the given brokers cause the whole difference.
+        """Whether the given brokers cause the whole difference: without them, all brokers are on one side.
 
-        True as well if the claim is not confirmed, or if it accuses one of these brokers.
+        True as well if the claim is not confirmed, or if it accuses one of the given brokers.
         """
         if self.verdict is not Verdict.CONFIRMED or self.accused in brokers:
             return True
@@ -241,7 +246,7 @@ class Case:
         return Decision(Verdict.DISMISSED, self.claim.kind, reason, resolution=resolution)
 
     def not_held(self, reason: str, offset: int) -> Decision:
-        """Dismiss the claim because the accused no longer holds its record, and so shows no outcome of that record.
+        """Dismiss the claim because the accused no longer shows its record, and so shows no outcome of that record.
 
         Args:
             reason: why, in one line for people.
@@ -255,7 +260,7 @@ class Case:
         return self.dismissed(reason, Resolution.COMPACTED)
 
     def was_shown(self, reason: str, kind: FindingKind, offset: int, sides: Sides) -> Decision:
-        """Dismiss a claim that recorded answers prove, because the accused no longer holds the record.
+        """Dismiss a claim that recorded answers prove, because the accused no longer shows the record.
 
         Compaction may have taken the record. Or a right log may have replaced the whole log faster than a reader
         noticed. So the decision says what was shown, and nothing about the current log. Its finding is over when it is
@@ -271,7 +276,11 @@ class Case:
         return replace(decision, kind=kind, accused=self.claim.broker, sides=in_order(sides), was_shown=True)
 
     def pending(self, reason: str) -> Decision:
-        """Return the decision that nothing is proven yet, so that the claim is probed again."""
+        """Return the decision that nothing is proven yet, so that the claim is probed again.
+
+        Args:
+            reason: why, in one line for people.
+        """
         return Decision(Verdict.PENDING, self.claim.kind, reason)
 
     def unproven(self, reason: str, resolution: Resolution = Resolution.HEALED) -> Decision:
@@ -362,10 +371,11 @@ def values_shown(case: Case) -> dict[Side, list[int]]:
 
 
 def values_as_far_as_read(case: Case) -> dict[Side, list[int]] | None:
-    """Return by side the brokers whose replicas show the same value of the claim's key.
+    """Return by side the brokers whose replicas show the same value of the claim's key, if all have one LSO.
 
-    A replica whose last stable offset is below the accused's is left out. It cannot contradict the accused. The result
-    is None if no other replica is left, if the replicas did not come equally far, or if records of the key are unknown.
+    A replica whose LSO is below the accused's is left out. It cannot contradict the accused. The result is None if only
+    the accused is left, or if the LSOs of the rest differ or have moved during the probe. It is None as well if a
+    record of the key is unknown, or not below the LSO.
     """
     accused = case.accused
     everyone = [accused, *(a for a in case.others if a.last_stable_offset >= accused.last_stable_offset)]

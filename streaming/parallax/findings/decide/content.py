@@ -70,9 +70,12 @@ def _differ(case: Case, held: list[Held], sides: Sides) -> Decision:
 
 
 def replacing_epoch(held: list[Held]) -> int:
-    """Return the leader epoch of the newest record at an offset, if it replaced older ones.
+    """Return the leader epoch of the newest record at an offset, if that record has replaced others there.
 
-    Else it is -1: some leader epoch is not known, or unlike records are of the newest epoch.
+    Else it is -1: all replicas hold the same, some leader epoch is not known, or unlike records are of the newest one.
+
+    Args:
+        held: what the replicas hold at this one offset; a replica that holds nothing there is left out.
     """
     return max(h.leader_epoch for h in held) if _of_older_epochs(held) else UNKNOWN
 

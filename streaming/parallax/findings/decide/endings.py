@@ -107,7 +107,10 @@ def other_outcome(outcome: str) -> str:
 
 
 def kind_of(accused_outcome: str) -> FindingKind:
-    """Return the kind of finding about a replica that wrongly shows this outcome, e.g. ``aborted_record_committed``."""
+    """Return the kind of finding about a replica that wrongly shows the outcome ``accused_outcome``.
+
+    It is ``aborted_record_committed`` for ``committed``, and ``committed_record_aborted`` for ``aborted``.
+    """
     if accused_outcome == COMMITTED:
         return FindingKind.ABORTED_RECORD_COMMITTED
     return FindingKind.COMMITTED_RECORD_ABORTED

@@ -33,7 +33,7 @@ class Differing(NamedTuple):
     sides: Sides
 
     def lacked_by(self, broker: int) -> int:
-        """Return the value's offset if this broker is the one that shows no value; else -1."""
+        """Return the value's offset if ``broker`` is the one that shows no value; else -1."""
         return self.offset if broker in self.sides[_NO_VALUE] else UNKNOWN
 
 
@@ -120,7 +120,7 @@ def gone_everywhere(case: Case, now: str) -> Decision | None:
 
 
 def behind(case: Case) -> Decision | None:
-    """Return a pending decision while a replica that shows a value may still come to the record that deleted it.
+    """Return a pending decision if a replica shows a value that another lacks, and may still come to its deletion.
 
     None if there is no such replica, so that the values can be compared.
     """

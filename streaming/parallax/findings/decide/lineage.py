@@ -18,9 +18,8 @@ from parallax.model import UNKNOWN
 def rests_on(case: Case) -> Belongs:
     """Return whether all proofs of the claim (`Claim.proofs`) are part of the current log: yes, no or perhaps.
 
-    It is *no* as well if a replica holds another record or marker at the offset of a proof. Leader epochs may not show
-    that another log is there. Its last records may be of an older epoch. The other record shows it until the cleaner
-    removes that record.
+    It is *no* as well if a replica holds another record or marker at the offset of a proof. So another log is there.
+    Leader epochs may not show it: the last records of that log may be of an older epoch.
     """
     another = holds_another_end if case.claim.kind in TRANSACTION_KINDS else holds_another_record
     if is_proof_replaced(case) or any(another(case.claim, answer) for answer in (case.accused, *case.others)):
@@ -38,7 +37,10 @@ def is_proof_replaced(case: Case) -> bool:
 
 
 def is_proof_gone(case: Case) -> bool:
-    """Whether a record or marker that proves the claim is in none of the logs that answered."""
+    """Whether some proof of the claim is in no replica's log any more, by the replicas that answered.
+
+    A proof is the place of a record or end marker (`Claim.proofs`).
+    """
     return any(case.logs.none_holds(proof) for proof in case.claim.proofs)
 
 

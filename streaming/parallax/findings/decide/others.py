@@ -11,25 +11,23 @@ from collections.abc import Iterable
 from parallax.findings.answers import Answers, RecordShown, ReplicaAnswer, value_shown
 from parallax.findings.claim import Claim
 from parallax.findings.decide.endings import live_outcome
-from parallax.findings.decide.spread import WRONG, is_wrong
-from parallax.kinds import OPEN_KINDS
-from parallax.model import NOBODY, UNKNOWN, FindingKind
+from parallax.findings.decide.spread import is_wrong
+from parallax.kinds import OPEN_KINDS, VALUE_KINDS, WRONG_OUTCOMES
+from parallax.model import NOBODY, UNKNOWN
 from parallax.sides import Side, by_broker
-
-_OF_A_VALUE = frozenset({FindingKind.DELETED_RECORD_RESURRECTED, FindingKind.RECORD_MISSING})
 
 
 def unread(claim: Claim, answers: Answers) -> frozenset[int]:
-    """Return the brokers, the accused excluded, whose answers do not say whether they are wrong like the accused."""
+    """Return the brokers, without the accused, whose answers do not say whether they are wrong as well."""
     said = {b: a for b, a in answers.replicas.items() if b != claim.broker}
     return frozenset(b for b, a in said.items() if a.error is not None or not _says(claim, a))
 
 
 def _says(claim: Claim, answer: ReplicaAnswer) -> bool:
     """Whether an answer shows, by the record or by the key, how the replica treats what the claim is about."""
-    if claim.kind in WRONG and live_outcome(claim, answer) is not None:
+    if claim.kind in WRONG_OUTCOMES and live_outcome(claim, answer) is not None:
         return True
-    is_of_a_key = claim.key is not None and claim.kind in (*WRONG, *_OF_A_VALUE)
+    is_of_a_key = claim.key is not None and claim.kind in VALUE_KINDS | WRONG_OUTCOMES.keys()
     return not is_of_a_key or (answer.key is not None and answer.key.complete)
 
 
@@ -39,7 +37,8 @@ def differing_values(claim: Claim, answers: Answers) -> dict[Side, list[int]]:
     Empty if all show the same. Values may differ for two reasons. There is another divergence. Or a replica lacks a
     value because of the fault that the finding proved, although the replica no longer holds the finding's record.
 
-    A replica whose last stable offset is too low for a comparison is left out.
+    Replicas are compared at each last stable offset that one of them has reported, the lowest first. Those that came
+    less far, or have a newer record of the key, are left out. The first difference is returned.
     """
     if claim.key is None or claim.spread:
         return {}
@@ -75,9 +74,9 @@ def _offset(shown: RecordShown | None) -> int:
 
 
 def showing_the_same(claim: Claim, answers: Answers) -> tuple[int, ...]:
-    """Return the brokers other than the accused whose replicas are wrong in the way that the finding says.
+    """Return the brokers other than the accused whose replicas are wrong in the way that the finding says, ascending.
 
-    The caller makes a suspect of each.
+    The caller makes a suspect of each. There are none if the finding accuses nobody, or has spread.
 
     Args:
         claim: what the finding claims.
@@ -91,8 +90,8 @@ def showing_the_same(claim: Claim, answers: Answers) -> tuple[int, ...]:
 
 def _shows_it(claim: Claim, answer: ReplicaAnswer) -> bool:
     """Whether a replica shows the value, lacks the value, shows the wrong outcome, or holds the transaction open."""
-    if claim.kind in WRONG:
-        return live_outcome(claim, answer) == WRONG[claim.kind]
+    if claim.kind in WRONG_OUTCOMES:
+        return live_outcome(claim, answer) == WRONG_OUTCOMES[claim.kind]
     if claim.kind in OPEN_KINDS:
         return answer.holds_open(claim.producer_id, claim.transaction_start_offset, claim.marker_offset)
-    return claim.kind in _OF_A_VALUE and answer.last_stable_offset > claim.offset and is_wrong(claim, answer) is True
+    return claim.kind in VALUE_KINDS and answer.last_stable_offset > claim.offset and is_wrong(claim, answer) is True

@@ -84,25 +84,27 @@ def ended(case: Case) -> Decision:
 def _superseded(case: Case, own: str, truth: Mapping[int, str]) -> Decision | None:
     """Return the decision on a wrong outcome that misleads nobody any more; None if it may still mislead somebody.
 
-    The accused lists the transaction as aborted, and that list stays wrong. But a list without records hides nothing if
-    every replica shows the same newer record of the key: then no election changes what consumers get of it. Nothing
-    has healed. The other records of the transaction have claims of their own (`parallax.findings.effect`), so its end
-    must be known.
+    The accused lists the transaction as aborted, and that list stays wrong. But if no other replica holds the record
+    and every replica shows the same newer record of the key, no read_committed consumer notices it. Then no election
+    changes what consumers get of it. Nothing has healed. The other records of the transaction have claims of their own
+    (`parallax.findings.effect`), so its end must be known.
 
     Args:
         case: the claim with its answers.
-        own: the outcome that the accused's list gives the record.
+        own: the outcome that the accused's list gives the record: ``aborted`` or ``committed``.
         truth: by broker, the outcome on the other replicas.
     """
     claim, everyone = case.claim, (case.accused, *case.others)
     place = claim.first_offset
-    if case.absent or not all(a.lacks(place) for a in everyone) or not claim.begins_at <= place < claim.marker_offset:
+    is_shown = not all(a.lacks(place) for a in case.others) or (own == COMMITTED and not case.accused.lacks(place))
+    if case.absent or is_shown or not claim.begins_at <= place < claim.marker_offset:
         return None
     shown = {a.key.visible.offset if a.key and a.key.complete and a.key.visible else UNKNOWN for a in everyone}
     newer = min(shown)
     if len(shown) > 1 or newer <= place:
         return None
-    reason = f"no replica holds offset {place} any more, and all show the newer record of its key at offset {newer}"
+    holding = "no replica holds" if case.accused.lacks(place) else f"only broker {case.accused.broker} holds"
+    reason = f"{holding} offset {place} any more, and all show the newer record of its key at offset {newer}"
     if case.live_only:
         return case.not_held(reason, place)
     return case.was_shown(reason, kind_of(own), place, by_outcome({**truth, case.accused.broker: own}))

@@ -21,7 +21,7 @@ from parallax.findings.decide.case import (
 from parallax.findings.decide.endings import by_outcome, ended_by, live_outcome, live_outcomes, other_outcome
 from parallax.findings.decide.key_values import behind, gone_everywhere, latest_differs
 from parallax.findings.decide.lineage import end_shown, has_cut_the_end
-from parallax.findings.decide.spread import WRONG
+from parallax.kinds import WRONG_OUTCOMES
 from parallax.model import FindingKind
 from parallax.sides import Shows, Side, Sides
 
@@ -29,12 +29,12 @@ from parallax.sides import Shows, Side, Sides
 def contradiction(case: Case) -> Decision:
     """Return the decision on a claim that a replica contradicts the end marker behind a record in its own log.
 
-    A marker stays as long as a record of its transaction. So while the replica holds the record, no other end marker of
-    the producer lay between the record and the marker. So the claim is confirmed if the replica still shows an aborted
-    record and behind it a COMMIT, or the opposite. Its index of aborted transactions is wrong.
+    An end marker stays in a log as long as a record of its transaction. So while the replica holds the record, the next
+    marker of the producer ended its transaction. The claim is confirmed if the replica still shows an aborted record
+    and behind it a COMMIT, or the opposite. Its index of aborted transactions is wrong.
 
-    The claim is not confirmed once the record is gone. Another marker may have ended the transaction. It may have been
-    cleaned with the record, unread. If only the marker was cleaned, a finding stays confirmed while the replica shows
+    The claim is not confirmed once the record is gone. Another marker may have ended the transaction, and may have been
+    cleaned together with the record. If only the marker was cleaned, a finding stays confirmed while the replica shows
     the same outcome as before.
     """
     claim, accused = case.claim, case.accused
@@ -118,8 +118,8 @@ def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
     if claim.confirmed_at_ms == 0 or accused.error is not None:
         return False
     shown = accused.committed.get(claim.first_offset)
-    if claim.kind in WRONG:
-        return not claim.ended and shown is not None and shown.outcome == other_outcome(WRONG[claim.kind])
+    if claim.kind in WRONG_OUTCOMES:
+        return not claim.ended and shown is not None and shown.outcome == other_outcome(WRONG_OUTCOMES[claim.kind])
     if claim.kind is not FindingKind.OUTCOME_CONTRADICTS_MARKER:
         return False
     marker = end_shown(claim, accused)
@@ -129,7 +129,13 @@ def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
 
 
 def contradicts_its_end(claim: Claim, decision: Decision, accused: ReplicaAnswer) -> bool:
-    """Whether the accused is proven to contradict an end marker that its log still holds."""
+    """Whether the accused is proven to contradict an end marker that its log still holds.
+
+    Args:
+        claim: the claim, which names the end marker.
+        decision: the decision on the claim, which says what the accused shows.
+        accused: the accused's answer.
+    """
     marker = end_shown(claim, accused)
     return marker is not None and accused.broker in decision.sides.get(
         Side(Shows(other_outcome(ended_by(marker.type)))), ()

@@ -4,7 +4,7 @@ Compaction may remove the wrongly shown record from a replica that nobody repair
 back, or a wiped disk) replaces the whole log by a copy of a right one. Two observations prove a repair:
 
 - The replica shows the end marker that it lacked. Markers are never invented, so another log brought it.
-- Position rows of the views say that the log fell back, or that the broker held no replica for a time.
+- The accused's readers have reported that the log fell back, or that the broker held no replica for a time.
 
 If the record is gone, and the key has no newer record, nothing is proven. Between two probes a tombstone of the key may
 have been written, and cleaned together with the record.
@@ -19,7 +19,7 @@ from parallax.model import UNKNOWN
 
 
 def repaired(case: Case) -> str | None:
-    """Return why a finding about a transaction has healed, as a clause; None if that is not proven.
+    """Return why a finding about a transaction has healed, as a clause for people; None if that is not proven.
 
     Call it for an accused that no longer holds the record. Compare the values of the key first (`latest_differs`).
     """

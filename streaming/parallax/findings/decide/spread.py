@@ -15,15 +15,9 @@ from parallax.findings.decide.case import Case, Decision, Resolution, Verdict
 from parallax.findings.decide.endings import ended_by, kind_of, other_outcome, recorded_end
 from parallax.findings.decide.lineage import end_shown, is_proof_gone, is_proof_replaced
 from parallax.findings.decide.unsettled import agreed as agreed_without_proof
-from parallax.kinds import KEY_KINDS, OPEN_KINDS, TRANSACTION_KINDS
+from parallax.kinds import KEY_KINDS, OPEN_KINDS, TRANSACTION_KINDS, WRONG_OUTCOMES
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.sides import Shows, Side
-
-WRONG = {FindingKind.ABORTED_RECORD_COMMITTED: COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED: ABORTED}
-"""By kind of finding, the wrong outcome that the accused shows."""
-
-_SHOWING = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.DELETED_RECORD_RESURRECTED})
-"""The kinds of a record that is shown and should not be. All others are of a missing record."""
 
 _ENDED = (Resolution.HEALED, Resolution.UNPROVEN)
 
@@ -129,6 +123,10 @@ def rightly_shown(case: Case, reason: str) -> Decision:
     Without that marker the outcome stays unproven. A later marker may have ended the transaction in the same way, and
     then the next transaction ends wrongly. And a replica without its index of aborted transactions shows all records as
     committed.
+
+    Args:
+        case: the claim with its answers.
+        reason: what the accused shows now, in one line for people.
     """
     is_proven = end_shown(case.claim, case.accused) is not None
     return case.dismissed(reason, Resolution.HEALED if is_proven else Resolution.UNPROVEN)
@@ -148,16 +146,16 @@ def _was_proven(case: Case) -> bool:
 
 
 def of_a_finding(case: Case, decision: Decision) -> Decision:
-    """Return the decision on a finding that another decision would end: it ends, or stays open.
+    """Return the decision on a finding whose accused no longer shows what was wrong: may the finding end?
 
-    It stays open if all replicas are wrong (spread), or may be (unsettled). A finding that has spread ends only when no
-    replica is wrong any more. What was written after the divergence may achieve that: every replica holds a newer
-    record of the key, or its log begins higher. A finding about a record that should not be shown also ends when no
-    replica shows that record.
+    Other replicas may be wrong in the same way. The finding stays open if all replicas are wrong (spread), or may be
+    (unsettled). A finding that has spread ends only when no replica is wrong any more. What was written after the
+    divergence may achieve that: every replica holds a newer record of the key, or its log begins higher. A finding
+    about a record that should not be shown also ends when no replica shows that record.
 
     Args:
         case: the claim with its answers.
-        decision: the decision that would end the finding.
+        decision: the dismissal that follows from what the accused shows. It is returned if the finding may end.
     """
     claim = replace(case.claim, kind=decision.kind)
     if claim.kind is FindingKind.LOG_HEAD_MISSING and decision.resolution is Resolution.DELETED:
@@ -275,13 +273,14 @@ def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
     if claim.key is None:
         shown = answer.committed.get(offset)
         is_shown = shown is not None and shown.outcome != ABORTED
-        return is_shown if claim.kind in _SHOWING else not is_shown
+        is_unwanted = claim.kind in (FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.DELETED_RECORD_RESURRECTED)
+        return is_shown if is_unwanted else not is_shown
     if answer.key is None or not answer.key.complete:
         return None
     visible = UNKNOWN if answer.key.visible is None else answer.key.visible.offset
     if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED:
         return answer.key.live is not None and visible < offset
-    return visible == offset if claim.kind in _SHOWING else visible < offset
+    return visible == offset if claim.kind is FindingKind.ABORTED_RECORD_COMMITTED else visible < offset
 
 
 def true_outcome(claim: Claim) -> str | None:
@@ -290,6 +289,6 @@ def true_outcome(claim: Claim) -> str | None:
     If the claim's kind names a wrong outcome, the other outcome is true. Otherwise it follows from the end markers that
     the views recorded of other replicas.
     """
-    if claim.kind in WRONG:
-        return other_outcome(WRONG[claim.kind])
+    if claim.kind in WRONG_OUTCOMES:
+        return other_outcome(WRONG_OUTCOMES[claim.kind])
     return recorded_end(claim)

@@ -130,12 +130,17 @@ def _of_a_truncated_log(case: Case) -> Decision:
 
 
 def named(claim: Claim, answers: Answers) -> Claim:
-    """Return the claim about the transaction that the accused holds open.
+    """Return the claim, changed where necessary so that it is about the transaction that the accused holds open.
 
-    A suspect may have named another transaction, or none; then it is the one that keeps the accused's last stable
-    offset from moving. What a suspect took for one transaction may be several; then it is the one that the accused
-    lists. A confirmed finding keeps the transaction that was proven. If another one holds the accused back later, that
-    one gets a suspect of its own.
+    - A suspect may name a transaction that the accused does not hold open, or none. The claim is then about the
+      transaction that keeps the accused's last stable offset from moving.
+    - What a suspect took for one transaction may be several. The claim is then about the one that the accused lists.
+    - A confirmed finding is returned unchanged. If another transaction holds the accused back later, that gets a
+      suspect of its own.
+
+    Args:
+        claim: the claim; one that is not about a transaction is returned unchanged.
+        answers: the replicas' answers to the probe.
     """
     accused = answers.replicas.get(claim.broker)
     frozen = claim.kind is FindingKind.READ_COMMITTED_FROZEN and not claim.confirmed_at_ms

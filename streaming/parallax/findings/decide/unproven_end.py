@@ -36,8 +36,8 @@ def is_end_proven(case: Case) -> bool:
 def ended_somewhere(case: Case) -> Decision:
     """Return the decision on a claim about an outcome if the claim's end marker may not have ended the transaction.
 
-    `ended` decides without that marker. The decision accuses nobody, because replicas with either outcome may be right.
-    A lower marker may have ended the transaction, and may have been cleaned unread.
+    The decision is made without that marker, and accuses nobody. A lower marker may have ended the transaction, and may
+    have been cleaned unread. So replicas with either outcome may be right.
     """
     claim = replace(case.claim, marker_offset=UNKNOWN, recorded=replace(case.claim.recorded, markers={}))
     decision = ended(replace(case, claim=claim, end_read=case.claim.marker_offset))

@@ -60,10 +60,10 @@ def differs_anew(before: Differed | None, answers: Answers) -> bool:
 
 
 def agreed(case: Case, decision: Decision) -> Decision:
-    """Return the decision on a difference without direction that is gone: it ends, or the finding stays.
+    """Return the decision on a finding of a difference without direction, if the difference seems to be gone.
 
-    The finding stays as pending, as unsettled, or as a difference again, unless it is proven that all replicas are
-    right, or they show only what was written later.
+    The finding ends only if it is proven that all replicas are right, or if they show only what was written later.
+    Otherwise the decision is pending, unsettled, or that the replicas still differ.
 
     Args:
         case: the claim with its answers.

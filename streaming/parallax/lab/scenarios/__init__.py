@@ -24,7 +24,7 @@ _ALL: Mapping[str, Write] = {
     "tombstone": scripts.deleted_record_resurrected,
     "abort": scripts.aborted_record_committed,
     "commit": scripts.committed_record_aborted,
-    "put": scripts.committed_put_aborted,
+    "deletion": scripts.aborted_deletion_committed,
     "frozen": scripts.read_committed_frozen,
 }
 """Scripts by the suffix of their topic."""
@@ -34,8 +34,15 @@ _ALL: Mapping[str, Write] = {
 class Scenario:
     """A named set of scripts, each with a topic of its own, that are played together in one outage of broker 2.
 
-    A script makes the replicas of its topic diverge in one way. ``diverges`` is False for the control: the same scripts
-    with a longer ``delete.retention.ms``, so that nothing is lost.
+    A script makes the replicas of its topic diverge in one way.
+
+    Attributes:
+        name: the scenario's name.
+        scripts: the scripts, by the suffix of the topic on which each is played. The topic's name is ``topic_prefix``
+            of `run` and this suffix, e.g. ``tombstone``.
+        diverges: False for the control: the same scripts with a longer ``delete.retention.ms``, so that nothing is
+            lost.
+        conductor: the class that plays the scripts.
     """
 
     name: str
@@ -67,6 +74,9 @@ class Scenario:
                 cleaning.
             outage: how broker 2 goes away: ``kill`` (SIGKILL), ``stop`` (SIGTERM) or ``pause`` (SIGSTOP).
 
+        Returns:
+            The topics, and the divergences that a job should find.
+
         Raises:
             ScenarioFailed: the brokers did not diverge as planned; the text says what each shows.
             LabError: brokers or producers failed on the way.
@@ -93,7 +103,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         Scenario("resurrected", {"tombstone": _ALL["tombstone"]}),
         Scenario("aborted-committed", {"abort": _ALL["abort"]}),
         Scenario("committed-aborted", {"commit": _ALL["commit"]}),
-        Scenario("put-aborted", {"put": _ALL["put"]}),
+        Scenario("deletion-committed", {"deletion": _ALL["deletion"]}),
         Scenario("frozen", {"frozen": _ALL["frozen"]}),
         Scenario("group-offset", {OFFSETS_TOPIC: group_offset_resurrected}, conductor=GroupConductor),
         Scenario("healthy", _ALL, diverges=False),

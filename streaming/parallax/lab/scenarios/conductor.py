@@ -23,7 +23,7 @@ OutageKind = Literal["kill", "stop", "pause"]
 
 Say = Callable[[str], None]
 AwaitObserved = Callable[[str, int, int], None]
-"""Called with (topic, offset, broker); returns when a monitor has recorded that offset of that broker."""
+"""Called with (topic, offset, broker id); returns when a job has recorded that offset of that broker's replica."""
 
 Write = Callable[[Stage], Script]
 
@@ -44,8 +44,9 @@ S = TypeVar("S", Outage, Cleaning, Return)
 class ExpectedFinding:
     """A divergence that a scenario has made and checked on the brokers: a job is expected to find it.
 
-    ``offset`` is the offset of the record that ``broker`` shows wrongly, or wrongly lacks. If ``broker`` is frozen, it
-    is the broker's last stable offset.
+    ``broker`` is the id of the broker that is wrong. ``offset`` is that of the record that it shows wrongly, or wrongly
+    lacks. If the broker is frozen, ``offset`` is its last stable offset. ``key`` is the record's key, or the id of the
+    consumer group that the record is about.
     """
 
     kind: FindingKind
@@ -55,18 +56,24 @@ class ExpectedFinding:
     offset: int | None
     key: str
     readable_at: float
-    """Seconds since the epoch when a reading of ``broker`` first showed it."""
+    """When a reading of ``broker`` first showed it, in seconds since 1970 UTC."""
 
 
 @dataclass(frozen=True)
 class ScenarioResult:
-    """What a scenario has left on the brokers: topics, and the divergences that a job should find."""
+    """What a scenario has left on the brokers.
+
+    Attributes:
+        name: the scenario's name.
+        topics: the names of its topics.
+        expected: the divergences that a job should find.
+    """
 
     name: str
     topics: tuple[str, ...]
     expected: tuple[ExpectedFinding, ...]
     seconds: Mapping[str, float]
-    """How long each phase took."""
+    """How many seconds each phase took, by the phase's name; ``whole`` is the whole scenario."""
 
 
 @dataclass
@@ -94,7 +101,10 @@ class _Act:
 
 
 class Conductor:
-    """Plays one scenario on one cluster, once: writes, takes broker 2 away, lets the others clean, and checks."""
+    """Plays one scenario on one cluster, once: writes, takes broker 2 away, lets the others clean, and checks.
+
+    Its arguments are those of `Scenario` and of `Scenario.run`.
+    """
 
     def __init__(
         self,

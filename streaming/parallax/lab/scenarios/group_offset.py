@@ -28,6 +28,13 @@ class GroupStage(Stage):
     """What a script works with if it commits offsets of the consumer group ``group``, or deletes the group.
 
     The group's records lie in partition 0 of the offsets topic.
+
+    Args:
+        cluster: the cluster.
+        consumed: name of the topic that the group reads.
+        read: called with a broker's id; reads that broker's replica of the offsets topic's partition 0.
+        keep: called without arguments; stops all brokers from cleaning the offsets topic.
+        producer: writes nothing here, because clients cannot write to that topic directly.
     """
 
     def __init__(
@@ -65,7 +72,7 @@ class GroupStage(Stage):
 
 
 def group_offset_resurrected(stage: Stage) -> Script:
-    """Broker 2, the victim, misses the tombstone of a deleted group's offset.
+    """The script after which broker 2, the victim, lacks the tombstone of a deleted group's offset.
 
     If the victim leads, the group reads on from the deleted offset.
     """
@@ -112,6 +119,11 @@ def group_of_partition(cluster: Cluster, name: str, partition: int) -> str:
     """A group id, ``name`` with a number, whose records Kafka puts in a given partition of ``__consumer_offsets``.
 
     Kafka chooses the partition by ``Utils.abs(groupId.hashCode) % partitions`` (GroupCoordinator.partitionFor).
+
+    Args:
+        cluster: the cluster, in which that topic exists.
+        name: how the id begins.
+        partition: number of the partition.
     """
     count = len(cluster.admin.list_topics(OFFSETS_TOPIC, timeout=10).topics[OFFSETS_TOPIC].partitions)
     return next(group for i in range(10_000) if _java_hash(group := f"{name}-{i}") % count == partition)
@@ -126,6 +138,12 @@ def _java_hash(text: str) -> int:
 
 
 def offset_key(group: str, topic: str, partition: int) -> bytes:
-    """The key that a committed offset's record has in ``__consumer_offsets`` (OffsetCommitKey of version 1)."""
+    """The key that a committed offset's record has in ``__consumer_offsets`` (OffsetCommitKey of version 1).
+
+    Args:
+        group: the group's id.
+        topic: name of the topic that the group reads.
+        partition: number of the partition that the group reads.
+    """
     texts = b"".join(struct.pack(">h", len(text)) + text.encode() for text in (group, topic))
     return struct.pack(">h", 1) + texts + struct.pack(">i", partition)

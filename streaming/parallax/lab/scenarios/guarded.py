@@ -19,7 +19,7 @@ _RETENTION_MS = 20_000
 
 
 class GuardedConductor(Conductor):
-    """Plays the scripts on held topics, where no replica may diverge, and on topics without a hold, where they do.
+    """Plays the scripts on topics that a guard holds, where no replica may diverge, and on others, where they do.
 
     On a held topic the brokers clean nothing. So the script there does not wait for a cleaner.
     """

@@ -15,7 +15,7 @@ from parallax.model import FindingKind
 
 
 def deleted_record_resurrected(stage: Stage) -> Script:
-    """Broker 2 misses a tombstone, and still shows the deleted record."""
+    """The script after which broker 2 lacks a tombstone, and still shows the deleted record."""
     old = stage.put("customer-7", "alive")
     yield Outage()
     tombstone = stage.put("customer-7", None)
@@ -28,9 +28,9 @@ def deleted_record_resurrected(stage: Stage) -> Script:
 
 
 def aborted_record_committed(stage: Stage) -> Script:
-    """Broker 2 misses an ABORT marker, and takes the producer's next COMMIT for the end of both transactions.
+    """The script after which broker 2 lacks an ABORT marker, so that the next COMMIT ends two transactions there.
 
-    So it shows the aborted record as committed.
+    Both are of one producer. So broker 2 shows the aborted record as committed.
     """
     stage.begin()
     poison = stage.send("transfer-1", "rolled back")
@@ -48,7 +48,7 @@ def aborted_record_committed(stage: Stage) -> Script:
 
 
 def committed_record_aborted(stage: Stage) -> Script:
-    """Broker 2 misses a COMMIT marker, and takes the producer's next ABORT for the end of both transactions.
+    """The script after which broker 2 lacks a COMMIT marker, so that the producer's next ABORT ends two transactions.
 
     A cleaner removes a COMMIT only once all records of its transaction are gone. So the script commits a tombstone,
     which is cleaned away as well. The victim treats the deletion as aborted, and still shows the deleted value.
@@ -69,32 +69,31 @@ def committed_record_aborted(stage: Stage) -> Script:
     return Divergence(FindingKind.COMMITTED_RECORD_ABORTED, deletion, "order-5")
 
 
-def committed_put_aborted(stage: Stage) -> Script:
-    """Like ``committed_record_aborted``, but the transaction writes a value, which a later record overwrites.
+def aborted_deletion_committed(stage: Stage) -> Script:
+    """The script of `aborted_record_committed`, but the transaction that was rolled back deletes a value.
 
-    All replicas agree on each key's latest value. They differ only in the outcome of the overwritten record, which the
-    victim holds and hides. Its cleaner would remove it, and then nobody would be misled. So nothing is cleaned once the
-    victim is back.
+    The victim takes the tombstone for committed, so its consumers lack a value that is valid. Its cleaner would remove
+    the value, and later the tombstone. So nothing is cleaned once the victim is back.
     """
+    stage.put("price-3", "10")
     stage.begin()
-    first = stage.send("price-3", "10")
+    deletion = stage.send("price-3", None)
     yield Outage()
-    commit = stage.commit()
-    stage.put("price-3", "12")
-    yield Cleaning(superseded=[first], evidence=[commit])
+    abort = stage.abort()
+    yield Cleaning(superseded=[deletion], evidence=[abort])
     stage.begin()
-    stage.send("price-4", "rolled back")
-    stage.abort()
+    stage.send("price-4", "12")
+    stage.commit()
     stage.keep()
     yield Return(
-        wrong=lambda view: first in view.aborted_from and view.holds(first),
-        right=lambda view: first not in view.aborted_from and view.visible.get("price-3") == "12",
+        wrong=lambda view: view.holds(deletion) and "price-3" not in view.visible,
+        right=lambda view: view.visible.get("price-3") == "10",
     )
-    return Divergence(FindingKind.COMMITTED_RECORD_ABORTED, first, "price-3")
+    return Divergence(FindingKind.ABORTED_RECORD_COMMITTED, deletion, "price-3")
 
 
 def read_committed_frozen(stage: Stage) -> Script:
-    """Broker 2 misses the last marker of a producer: its last stable offset never moves again."""
+    """The script after which broker 2 lacks a producer's last end marker. Its LSO never moves again."""
     stage.begin()
     first = stage.send("account-9", "100")
     yield Outage()

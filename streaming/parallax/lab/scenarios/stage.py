@@ -24,9 +24,10 @@ class Outage:
 class Cleaning:
     """A script yields this to wait until brokers 1 and 3 have cleaned some offsets away.
 
-    ``superseded`` are the offsets of records that a later record of their key replaces: compaction always removes them.
-    ``evidence`` are the offsets of tombstones and end markers: they go once ``delete.retention.ms`` has passed. In the
-    scenario ``healthy`` it has not passed, so they stay.
+    Attributes:
+        superseded: offsets of records that a later record of their key replaces; compaction always removes these.
+        evidence: offsets of tombstones and end markers. They go once ``delete.retention.ms`` has passed. In the
+            scenario ``healthy`` it has not passed, so they stay.
     """
 
     superseded: Sequence[int]
@@ -38,14 +39,18 @@ class Return:
     """A script yields this to have broker 2 started again, and to wait until it has caught up."""
 
     wrong: Callable[[ReplicaView], bool]
-    """Whether a replica shows the divergence."""
+    """Says of a replica whether it shows the divergence."""
     right: Callable[[ReplicaView], bool]
-    """Whether a replica shows what was written."""
+    """Says of a replica whether it shows what was written."""
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """What a script returns: how broker 2, the victim, is wrong now, and at which offset."""
+    """What a script returns: how broker 2, the victim, is wrong now.
+
+    ``offset`` is that of the record that broker 2 shows wrongly or lacks, or its last stable offset if it is frozen.
+    ``key`` is the record's key, or the id of the consumer group that the record is about.
+    """
 
     kind: FindingKind
     offset: int
@@ -53,12 +58,23 @@ class Divergence:
 
 
 Script = Generator[Outage | Cleaning | Return, None, Divergence]
+"""A script that is being played, a generator. It writes, and yields what has to happen before it goes on.
+
+Nothing is sent into it. At its end it returns how broker 2 is wrong.
+"""
 
 
 class Stage:
     """What one script works with: its topic, a plain producer and a transactional one.
 
     The topic has one partition, which broker 1 leads, and brokers 1, 2 and 3 hold.
+
+    Args:
+        topic: name of the topic.
+        plain: writes records outside of transactions.
+        transactional: writes records in transactions.
+        read: called with a broker's id; reads that broker's replica of the topic.
+        keep: called without arguments; stops all brokers from cleaning the topic.
     """
 
     def __init__(
@@ -71,14 +87,19 @@ class Stage:
     ) -> None:
         self.topic = topic
         self.offsets: list[int] = []
-        """Everything written but for filler, markers included, in order."""
+        """The offsets of all that the script has written, end markers included, in order; without filler records."""
         self._plain = plain
         self._transactional = transactional
         self._read = read
         self._keep = keep
 
     def put(self, key: str, value: str | None) -> int:
-        """Write a record outside of any transaction; returns its offset. A value of None is a tombstone."""
+        """Write a record outside of any transaction; returns its offset.
+
+        Args:
+            key: the record's key.
+            value: its value; None for a tombstone.
+        """
         return self._note(self._plain.send(self.topic, key, value))
 
     def begin(self) -> None:
@@ -86,7 +107,12 @@ class Stage:
         self._transactional.begin()
 
     def send(self, key: str, value: str | None) -> int:
-        """Write a record in the open transaction; returns its offset. A value of None is a tombstone."""
+        """Write a record in the open transaction; returns its offset.
+
+        Args:
+            key: the record's key.
+            value: its value; None for a tombstone.
+        """
         return self._note(self._transactional.send(self.topic, key, value))
 
     def commit(self) -> int:
@@ -100,9 +126,9 @@ class Stage:
         return self._note(self._next_marker())
 
     def keep(self) -> None:
-        """Have no broker clean the topic from here on.
+        """Stop all brokers from cleaning the topic from now on.
 
-        It returns once the brokers that run know it; broker 2 learns it when it comes back.
+        It returns once the brokers that run know of it; broker 2 learns it when it comes back.
         """
         self._keep()
 

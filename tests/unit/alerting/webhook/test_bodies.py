@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 from typing import Any
 
+import pytest
+
+from parallax.alerting.listing import Turn
 from parallax.alerting.places import Places
 from parallax.alerting.webhook.bodies import MOST_ALERTS, bodies
 from parallax.alerting.webhook.outbox import Message, Outbox, Pace
@@ -102,7 +106,7 @@ def test_slack_is_told_in_text_that_it_cannot_misread() -> None:
     firing = as_posted(message(finding("a"), replace(finding("b"), exposed=True)), SLACK)["text"]
     assert (
         firing.splitlines()[0]
-        == "*FIRING* Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab)"
+        == "*FIRING* Broker 2 still shows deleted records of orders-0; the leader is wrong (cluster lab)"
         " (and 1 more finding)"
     )
     assert "Broker 2 shows a &lt;deleted&gt; record &amp; more." in firing
@@ -146,7 +150,7 @@ def test_pagerduty_opens_one_incident_and_resolves_the_same() -> None:
     assert (payload["severity"], payload["source"], payload["component"]) == ("critical", "lab", "orders-0")
     assert (
         payload["summary"]
-        == "Broker 2 still shows deleted records of orders-0; consumers meet it now (cluster lab) (and 1 more finding)"
+        == "Broker 2 still shows deleted records of orders-0; the leader is wrong (cluster lab) (and 1 more finding)"
     )
     assert set(payload["custom_details"]) == {"a", "b"}
     other = as_posted(message(finding("a", topic="payments")), PAGERDUTY)
@@ -270,6 +274,22 @@ def test_what_has_become_worse_than_was_told_says_so_until_that_is_told() -> Non
     of_two = text(40_000, finding("b", partition=0, status=FindingStatus.SPREAD), seen)
     assert "• It has become worse: Broker 2" in of_two, "the title is about the other one"
     assert "worse" not in text(50_000)
+
+
+@pytest.mark.parametrize("worse", [{}, {"exposed": True}, {"status": FindingStatus.UNSETTLED}])
+def test_what_is_worse_than_was_acknowledged_has_one_text_whatever_its_state(worse: Mapping[str, Any]) -> None:
+    outbox = Outbox(Pace(repeat_s=3600), Random(0), LAB)
+
+    def summary(now: float, one: Finding) -> str:
+        outbox.observe([one], now)
+        message = outbox.due(now + 3600)
+        assert message is not None
+        outbox.delivered(message, now + 3600)
+        return message.alerts[0].annotations["summary"]
+
+    wrong = finding("a")
+    summary(0, known(wrong))
+    assert summary(10_000, replace(wrong, **worse)).startswith(Turn.WORSE)
 
 
 def test_messages_link_to_the_page_and_to_the_runbook() -> None:

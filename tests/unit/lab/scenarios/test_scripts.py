@@ -76,12 +76,12 @@ CASES = [
         (FindingKind.COMMITTED_RECORD_ABORTED, 1),
     ),
     (
-        scripts.committed_put_aborted,
-        [["begin", "send@0"], ["commit@1", "put@2"], ["begin", "send@3", "abort@4", "keep"]],
-        Cleaning([0], [1]),
-        view((0, "price-3", "10", A), (2, "price-3", "12", N), lso=10, aborted={0}),
-        view((2, "price-3", "12", N), lso=10, aborted={3}),
-        (FindingKind.COMMITTED_RECORD_ABORTED, 0),
+        scripts.aborted_deletion_committed,
+        [["put@0", "begin", "send@1"], ["abort@2"], ["begin", "send@3", "commit@4", "keep"]],
+        Cleaning([1], [2]),
+        view((0, "price-3", "10", N), (1, "price-3", None, C), (3, "price-4", "12", C), lso=10),
+        view((0, "price-3", "10", N), (3, "price-4", "12", C), lso=10),
+        (FindingKind.ABORTED_RECORD_COMMITTED, 1),
     ),
     (
         scripts.read_committed_frozen,
