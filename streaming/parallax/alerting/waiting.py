@@ -56,12 +56,12 @@ class Waiting:
                 self._since[key] = offset, now
 
     def hold_up(self, is_held_up: Callable[[TopicPartition], bool], now: float) -> None:
-        """Let the wait begin at ``now`` for each partition whose comparison cannot go on now.
+        """Let the wait of each partition whose comparison cannot go on at present begin again, at ``now``.
 
-        Call it at each look. So a partition counts as waiting only from the time at which its comparison goes on.
+        It is called at each look. So only the time counts since the comparison could go on.
 
         Args:
-            is_held_up: called with a partition; returns whether its comparison cannot go on now.
+            is_held_up: called with a partition; returns whether its comparison cannot go on at present.
             now: the present, in seconds.
         """
         self._since = {key: (offset, now if is_held_up(key[0]) else at) for key, (offset, at) in self._since.items()}

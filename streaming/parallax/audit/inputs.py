@@ -92,11 +92,12 @@ def _start(one: PartitionPlan, broker: int) -> int:
 
 
 def known_before(one: PartitionPlan, at: int) -> bytes:
-    """What is known of a partition before its rows are read, packed as one row of progress.
+    """The first row that the comparison is given of a partition: a packed row of progress, made from the audit's plan.
 
     The row names the partition's replicas. If the log was never compacted from some offset on, the row also gives that
-    offset. The comparison then takes the topic for not compacted, and does not wait for a later look at its cleanup
-    policy: the audit itself asks for the policy again once it has read everything.
+    offset. From there on the comparison judges every record, and not only the latest of its key. Without the row it
+    would first wait for a look at the topic's cleanup policy. It need not wait, because the audit asks for the policy
+    again once it has read everything.
 
     Args:
         one: the partition's plan.

@@ -38,7 +38,11 @@ class Returned:
         self._tries: Counter[int] = Counter()
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Take in, from the comparison's coverages, which replicas answer. Brokers that are back become due."""
+        """Take in which replicas answer now. A spot check becomes due of those that did not answer before.
+
+        Args:
+            coverages: one for each partition that was compared; it says which replicas could be reached.
+        """
         for coverage in coverages:
             answering = tuple(broker.broker for broker in coverage.brokers if broker.reachable)
             before = self._answering.get(coverage.place, ())

@@ -43,7 +43,7 @@ PLAN = FileKind("a plan of parallax repair plan", r'\{\s*"format":\s*\d')
 
 
 class Outcome(StrEnum):
-    """How a transaction ended, as its owner says: by commit or by abort."""
+    """The values of ``--outcome``: whether a transaction was committed or aborted, as the person who owns it says."""
 
     commit = "commit"
     abort = "abort"

@@ -155,11 +155,11 @@ def leave_no_room(offsets: Array, start: int, marker: int) -> bool:
 
 
 def outcome_unproven(state: PartitionState, offsets: Array, start: int, marker: int) -> dict[str, Any]:
-    """Evidence that a marker other than ``marker`` may have ended the transaction: ``{"end_unproven": True}``.
+    """Evidence for an accusation about outcomes: ``{"end_unproven": True}`` if the transaction's end is not proven.
 
-    It is empty if ``marker`` surely ended the transaction. It is for accusations about outcomes (`end_unproven` is for
-    those about a missing marker). If the end is not proven, the state also counts the outcomes of these records as
-    unknown, until an audit has compared them.
+    The end is not proven if a marker other than ``marker`` may have ended the transaction. Then the state also counts
+    the outcomes at ``offsets`` as unknown, until an audit has compared them. If the end is proven, the result is empty,
+    and the state stays as it is. Accusations about a missing marker use `end_unproven`, which never changes the state.
 
     Args:
         state: the partition's state; may be changed.

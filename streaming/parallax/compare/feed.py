@@ -40,7 +40,11 @@ RESULT_DDL = (
 
 
 class ComparisonSource(DataSource):
-    """The Spark data source of the comparison.
+    """The Spark source ``parallax-comparison``: it reads what was appended to the tables `TABLES` and compares it.
+
+    Its Spark tasks read the rows of the views and of progress from the tables' files. Spark itself is given only the
+    results (`RESULT_DDL`): one row for each bucket (share of the partitions) in which something was observed, with its
+    suspects, its coverage, and the names of the files with its new states.
 
     Its one option is ``settings``: the JSON text of `Options.to_json`.
     """

@@ -211,13 +211,15 @@ class States:
         return PartitionState.from_bytes(row["head"], load)
 
     def put(self, place: TopicPartition, before: PartitionState | None, after: PartitionState) -> None:
-        """Replace a partition's state.
+        """Replace a partition's state. Nothing is written before `rows` is called.
 
-        If its unmatched tables are large and have changed, `rows` writes them into a new file of their own.
+        Large unmatched tables (`parallax.compare.state.UNMATCHED`) are in a file of their own. If they have not
+        changed, that file is kept; otherwise `rows` writes a new one.
 
         Args:
             place: the partition.
-            before: the state that `get` gave, to see what has changed; None if all of it is replaced.
+            before: the state that `get` gave, to see whether the unmatched tables have changed. None if that state is
+                not known: then they count as changed.
             after: the new state.
         """
         row = self._row(place)
@@ -241,9 +243,9 @@ class States:
             places: the partitions.
 
         Returns:
-            For each partition: the packed head of its state, its packed unmatched tables, and whether these tables are
-            given. They are not if they lie in a file of their own; then they are an empty byte string here. Both are
-            empty for a partition without a state.
+            For each partition: the packed head of its state, its packed unmatched tables
+            (`parallax.compare.state.UNMATCHED`), and whether these tables are given. They are not if they lie in a file
+            of their own; then they are an empty byte string here. Both are empty for a partition without a state.
         """
         at = np.array([self._at.get(place, UNKNOWN) for place in places], np.int64)
         known = at >= 0
@@ -252,12 +254,12 @@ class States:
         return _blobs(self._columns["head"], at), _blobs(self._columns["unmatched"], at), whole
 
     def put_packed(self, places: Sequence[TopicPartition], heads: Any, unmatched: Any) -> None:
-        """Replace the states of many partitions by packed ones that are small enough to need no file of their own.
+        """Replace the states of many partitions by new states that are packed already, so that none is packed by `put`.
 
         Args:
-            places: the partitions; none of them was put before.
-            heads: Arrow array with the packed head of each state.
-            unmatched: Arrow array with the packed unmatched tables of each state.
+            places: the partitions. Give each partition only once, here or to `put` (see `as_put`).
+            heads: Arrow array of bytes: for each partition, its new state's `PartitionState.head_bytes`.
+            unmatched: Arrow array of bytes: for each partition, its new state's `PartitionState.unmatched_bytes`.
         """
         self._stays[[self._at[place] for place in places if place in self._at]] = False
         n = len(places)
@@ -272,13 +274,14 @@ class States:
         self._together.append(pa.Table.from_arrays(columns, schema=_SEGMENT))
 
     def as_put(self) -> States:
-        """The same states, as if just read from a segment. All of them can then be compared and put once more."""
+        """The same states, as if just read from a segment. So each can be compared and replaced once more."""
         return States(self._files, self.bucket, self._all())
 
     def rows(self) -> pa.Table:
         """All states of the bucket as an Arrow table, to be written into a segment.
 
-        Large unmatched tables are written into files of their own.
+        There is one row for each partition. If the unmatched tables (`parallax.compare.state.UNMATCHED`) have `LARGE`
+        bytes or more, they are written into a file of their own. The row then has that file's name in their place.
 
         Raises:
             OSError: such a file cannot be written.

@@ -286,7 +286,11 @@ MAX_RAISED = 4096
 """How many ids of suspects a state remembers; a suspect whose id it has is not raised again."""
 
 UNMATCHED = ("content", "pending", "candidates", "intervals", "markers", "sums")
-"""The tables of a state that may be large; they are the last ones of `PartitionState`."""
+"""The *unmatched* tables of a state, which may be large; they are the last ones of `PartitionState`.
+
+They hold what some replicas have shown, and what is not compared to the end yet. That is records, transactions and
+end markers.
+"""
 
 _MAGIC = b"PXC"
 _VERSION = 12
@@ -337,8 +341,9 @@ class PartitionState:
     A step replaces tables, and never writes into those of its input.
 
     The tables up to ``going`` are the *head*: small, and different after each step. The others are the *unmatched*
-    tables (`UNMATCHED`), which may be large. While a replica is away and the state has reached its cap, they stay the
-    same for long. So head and unmatched tables are packed separately.
+    tables (`UNMATCHED`). They hold what some replicas have shown and what is not compared to the end yet, because other
+    replicas have not passed it or because it waits for an explanation. They may be large. While a replica is away and
+    the state has reached its cap, they stay the same for long. So head and unmatched tables are packed separately.
     """
 
     partition: Array = field(default_factory=_fresh_partition, metadata={"dtype": PARTITION})
@@ -368,7 +373,7 @@ class PartitionState:
         return not (len(self.disputes) or any(len(getattr(self, name)) for name in UNMATCHED))
 
     def has_unmatched_of(self, other: PartitionState) -> bool:
-        """Whether the unmatched tables equal those of another state; then they need not be written again."""
+        """Whether the `UNMATCHED` tables equal those of the state ``other``, so that they need not be written again."""
         return all(_same(getattr(self, name), getattr(other, name)) for name in UNMATCHED)
 
     def copy(self) -> PartitionState:
@@ -379,17 +384,20 @@ class PartitionState:
         return replace(self, partition=self.partition.copy(), brokers=self.brokers.copy())
 
     def to_bytes(self) -> bytes:
-        """Pack the whole state: its head, then the unmatched tables."""
+        """Pack the whole state into one byte string: its head, then the `UNMATCHED` tables."""
         return self.head_bytes() + self.unmatched_bytes()
 
     def head_bytes(self) -> bytes:
-        """Pack the head: a version, the number of rows of every table, then the head's tables."""
+        """Pack the head: a version, how many rows each table has, and the tables that are not `UNMATCHED`."""
         names = [f.name for f in fields(self)]
         counts = struct.pack(f"<B{len(names)}Q", _VERSION, *(len(getattr(self, name)) for name in names))
         return b"".join([_MAGIC, counts, *(_raw(getattr(self, name)) for name in names if name not in UNMATCHED)])
 
     def unmatched_bytes(self) -> bytes:
-        """Pack the unmatched tables; the result is empty if they have no rows."""
+        """Pack the `UNMATCHED` tables, which hold what is not compared to the end yet.
+
+        The result is empty if these tables have no rows. To unpack it, `from_bytes` also needs the head.
+        """
         return b"".join(_raw(getattr(self, name)) for name in UNMATCHED)
 
     @classmethod

@@ -223,21 +223,23 @@ class Coverage:
     """How far one topic partition has been compared, and how many of its offsets are unknown.
 
     Attributes:
-        compared_up_to: by view (`IsolationLevel`), the offset below which every replica of the replica set has been
-            read, and everything is judged except ``unknown``. -1 if the replica set is not known or one of its replicas
-            was never read.
-        unknown: by reason and view, how many offsets below the furthest position have no verdict.
+        compared_up_to: by view (`IsolationLevel`), the offset up to which all is compared. Every replica of the replica
+            set has been read below it, and all offsets there have a verdict except those in ``unknown``. -1 if the
+            replica set is not known or one of its replicas was never read.
+        unknown: by reason, and then by view: how many offsets have no verdict, of those below the furthest position of
+            any replica.
         deferred: ranges that the stream does not compare, because the state is full or after an error.
-        candidates: how many absences wait for an explanation; those below ``compared_up_to`` count in ``unknown``.
+        candidates: how many absences wait for an explanation. Each is a record that some replica has passed and not
+            shown. Those below ``compared_up_to`` count in ``unknown``.
         state_bytes: size of the state when packed.
         brokers: one entry for each replica.
         compared_at: when the micro-batch was compared, milliseconds since 1970 UTC.
         unread: ranges that need an audit, in order; they count in ``unknown``.
-        awaits_report: whether a verdict waits for the replicas' next offsets and open transactions (progress). Those
-            are then recorded even if they repeat the last ones.
+        awaits_report: whether a verdict waits for the next row of progress (offsets and open transactions of the
+            replicas). If so, the next rows are recorded even if they say the same as the last ones.
         waits_from: by view, the lowest offset that is unknown only until more has been read
-            (`parallax.model.PASSING`); -1 if there is none. While a replica is behind, it is no higher than the offset
-            up to which all replicas were read. It grows as long as the comparison makes progress.
+            (`parallax.model.PASSING`); -1 if there is none. It shows whether the comparison makes progress: then it
+            grows. While a replica is behind, it is not above the offset up to which all replicas were read.
         error: why the partition could not be compared and has begun again, in one line; empty if it was compared.
     """
 

@@ -368,9 +368,7 @@ class Answers:
     leader_epoch: int = UNKNOWN
 
     def logs(self, of: Iterable[ReplicaAnswer], *, is_whole: bool) -> Logs:
-        """Return some replicas' logs together, as `Logs`.
-
-        They say whether a record or end marker is part of the current log.
+        """Return one `Logs` of some replicas, which says whether a record is of the current log.
 
         Args:
             of: the answers of these replicas.

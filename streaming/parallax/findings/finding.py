@@ -84,12 +84,15 @@ class Finding:
 
     @property
     def is_open(self) -> bool:
-        """Whether the finding is neither over nor acknowledged, so that it alarms and a person has to act."""
+        """Whether the finding alarms: it is not over, and nobody has acknowledged it.
+
+        Texts also call an acknowledged finding open as long as it is not over. For that, see `stands`.
+        """
         return self.status in (FindingStatus.CONFIRMED, FindingStatus.SPREAD, FindingStatus.UNSETTLED)
 
     @property
     def stands(self) -> bool:
-        """Whether the divergence is not over. The finding may be acknowledged."""
+        """Whether the divergence is not over, so that the finding is checked again. It may be acknowledged."""
         return self.is_open or self.status is FindingStatus.ACKNOWLEDGED
 
     @classmethod

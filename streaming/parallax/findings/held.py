@@ -223,8 +223,8 @@ class Waiting(Held):
     """The suspects of one group that wait for a verdict.
 
     Attributes:
-        attempts: how many rounds in a row have left a suspect undecided.
-        reason: why the suspect that was undecided last could not be decided.
+        attempts: how many rounds in a row, up to the last one, have left at least one suspect undecided.
+        reason: why the last suspect that was left undecided could not be decided. It is `NOT_PROBED` before the first.
     """
 
     attempts: int = 0
@@ -419,13 +419,17 @@ class Proven(Held):
         self._tally = None
 
     def not_seen_again(self, number: int) -> str | None:
-        """Return a text on counted members that no probe has proven again since the job started.
+        """Return a text that says how many members no probe has proven again since the job started.
 
-        Example: ``3,990 of the 4,000 keys that it counts are wrong, 10 were not asked about again``. None if there are
-        no such members. Empty while a round is asking about them.
+        Example: ``3,990 of the 4,000 keys that it counts are wrong, 10 were not asked about again``.
 
         Args:
-            number: how many of the members that the incident counts are known by name.
+            number: how many keys, records without a key, or transactions this process knows to be wrong. Those that
+                only the incident's event counts (``unnamed``) are added here.
+
+        Returns:
+            The text. It is empty as long as a round of probes is asking about the members. None if probes have proven
+                all of them again.
         """
         if self.busy or self.is_unread():
             return ""

@@ -293,9 +293,10 @@ class Incidents:
     # What is due.
 
     def due(self, now: float) -> Iterator[Page]:
-        """Yield the pages that are to be probed now, at most `PAGES` at a time with those that are being probed.
+        """Yield the pages to probe now, those that have waited longest first.
 
-        A yielded page counts as being probed until `judged` or `failed` is called with it.
+        At most `PAGES` pages are probed at the same time, and only one of each accused broker. A yielded page counts as
+        being probed until `judged` or `failed` is called with it.
 
         Args:
             now: seconds of the monotonic clock.
@@ -721,11 +722,11 @@ class Incidents:
         return next((proven.event for proven, _ in found if proven.stands), None)
 
     def not_seen_again(self) -> dict[str, str]:
-        """Return by id of each open incident, in words, how many of its members this process has proven again so far.
+        """Return which incidents have members that this process has not proven again: by incident id, a text.
 
-        An example is "5 of the 20 keys that it counts are wrong, 3 could not be decided". The text is
-        empty while a probe is asking about the members. An incident is left out if all of its members are proven again,
-        or if it is over.
+        The text says how many members are proven again and what came of the others, e.g. "5 of the 20 keys that it
+        counts are wrong, 3 could not be decided". It is empty as long as a round of probes is asking about the members.
+        An incident is left out if all its members are proven again, or if it is over.
         """
         standing = [(one.event, one) for one in self._proven.values() if one.event is not None and one.event.stands]
         found = {event.finding_id: proven.not_seen_again(self._number(proven)) for event, proven in standing}

@@ -25,12 +25,12 @@ class ReplicaIndex:
 
     Attributes:
         since_ms: when the first key entered the empty index, milliseconds since 1970 UTC.
-        read_to: the highest offset up to which the log was read.
+        read_to: the offset below which probes have read the log, as far as any probe has come.
         epoch: leader epoch of the last batch below ``read_to``; -1 where it is not known.
         density: bytes per offset in the part of the log that the last read covered; 0.0 if there was none.
         topic_id: id of the topic that the log is of.
-        views_void: whether the views have recorded another log, which this one has replaced without a notice. Then
-            recorded offsets say nothing about this log.
+        views_void: True once a probe has found that this log replaced the one that the views have recorded, and that
+            no reader of the views noticed. From then on, offsets in the views say nothing about this log.
     """
 
     since_ms: int = 0

@@ -18,17 +18,18 @@ Array = npt.NDArray[np.int64]
 
 
 class Rows(NamedTuple):
-    """Records of transactions as the views recorded them, in columns sorted by producer and offset.
+    """Records of transactions as the views recorded them, as columns: element ``i`` of each array is of one record.
 
-    Element ``i`` of each array is about record ``i``. If the views have a record of several replicas, it is there once
-    for each.
+    They are sorted by producer and offset. A record that several replicas have shown is there several times, once for
+    each of them.
 
     Attributes:
-        producer_id: the producer of the record's transaction.
-        offset: the record's offset.
-        key_hash_hi: the upper 64 bits of the key's hash.
-        key_hash_lo: the lower 64 bits of the key's hash.
-        first_on: for the first record of each transaction, by producer id and offset: the brokers that showed it.
+        producer_id: int64[n], the producer of the record's transaction.
+        offset: int64[n], the record's offset.
+        key_hash_hi: int64[n], the upper 64 bits of the key's hash.
+        key_hash_lo: int64[n], the lower 64 bits of the key's hash.
+        first_on: which brokers have shown the first record of a transaction: their ids, by (producer id, offset) of
+            that record. A record that no broker has shown is left out.
     """
 
     producer_id: Array

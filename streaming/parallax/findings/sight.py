@@ -177,19 +177,18 @@ def sights(
     offset: int | None = None,
     marks: Mapping[tuple[int, int], Marks] = MappingProxyType({}),
 ) -> list[Sight]:
-    """Return what a consumer of each replica had been given of a key, or at an offset, by a time.
+    """Return for each replica what a consumer of it had been given by a time: the record at an offset, or of a key.
 
     Of a key it is the newest record.
 
     Args:
-        rows: the view's rows about the key or the offset. Between them are all its rows of kind POSITION, which say how
-            far a replica's log had been read. They come in the order in which they were recorded
-            (`parallax.views.shown`).
+        rows: the view's rows about the key or the offset, and all its rows of kind POSITION, which say how far a
+            replica's log had been read. All are in the order in which they were recorded (`parallax.views.shown`).
         isolation: the isolation level of the consumer, and of the view.
         at: the time, UTC.
         offset: the offset; None if the rows are of a key.
-        marks: by partition and broker, where the log began and ended at that time by the recorded progress. It is
-            needed because a reader that does not move records nothing.
+        marks: by partition and broker, where the log began and ended at that time, from the table of progress. A view
+            does not say it for a reader that did not move, because such a reader records nothing.
 
     Returns:
         One `Sight` for each replica that has rows, in the order of partition and broker.

@@ -81,13 +81,15 @@ def span_ms(absence: Absence, lead_ms: int) -> int:
 
 
 class PointedReads:
-    """Makes *pointed reads* in rounds: it reads what absent replicas lack from the other replicas' logs.
+    """Finds out from when on an absent replica may miss a tombstone or end marker, because others may have removed it.
 
-    These reads show when tombstones and end markers may be removed there.
+    For that it reads, from the logs of the other replicas, the offsets that the absent replica lacks: a *pointed read*.
+    Each round reads some of them.
 
     Args:
         client: asks the brokers.
-        lead_ms: reads are made only if a bound is nearer than this, in milliseconds.
+        lead_ms: a partition is read only if a bound of it (until when nothing is removed) is at most this many
+            milliseconds ahead.
         settings: how many bytes a second are read of a broker, and how many of one replica before a pause.
         sleep: waits some seconds; may raise, which ends the round.
         now: returns the time in seconds since 1970 UTC; a test gives its own.

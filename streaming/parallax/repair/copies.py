@@ -63,20 +63,21 @@ class Sides:
 def sides_by_findings(
     assigned: Sequence[int], left: Collection[Claim], said: Said, known: Collection[tuple[int, int]] = ()
 ) -> tuple[Sides | None, list[str]]:
-    """Return which replicas are wrong and right by some claims, and why other findings cannot be repaired by a copy.
+    """Return which replicas of a partition have to be copied again, and which may be the source, by its findings.
 
     Args:
         assigned: the brokers that hold the partition, in the order of assignment.
-        left: the claims that copies have to repair, because no end marker of the plan does.
+        left: one claim for each finding that an end marker of the plan does not repair, so that a copy has to.
         said: what a person states.
-        known: transactions, each as producer id and first offset, that need no sentence here, because the plan says
-            elsewhere why they cannot be repaired.
+        known: transactions, each as producer id and first offset. The plan says elsewhere why these cannot be repaired,
+            so the sentences leave their findings out if the person calls no replica right.
 
     Returns:
         A tuple of two:
 
-        - the wrong and the right replicas; None if no replica is wrong, or none may be copied;
-        - why findings cannot be repaired by a copy, in sentences that say what to do.
+        - the wrong and the right replicas; None if no finding can be repaired by a copy, if the partition has no wrong
+          replica any more, or if no replica is right by all these findings;
+        - for each finding that a copy cannot repair, a sentence that says why and what to do.
     """
     lacking = [(one, one.lacks(said.right)) for one in left if one.transaction not in known or said.right is not None]
     missing = [f"Finding {one.finding}: {text}." for one, text in lacking if text]

@@ -1010,13 +1010,13 @@ def decode_part(data: Any, row: Any, cursor: Any, window: Any, wanted: Any, out:
     nogil=True,
 )
 def gather(raw: Any, inflated: Any, table: Any, spans: Any, field: Any, offsets: Any, target: Any) -> None:
-    """Copy one field of every record into ``target``, each directly after the one before.
+    """Copy one field of all records (their keys, values or headers) into ``target``, one record after the other.
 
     Args:
         raw: the bytes of the Fetch answer.
         inflated: the decompressed bytes of those batches that ``table`` marks as `INFLATED`.
-        table: a row for each batch, as `decode` has filled it in.
-        spans: int64[n, 6], as `decode` has filled it in.
+        table: a row for each batch, as `decode` has filled it in: it says which rows are of the batch.
+        spans: int64[n, 6], for each row where its key, value and headers lie, as `decode` has filled it in.
         field: 0 for keys, 2 for values, 4 for headers.
         offsets: int32[n + 1] for n rows: where each row's bytes begin in ``target``, and as the last item where the
             last row's bytes end.

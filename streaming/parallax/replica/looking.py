@@ -66,7 +66,7 @@ class Written:
 
     @property
     def header(self) -> Any:
-        """The request's header; None before `with_header`."""
+        """The header that `with_header` has given the request; None if it has given none yet."""
         return self.message.header
 
     def with_header(self, **fields: Any) -> None:

@@ -51,7 +51,7 @@ class Places(Sequence[TopicPartition]):
 
     @cached_property
     def located(self) -> Mapping[TopicPartition, int]:
-        """The index of each partition, by partition."""
+        """By partition, its index in this list; made once, so that a partition need not be searched for."""
         return {place: at for at, place in enumerate(self._listed)}
 
     @cached_property

@@ -107,7 +107,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far one log has been read, with the watermarks in the answer.
+    """How far one range (`Span`) of a log has been read, with the watermarks in the replica's answer.
 
     Attributes:
         position: the next offset to read.
@@ -126,16 +126,17 @@ class Mark:
 
 @dataclass(frozen=True)
 class Shown:
-    """Rows of one Fetch response, from the logs of one or several partitions.
+    """Rows of one Fetch response, of one or several of the ranges (`Span`) that `read_ranges` reads of one broker.
 
-    The rows of one log are next to each other, in offset order.
+    The rows of one range are next to each other, in offset order. A range is named by its index in the list that
+    `read_ranges` was given.
 
     Attributes:
         columns: records, end markers and listed transactions, as in `Chunk`.
         outcome: int8[n] of Outcome, the outcome that this replica's consumers give each row.
-        of: int64[n], for each row the index of its span; None if all rows are of the first mark's span.
-        marks: pairs of a span's index and how far that span has been read. All rows of the span up to there are in this
-            `Shown` or an earlier one.
+        of: int64[n], for each row the index of its range; None if all rows are of the first range in ``marks``.
+        marks: for each range that the response has read further: its index, and how far it has been read (`Mark`). All
+            rows of the range below that position are in this `Shown` or an earlier one.
     """
 
     columns: Columns
@@ -146,10 +147,10 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Says that a span could not be read to its end; rows of it that were yielded before stay valid.
+    """Says that a range (`Span`) could not be read to its end; rows of it that were yielded before stay valid.
 
     Attributes:
-        index: index of the span in the list that `read_ranges` was given.
+        index: index of the range in the list that `read_ranges` was given.
         error: why reading has stopped.
     """
 

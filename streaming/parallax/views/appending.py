@@ -90,7 +90,12 @@ class Appender:
         self._began: Began | None = None
 
     def begin(self) -> None:
-        """Note that a micro-batch is about to be read: its files are written after this moment."""
+        """Note the time before a micro-batch is read, so that its commit knows whether its files may be gone already.
+
+        Its files are written after this moment. If upkeep may have removed files since (`may_be_gone`), the commit
+        first looks whether each file still exists. On an object store that is a request for each file, so it is not
+        done otherwise.
+        """
         self._began = Began.now(self.uri)
 
     def last_batch(self, query_id: str) -> int:

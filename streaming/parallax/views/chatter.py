@@ -83,7 +83,10 @@ class Chatter:
         self._thread.start()
 
     def started(self) -> None:
-        """Close this process's end of the pipe. Call it once the JVM has been started."""
+        """Close this process's own end of the pipe, because the thread ends only when all ends are closed.
+
+        Call it once the JVM has been started. It has an end of its own by then.
+        """
         os.close(self._write)
 
     def ended(self, timeout_s: float = 5.0) -> None:

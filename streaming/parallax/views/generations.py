@@ -80,7 +80,7 @@ def dispensable(objects: Iterable[str], current: Generation, kept: int) -> list[
     Args:
         objects: names of the objects next to the generations' folders.
         current: the highest generation that has begun.
-        kept: how many broken generations stay, so that people can find out what happened.
+        kept: how many broken generations are not deleted, so that people can find out what happened.
     """
     names = list(objects)
     stems = map(Generation.parse, {Path(name).stem for name in names})
@@ -90,14 +90,19 @@ def dispensable(objects: Iterable[str], current: Generation, kept: int) -> list[
 
 
 class Generations:
-    """The generations of one query's checkpoint, for the job that holds an epoch.
+    """Says which folder of an object store is a query's checkpoint now, and begins a new one where that is needed.
+
+    Such a folder is a *generation* of the checkpoint. A job that takes the storage over begins a generation as a copy
+    of the last one. If the checkpoint is broken, the job begins an empty one. The highest generation that has begun is
+    the checkpoint.
 
     Args:
         objects: the objects below ``storage.path``.
         storage: ``storage.path``.
         query: the query's name.
-        epoch: the epoch of this job's lease.
-        kept: how many broken generations stay.
+        epoch: the epoch of the lease of the job that uses this object.
+        kept: how many broken generations are left in the store, the newest ones, so that people can find out what
+            happened. All other generations before the checkpoint are deleted.
     """
 
     def __init__(self, objects: Objects, storage: str, query: str, epoch: int, kept: int = 3) -> None:

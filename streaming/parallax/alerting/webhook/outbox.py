@@ -158,7 +158,10 @@ class Outbox:
 
     @property
     def told(self) -> dict[TopicPartition, Told]:
-        """By message group, when a message was last delivered, and `Message.turns` of the last one that was tried."""
+        """What the receiver was sent so far: a `Told` for each message group, by `Message.group`.
+
+        It is recorded, so that the next process can continue from it (`restore`).
+        """
         return {place: Told(group.delivered_at, group.turns) for place, group in self._groups.items()}
 
     def waiting_since(self) -> list[float]:
@@ -348,15 +351,17 @@ class Outbox:
         self._look_for_news(now)
 
     def failed(self, message: Message, now: float, asked_for_s: float = 0.0) -> float:
-        """Take in that the receiver has not taken a message of `due`, and put the next try off.
+        """Take in that a message was not delivered, and set when its group is tried again.
 
         Args:
-            message: the message that `due` had returned.
+            message: the message, which `due` had returned.
             now: seconds since 1970 UTC.
-            asked_for_s: for how many seconds the receiver wants no more messages.
+            asked_for_s: how many seconds the receiver has asked to wait (its ``Retry-After``); 0 if it has not. More
+                than `MOST_ASKED_FOR_S` count as that many.
 
         Returns:
-            After how many seconds it is tried again.
+            How many seconds from ``now`` on no message of the group is tried: at least ``asked_for_s``, and more with
+                each failure in a row.
         """
         group = self._groups[message.group]
         group.failures += 1

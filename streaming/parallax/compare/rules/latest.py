@@ -72,17 +72,18 @@ def doubted_deletions(rows: Array, members: int | Array) -> Array:
 
 
 def early_absences(pending: Array, members: int, markers: Array, *, strict_from: int) -> Array:
-    """For each row, whether it is a tombstone to judge before the absent replicas have passed it.
+    """For each row, whether it is a tombstone that can be judged before the absent replicas have passed it.
 
-    It must be surely committed, and some replica that is still read must lack it. A replica that still shows an older
-    value is then wrong, whatever the absent replicas hold. All other absences wait for the absent replicas.
+    It can if it is surely committed, and one of ``members`` lacks it. If that replica still shows an older value of the
+    key, it is wrong, whatever the absent replicas hold. All other absences wait for the absent replicas. So do
+    tombstones whose outcome is disputed, and those without a key. What is judged early already is left out.
 
     Args:
         pending: `PENDING` rows that all of ``members`` have passed.
         members: bit mask of the replicas that are still being read.
         markers: known end markers, `MARKER` rows.
-        strict_from: the offset from which on the topic is not compacted. Below it, records without a key are left out,
-            because they have no latest value.
+        strict_from: the offset from which on the topic is not compacted. From there on no row is judged early, because
+            every record is compared there, and not only the latest of its key.
     """
     lacks = (pending["visible"] != 0) & (lacking(pending, members) != 0) & (pending["aborted"] == 0)
     flags = pending["flags"]

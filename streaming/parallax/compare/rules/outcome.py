@@ -493,12 +493,14 @@ def explained(pending: Array, intervals: Array) -> Array:
 
 
 def covered(offsets: Array, producers: Array, interval: Array) -> Array:
-    """For each record, whether it lies in a transaction, below the end marker that the replica missed.
+    """For each record, whether it belongs to a transaction whose end marker a replica has missed.
+
+    It does if it is of the transaction's producer, at or above the transaction's first offset, and below the marker.
 
     Args:
         offsets: the offset of each record.
         producers: the producer id of each record.
-        interval: the transaction on one replica, an `INTERVAL` row.
+        interval: the transaction as that replica shows it, an `INTERVAL` row; its ``missed`` is the marker's offset.
     """
     inside: Array = (
         (producers == interval["producer_id"]) & (offsets >= interval["start"]) & (offsets < interval["missed"])

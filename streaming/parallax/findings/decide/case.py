@@ -146,9 +146,13 @@ class Decision:
         return broker in named or self.verdict is not Verdict.CONFIRMED
 
     def is_explained_by(self, brokers: Collection[int]) -> bool:
-        """Whether the given brokers cause the whole difference: without them, all brokers are on one side.
+        """Whether nothing of the difference is left if the given brokers are taken out of the sides.
 
-        True as well if the claim is not confirmed, or if it accuses one of the given brokers.
+        That is so if all brokers that are left show the same, or if the claim accuses one of the given brokers. True as
+        well if the claim is not confirmed.
+
+        Args:
+            brokers: ids of brokers that other findings prove wrong.
         """
         if self.verdict is not Verdict.CONFIRMED or self.accused in brokers:
             return True
@@ -195,10 +199,7 @@ class Case:
 
     @property
     def logs(self) -> Logs:
-        """The logs of all replicas that answered, as `Logs`.
-
-        They say whether a record or end marker is part of the current log.
-        """
+        """The logs of all replicas that answered; they say whether a record is of the current log."""
         return self.answers.logs((self.accused, *self.others), is_whole=not self.absent)
 
     @property

@@ -27,15 +27,16 @@ from parallax.sides import Shows, Side, Sides
 
 
 def contradiction(case: Case) -> Decision:
-    """Return the decision on a claim that a replica contradicts the end marker behind a record in its own log.
+    """Return the decision on a claim that a replica shows an outcome that the end marker in its own log contradicts.
 
-    An end marker stays in a log as long as a record of its transaction. So while the replica holds the record, the next
-    marker of the producer ended its transaction. The claim is confirmed if the replica still shows an aborted record
-    and behind it a COMMIT, or the opposite. Its index of aborted transactions is wrong.
+    The claim is confirmed if the replica shows the record as aborted, and the producer's next marker is a COMMIT. The
+    same goes for a committed record and an ABORT. No cleaner removes an end marker before the last record of its
+    transaction. So while the record is there, the next marker is the one that ended its transaction. The replica's
+    index of aborted transactions is wrong.
 
-    The claim is not confirmed once the record is gone. Another marker may have ended the transaction, and may have been
-    cleaned together with the record. If only the marker was cleaned, a finding stays confirmed while the replica shows
-    the same outcome as before.
+    The claim is not confirmed once the record is gone: its transaction's marker may have been cleaned with it. If only
+    the marker is gone, a finding stays confirmed as long as the replica shows the same outcome as before. A new suspect
+    is not confirmed then.
     """
     claim, accused = case.claim, case.accused
     own = live_outcome(claim, accused) if claim.first_offset in accused.committed else None
