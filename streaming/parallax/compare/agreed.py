@@ -48,7 +48,7 @@ def fits(state: PartitionState, agreed: Agreed) -> bool:
 
 
 def is_new(state: PartitionState) -> bool:
-    """Whether no reader of the partition has shown anything yet."""
+    """Whether no reader of the partition was shown anything yet, as before its first micro-batch."""
     return bool((state.brokers["shown"] == UNKNOWN).all())
 
 

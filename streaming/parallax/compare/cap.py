@@ -65,7 +65,10 @@ def lose_markers(state: PartitionState, offsets: Array) -> None:
 
 
 def may_lack_marker(state: PartitionState, offsets: Array) -> Array:
-    """For each of ``offsets``, whether the state may lack an end marker that a replica showed there."""
+    """For each of ``offsets``, whether the state may lack an end marker that a replica showed there.
+
+    It may where the cap kept markers out. A record whose COMMIT may lie there is unknown, and not unproven.
+    """
     first, end = state.partition["unmarked"][0]
     mask: Array = (offsets >= first) & (offsets < end) & ~np.isin(offsets, state.markers["offset"])
     return mask

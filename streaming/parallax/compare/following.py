@@ -49,7 +49,7 @@ class Place:
 
     @property
     def is_beginning(self) -> bool:
-        """Whether nothing of the table has been read yet."""
+        """Whether nothing of the table has been read yet, so that no state is stored for it."""
         return self.files == 0 or (self.files is None and self.version < 0)
 
     def to_json(self) -> dict[str, Any]:
@@ -84,7 +84,10 @@ class Log(Protocol):
     """What the comparison asks of a Delta table's transaction log; `parallax.views.commits.TableLog` answers."""
 
     def is_whole(self) -> bool:
-        """Whether the transaction log still holds the table's first commit."""
+        """Whether the transaction log still holds the table's first commit.
+
+        If not, a comparison that has read nothing begins with the files that the table holds.
+        """
 
     def appended(self, version: int) -> Appended | None:
         """The files that the commit ``version`` added; None if there is no such commit yet."""
@@ -97,7 +100,10 @@ class Log(Protocol):
         """
 
     def mark_of(self, version: int) -> str:
-        """The id of the commit ``version`` (`parallax.views.commits.Appended`)."""
+        """The id of the commit ``version`` (`parallax.views.commits.Appended`).
+
+        It differs if the table was replaced by another one.
+        """
 
 
 class Follower:

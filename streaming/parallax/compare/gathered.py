@@ -91,7 +91,7 @@ class Gathered:
         return type(self)(places, tables, tuple(number[of[i]] for of, i in zip(self.of, at, strict=True)))
 
     def ordered(self) -> Ordered:
-        """The same observations, sorted so that each partition's rows are next to each other."""
+        """The same observations, sorted by partition, so that each partition's rows are one slice of a table."""
         tables, bounds = [], []
         for rows, of in zip(self.tables, self.of, strict=True):
             is_sorted = bool((of[1:] >= of[:-1]).all())

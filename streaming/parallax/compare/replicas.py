@@ -257,7 +257,10 @@ def asked_position(state: PartitionState, view: int) -> int:
 
 
 def read_at(state: PartitionState) -> int:
-    """When any replica last reported its last stable offset, milliseconds since 1970 UTC; -1 if none has."""
+    """When any replica last reported its last stable offset, in ms since 1970 UTC; -1 if none has.
+
+    A range is noted as unread with this time. Only an audit that began later settles the range.
+    """
     return int(state.brokers["reported_at"].max(initial=UNKNOWN))
 
 

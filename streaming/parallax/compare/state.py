@@ -364,12 +364,12 @@ class PartitionState:
 
     @property
     def nbytes(self) -> int:
-        """The size of all tables together in bytes."""
+        """The size of all tables together in bytes, as it is reported (`Coverage.state_bytes`)."""
         return sum(getattr(self, f.name).nbytes for f in fields(self))
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing in the state waits to be judged."""
+        """Whether nothing in the state waits to be judged, so that a step need not judge at all."""
         return not (len(self.disputes) or any(len(getattr(self, name)) for name in UNMATCHED))
 
     def has_unmatched_of(self, other: PartitionState) -> bool:

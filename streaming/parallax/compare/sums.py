@@ -46,7 +46,7 @@ class Grain:
     recent: int = RECENT_BITS
 
     def up(self, offset: int) -> int:
-        """The lowest end of a block that is at or above ``offset``."""
+        """The lowest end of a block that is at or above ``offset``: the next offset with a mark."""
         return -(-offset >> self.block) << self.block
 
 

@@ -264,7 +264,10 @@ class Coverage:
 
     @property
     def begins_apart(self) -> bool:
-        """Whether the replicas' logs begin at different offsets now; empty logs are ignored."""
+        """Whether the replicas' logs begin at different offsets now, so that some offsets cannot be compared.
+
+        Empty logs are ignored.
+        """
         return len({b.log_start_offset for b in self.brokers if 0 <= b.log_start_offset < b.log_end_offset}) > 1
 
     def unknown_for(self, reason: UnknownReason) -> tuple[int, int]:

@@ -46,7 +46,10 @@ class Seen:
 
     @property
     def touched(self) -> list[int]:
-        """The numbers of the buckets (shares of the partitions) in which something was observed."""
+        """The numbers of the buckets (shares of the partitions) in which something was observed.
+
+        Only their states are read and written.
+        """
         return sorted({*self.buckets, *self.many})
 
 

@@ -111,7 +111,10 @@ def _stands(before: PartitionState, after: PartitionState) -> bool:
 
 
 def waiting(state: PartitionState) -> int:
-    """How many bytes of the state wait to be judged because some replica was not read that far."""
+    """How many bytes of the state wait to be judged because some replica was not read that far.
+
+    If they are many, further rows are left in the tables until they are needed (`worth`).
+    """
     common = {view: common_position(state, view) for view in VIEWS}
     lowest = min(common.values())
     tables = ((state.content, common[READ_UNCOMMITTED]), (state.pending, common[READ_COMMITTED]))

@@ -128,7 +128,10 @@ def worsened(event: Finding, known: Finding) -> Finding | None:
 
 
 def status_of(finding: Finding) -> FindingStatus:
-    """Return the status that an open finding would have without an acknowledgement: confirmed, spread or unsettled."""
+    """Return the status that an open finding would have without an acknowledgement: confirmed, spread or unsettled.
+
+    A finding that gets worse than it was when it was acknowledged alarms again, so this is compared.
+    """
     if has_spread(finding):
         return FindingStatus.SPREAD
     return FindingStatus.UNSETTLED if is_unsettled(finding) else FindingStatus.CONFIRMED

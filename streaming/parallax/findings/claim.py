@@ -345,7 +345,10 @@ class Claim:
 
     @property
     def shown_at_ms(self) -> int:
-        """The earliest time at which a replica may have shown the claim's evidence, milliseconds since 1970 UTC."""
+        """The earliest time at which a replica may have shown the claim's evidence, milliseconds since 1970 UTC.
+
+        A suspect whose evidence is older than the last verdict on it may be about what was judged already.
+        """
         return self.raised_at_ms if self.recorded.shown_from == UNKNOWN else self.recorded.shown_from
 
     @property
@@ -402,7 +405,10 @@ class Claim:
 
     @property
     def lost_epoch(self) -> int:
-        """The leader epoch in which the accused's log was last read before it was truncated; -1 if unknown."""
+        """The leader epoch in which the accused's log was last read before it was truncated; -1 if unknown.
+
+        A probe asks whether the other logs still hold that epoch, and up to which offset.
+        """
         text = self.recorded.epochs.get(self.broker, "")
         return int(text) if self.kind is FindingKind.LOG_TRUNCATED and text.isdigit() else -1
 
@@ -517,7 +523,10 @@ class Claim:
         return tuple(place for place in places if min(place) >= 0)
 
     def end_on(self, broker: int) -> Place | None:
-        """Return the place of the end marker that ended the claim's transaction on a broker; None if unknown."""
+        """Return the place of the end marker that ended the claim's transaction on a broker; None if unknown.
+
+        A probe finds out whether that marker is still part of the log.
+        """
         offset, _, epoch = self.recorded.ends.get(broker, "").partition(":")
         return Place(int(offset), int(epoch)) if offset.isdigit() and epoch.isdigit() else None
 

@@ -210,7 +210,7 @@ def _rank(decision: Decision) -> int:
 
 
 def unknown_rest(recorded: TransactionRecords) -> str | None:
-    """Return a clause on the transaction's records that were not asked about; None if all were."""
+    """Return a clause that says why a transaction's records are not all asked about; None if all are."""
     if recorded.error is not None:
         return f"the other records of the transaction are not known: {recorded.error}"
     left = recorded.left_out

@@ -350,7 +350,10 @@ def sides_of(finding: Finding) -> dict[Side, tuple[int, ...]]:
 
 
 def was_only_shown(finding: Finding) -> bool:
-    """Whether a finding was over when it was first reported, because only recorded answers prove it."""
+    """Whether a finding was over when it was first reported, because only recorded answers prove it.
+
+    It is not checked again, because no replica shows it any more.
+    """
     return finding.status is FindingStatus.RESOLVED and bool(evidence_of(finding).get("was_shown"))
 
 

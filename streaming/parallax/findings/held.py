@@ -241,7 +241,10 @@ class Waiting(Held):
         return self.due if self.members.are(State.UNDECIDED).any() else _NEVER
 
     def raised_by(self, at_ms: int) -> int:
-        """Return how many waiting suspects were raised at or before ``at_ms``, in milliseconds since 1970 UTC."""
+        """Return how many waiting suspects were raised at or before ``at_ms``, in milliseconds since 1970 UTC.
+
+        After a restart, only these may be members that an incident's earlier event counts.
+        """
         return int((self.members.are(*WAITING) & (self.members.rows["raised_at_ms"] <= at_ms)).sum())
 
     def accusing(self, claim: Claim) -> list[Claim]:
@@ -497,14 +500,20 @@ class Proven(Held):
         return found
 
     def forget(self) -> None:
-        """Drop the members that are over; the members that the incident counts, or may count again, stay."""
+        """Drop the members that are over, to free memory.
+
+        Those that the incident counts, or may count again, are kept.
+        """
         self.members.drop(np.flatnonzero(self.members.are(State.OVER, State.SHOWN)))
         self._tally = None
         if not self.members.are(*OPEN, State.IN_PART).any():
             self.event = None
 
     def is_unread(self) -> bool:
-        """Whether the present round has not asked about every proven member yet."""
+        """Whether the present round has not asked about every proven member yet.
+
+        Then the next page is due now.
+        """
         return bool(len(self.behind(_LOOKED_AT)))
 
     def when(self, now: float) -> float:

@@ -242,7 +242,10 @@ def incident_named(event: Finding) -> str:
 
 
 def seen_below(event: Finding) -> int:
-    """Return an offset above all differences that an incident knew when its event was made; -1 if unknown."""
+    """Return an offset above all differences that an incident knew when its event was made; -1 if unknown.
+
+    After a restart it is used for members that the event does not name.
+    """
     replicas = (
         answer for proof in evidence_of(event).get("proofs", []) for answer in proof.get("replicas", {}).values()
     )

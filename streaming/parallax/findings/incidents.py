@@ -404,7 +404,10 @@ class Incidents:
         self._over.setdefault(event.finding_id, []).extend(over)
 
     def over(self) -> dict[str, list[Claim]]:
-        """Return by incident id the members that the incident has stopped counting since the last call, as claims."""
+        """Return by incident id the members that the incident has stopped counting since the last call, as claims.
+
+        Suspects that such a member explained have to be judged again.
+        """
         over, self._over = self._over, {}
         return over
 

@@ -101,7 +101,10 @@ class Indexes:
         self._replicas: dict[tuple[int, TopicPartition], ReplicaIndex] = {}
 
     def of(self, broker: int, place: TopicPartition) -> ReplicaIndex:
-        """Return the index of the broker's replica of a partition: the same object at each call. Thread-safe."""
+        """Return the index of the broker's replica of a partition, so that later probes use what earlier ones found.
+
+        It is the same object at each call. Thread-safe.
+        """
         with self._lock:
             return self._replicas.setdefault((broker, place), ReplicaIndex())
 

@@ -29,7 +29,7 @@ def records_at(chunk: Any, offsets: Collection[int]) -> list[tuple[RecordShown, 
 
 
 def markers_at(chunk: Any, offsets: Collection[int]) -> list[MarkerShown]:
-    """Return the end markers at some offsets of a chunk of a log."""
+    """Return the end markers at some offsets of a chunk of a log, in the chunk's order."""
     columns = chunk.columns
     wanted = np.isin(columns.offset, np.fromiter(offsets, np.int64, len(offsets)))
     ends = (columns.kind == RowKind.COMMIT) | (columns.kind == RowKind.ABORT)

@@ -129,7 +129,7 @@ class Lap:
         return max((s.joined for s in self.keys.values()), default=self.position)
 
     def share(self, key: Key) -> float:
-        """Return in what share of the log the scan has looked for a key, from 0 to 1."""
+        """Return in what share of the log, from 0 to 1, the scan has looked for a key."""
         seeker = self.keys.get(key)
         if seeker is None or self.end <= self.start:
             return 1.0

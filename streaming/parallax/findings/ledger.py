@@ -121,7 +121,10 @@ class Ledger:
         return freed + [claim for claim in claims_left(event) if not self.is_looked_at(claim, at, freed)]
 
     def is_repeated(self, event: Finding) -> bool:
-        """Whether an event dismisses a suspect because of the same findings as at the suspect's last dismissal."""
+        """Whether an event dismisses a suspect because of the same findings as at the suspect's last dismissal.
+
+        Such an event is not written. Each audit raises the suspect again, and once in the table is enough.
+        """
         names = leans_on(event)
         return bool(names) and set(self._leant_on.get(event.suspect_id, ())) == set(names)
 
@@ -158,7 +161,10 @@ class Ledger:
         return self._handled.get(suspect_id)
 
     def was_part(self, suspect_id: str) -> bool:
-        """Whether the finding of the suspect ``suspect_id`` has become part of an incident."""
+        """Whether the finding of the suspect ``suspect_id`` has become part of an incident.
+
+        Then the incident reports it.
+        """
         handled = self._handled.get(suspect_id)
         return handled is not None and bool(handled.incident)
 
@@ -195,16 +201,25 @@ class Ledger:
         return {name: claim for name, claim in there.items() if self._standing[name].stands}
 
     def cuts(self, place: TopicPartition) -> Mapping[str, Claim]:
-        """Return the claims of a partition's open findings about truncated logs, by finding id."""
+        """Return the claims of a partition's open findings about truncated logs, by finding id.
+
+        Such a finding may report the truncation already that a new claim is about.
+        """
         there = self._cuts.get(place, {})
         return {name: claim for name, claim in there.items() if self._standing[name].stands}
 
     def about_key(self, place: TopicPartition, key: Key) -> list[Finding]:
-        """Return the findings that accuse a replica of showing a key wrongly and are still checked."""
+        """Return the findings that accuse a replica of showing a key wrongly and are still checked.
+
+        One of them may be the cause of another claim about the key.
+        """
         return list(self._keys.get((place, key), {}).values())
 
     def undirected(self, place: TopicPartition, offset: int) -> list[Finding]:
-        """Return the findings that are about an offset, accuse nobody, and are still checked."""
+        """Return the findings that are about an offset, accuse nobody, and are still checked.
+
+        One of them may report the difference already that a new suspect is about.
+        """
         return list(self._undirected.get((place, offset), {}).values())
 
     def undirected_about(self, claim: Claim) -> list[Finding]:
@@ -228,7 +243,7 @@ class Ledger:
         return any(explains(cause, claim) for cause in self._transactions.get(claim.place, {}).values())
 
     def forget(self, finding_id: str) -> None:
-        """Drop the resolved finding ``finding_id``: it is no longer checked."""
+        """Drop the resolved finding ``finding_id``: it is no longer checked, and explains no other claim."""
         finding = self._standing.pop(finding_id, None)
         if finding is not None:
             self._forget_transaction(finding)

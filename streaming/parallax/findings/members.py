@@ -325,7 +325,10 @@ class Members:
         return at[is_so & (rows["producer_id"][at] == producer_id)]
 
     def digest(self, at: Array) -> str:
-        """Return a short hash of the suspect ids in the rows ``at``. The same members give the same hash."""
+        """Return a short hash of the suspect ids in the rows ``at``.
+
+        Two hashes differ if the members do, so that a change is noticed.
+        """
         return blake2b(np.sort(self.rows["suspect"][at]).tobytes(), digest_size=8).hexdigest()
 
     def tell(self, at: int, claim: Claim) -> None:

@@ -58,7 +58,10 @@ class Reads(Protocol):
         """
 
     def is_same_log(self, replica: Replica, lap: Lap) -> bool:
-        """Whether a replica's log is still the one that the scan ``lap`` has read so far."""
+        """Whether a replica's log is still the one that the scan ``lap`` has read so far.
+
+        If not, the scan must begin again.
+        """
 
 
 class LogScans:

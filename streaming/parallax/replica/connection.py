@@ -100,7 +100,10 @@ class ReceiveBuffer:
         return self._array.data[:size]
 
     def shrink(self) -> None:
-        """Free the memory if a large response has made it grow. Views of it stay valid."""
+        """Free the memory if a large response has made it grow, so that it is not kept for small ones.
+
+        Views of it stay valid.
+        """
         if self._array.size > _KEPT:
             self._array = np.empty(0, np.uint8)
 

@@ -363,7 +363,10 @@ class Exchange:
         return response
 
     def drop(self) -> None:
-        """Close the exchange's connection, if it has one, instead of keeping it for later requests."""
+        """Close the exchange's connection, if it has one, instead of keeping it for later requests.
+
+        The answer to this request may still arrive on it.
+        """
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -98,7 +98,10 @@ class Places(Sequence[TopicPartition]):
         return np.where(known, at + span.start, UNKNOWN)
 
     def among(self, others: Places) -> Array:
-        """For each of these partitions, its index in another `Places`: int64[n], -1 if it is not there."""
+        """For each of these partitions, its index in another `Places`: int64[n], -1 if it is not there.
+
+        With it, arrays of two looks can be compared.
+        """
         if others is self:
             return np.arange(len(self))
         return np.array([others.located.get(place, UNKNOWN) for place in self], np.int64)

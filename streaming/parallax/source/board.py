@@ -41,7 +41,10 @@ class Board:
         self._is_well: dict[int, Array] = {int(i): np.zeros(len(places), np.bool_) for i in isolations}
 
     def hosts(self, reader: Reader) -> bool:
-        """Whether a reader has an entry here: its isolation level is read, and the broker hosts its partition."""
+        """Whether a reader has an entry here: its isolation level is read, and the broker hosts its partition.
+
+        A reader without one is planned no more: its replica was moved away or deleted.
+        """
         return reader.isolation in self._positions and reader.place in self.places.located
 
     def note(self, reader: Reader, recorded: Recorded) -> None:

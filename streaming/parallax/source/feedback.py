@@ -300,7 +300,7 @@ class AwaitedFile:
         self._file: _Watched[frozenset[TopicPartition]] = _Watched(path, _parse_awaited, frozenset())
 
     def read(self) -> frozenset[TopicPartition]:
-        """The partitions that the file names; empty if the file is missing or damaged."""
+        """The partitions whose progress the comparison waits for; empty if the file is missing or damaged."""
         return self._file.read()
 
 

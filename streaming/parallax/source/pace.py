@@ -142,7 +142,10 @@ class Pace:
         self._meter = meter
 
     def wait(self) -> None:
-        """Wait until the next Fetch may be sent."""
+        """Wait until the next Fetch may be sent.
+
+        So the Spark task reads no more bytes a second than the limit.
+        """
         if self._bucket is not None:
             self._bucket.wait()
 
@@ -164,7 +167,7 @@ class Pace:
             self._meter.add(Metered(ranges=1))
 
     def close(self) -> None:
-        """Write the last counts to the meter's file."""
+        """Write the last counts to the meter's file, because `Meter.add` does not write at each call."""
         if self._meter is not None:
             self._meter.write()
 

@@ -101,7 +101,10 @@ class Planner:
         self._cost: dict[tuple[int, TopicPartition], tuple[float, float]] = {}
 
     def recorded(self) -> Mapping[Reader, Recorded]:
-        """The position of each reader that the sink has recorded; empty without a feedback file."""
+        """The position of each reader that the sink has recorded; empty without a feedback file.
+
+        The reader's next range begins there.
+        """
         self._take_in()
         return self._recorded
 

@@ -65,7 +65,10 @@ class Shared:
 
     @property
     def end(self) -> int:
-        """The offset before which the shared reading stops: the end of the range of read_committed."""
+        """The offset before which the shared reading stops: the end of read_committed's range.
+
+        Above it, read_uncommitted is read alone.
+        """
         return self.of_level(IsolationLevel.READ_COMMITTED).piece.span.end
 
     @property
@@ -75,7 +78,10 @@ class Shared:
 
     @property
     def over(self) -> list[Progress]:
-        """The `Progress` of each level that needs no further Fetch once the shared reading has stopped."""
+        """The `Progress` of each level that needs no further Fetch once the shared reading has stopped.
+
+        For read_committed that is always so. read_uncommitted may go on alone, above the last stable offset.
+        """
         committed = self.of_level(IsolationLevel.READ_COMMITTED)
         return [p for p in self.served if p is committed or p.has_ended]
 

@@ -244,7 +244,10 @@ class Catalog:
         self._watch.close()
 
     def refresh(self) -> None:
-        """Let the next call of `topics` ask the cluster again, even if the last answer is recent."""
+        """Let the next call of `topics` ask the cluster again, even if the last answer is recent.
+
+        It is for a caller that has seen a sign of newer metadata.
+        """
         self._next = 0.0
 
     def _load(self) -> tuple[float, dict[str, TopicMetadata]]:

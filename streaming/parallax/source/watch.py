@@ -80,7 +80,10 @@ class BrokerWatch(Generic[Question, Answer]):
         return self._asking and self.failure is None and not self._waited_in_vain
 
     def submit(self, question: Question) -> None:
-        """Ask a question, unless the broker is still being asked or its circuit is open."""
+        """Let the broker's thread ask a question, and do not wait for the answer (`take`).
+
+        Does nothing if the broker is still being asked, or if its last question failed and the pause is not over.
+        """
         with self._wake:
             if self._asking or time.monotonic() < self._retry_at:
                 return

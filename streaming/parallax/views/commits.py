@@ -152,7 +152,10 @@ class TableLog:
         self._trusted_until_s = 0.0
 
     def is_whole(self) -> bool:
-        """Whether the transaction log still has the table's first commit."""
+        """Whether the transaction log still has the table's first commit.
+
+        If not, a reader that is new must begin with the files that the table holds, and not with the log.
+        """
         return self._text(_entry(0)) is not None
 
     def written_at(self, version: int) -> float | None:

@@ -134,7 +134,10 @@ class Lease:
 
     @property
     def lost(self) -> str | None:
-        """The job that has taken the lease over from this process, in words; None if none is known."""
+        """The job that has taken the lease over from this process, in words; None if none is known.
+
+        Once another job has it, this process must write nothing more.
+        """
         return self._lost
 
     def acquire(self, say: Callable[[str], None] = lambda _: None) -> int:
@@ -207,7 +210,10 @@ class Lease:
         )
 
     def start(self) -> None:
-        """Renew the lease from now on, in a thread of its own, until it is released or lost."""
+        """Renew the lease from now on, in a thread of its own, so that no other job takes it over.
+
+        The thread ends when the lease is released or lost.
+        """
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
         self._thread.start()
 

@@ -87,7 +87,10 @@ class Maintenance:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the timer of the upkeep; the first run comes after one interval."""
+        """Start the thread that runs the upkeep of the tables at each interval.
+
+        The first run comes after one interval.
+        """
         self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
         self._thread.start()
 

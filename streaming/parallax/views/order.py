@@ -101,7 +101,10 @@ def last_of(files: pa.Table) -> int:
 
 
 def is_shared(path: str) -> bool:
-    """Whether some rows of a file lie in files of other replicas (`parallax.views.shared`), by its path."""
+    """Whether some rows of a file lie in files of other replicas (`parallax.views.shared`), by its path.
+
+    Such a file must be read together with those files, which must not be removed.
+    """
     return path.rpartition("/")[2].startswith(SHARED)
 
 

@@ -174,7 +174,10 @@ class TableFile:
 
     @property
     def statistics(self) -> str:
-        """The file's statistics as JSON text for Delta's log (PROTOCOL.md, Per-file Statistics)."""
+        """The file's statistics as JSON text for Delta's log (PROTOCOL.md, Per-file Statistics).
+
+        By them a query skips files in which it can find nothing.
+        """
         stats = {
             "numRecords": self.rows,
             "minValues": self._bounds(self._lowest, 0),

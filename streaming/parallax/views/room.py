@@ -42,7 +42,10 @@ Free = Callable[[str], tuple[int, int]]
 
 
 def says_full(text: str) -> bool:
-    """Whether the text of an error says that a disk is full, or a quota used up."""
+    """Whether the text of an error says that a disk is full, or a quota used up.
+
+    Then the way out is to free space, and not to look for a fault in what was written.
+    """
     return _SAID.search(text) is not None
 
 

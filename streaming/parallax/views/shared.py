@@ -76,7 +76,10 @@ class Shared:
     runs: Array
 
     def told(self) -> dict[str, str]:
-        """A key and its value for the footer of the file; `shared_of` reads them."""
+        """A key and its value for the footer of the file; `shared_of` reads them.
+
+        They say in which files the rows are that this one lacks.
+        """
         told = self.runs.copy()
         # Small numbers, which are packed well: rows go on where the rows before ended.
         told["at"][1:] = np.diff(self.runs["at"])
@@ -159,7 +162,7 @@ class WholeFile:
 
     @property
     def rows(self) -> int:
-        """How many rows its replica has shown: those in the file, and those that others lend."""
+        """How many rows its replica has shown: those in this file, and those in lenders' files."""
         return int(self._pieces["count"].sum())
 
     def batches(

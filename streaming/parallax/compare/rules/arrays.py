@@ -70,7 +70,10 @@ def joined(*tables: Array) -> Array:
 
 
 def group_starts(sorted_keys: Array) -> Array:
-    """The index of the first entry of each run of equal numbers in ``sorted_keys``."""
+    """The index of the first entry of each run of equal numbers in ``sorted_keys``.
+
+    With it, rows are compared run by run, e.g. all rows of one offset.
+    """
     if not len(sorted_keys):
         return np.empty(0, np.intp)
     return np.concatenate([[0], np.flatnonzero(sorted_keys[1:] != sorted_keys[:-1]) + 1])

@@ -148,7 +148,10 @@ def _differ(rows: Array, starts: Array) -> Array:
 
 
 def open_disputes(pending: Array) -> Array:
-    """For each `PENDING` row, whether replicas show unlike outcomes of its record that were not reported yet."""
+    """For each `PENDING` row, whether replicas show unlike outcomes of its record that were not reported yet.
+
+    Such a row has to be judged, once the end markers behind it have been read.
+    """
     return (pending["flags"] & (DISPUTED | REPORTED)) == DISPUTED
 
 
@@ -172,7 +175,7 @@ class Verdict:
 
     @property
     def proven(self) -> bool:
-        """Whether end markers prove which replica is wrong."""
+        """Whether end markers prove which replica is wrong; if not, the difference accuses nobody."""
         return self.slot != NOBODY
 
 

@@ -59,7 +59,10 @@ def end_shown(claim: Claim, answer: ReplicaAnswer) -> MarkerShown | None:
 
 
 def has_lost_its_end(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether the end marker that had ended the transaction on a replica was truncated from its log."""
+    """Whether the end marker that had ended the claim's transaction on a replica was truncated from its log.
+
+    Then the marker proves nothing any more.
+    """
     end = claim.end_on(answer.broker)
     return end is not None and answer.log.has_lost(end)
 
@@ -73,12 +76,18 @@ def has_cut_the_end(claim: Claim, answer: ReplicaAnswer) -> bool:
 
 
 def holds_another_end(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica holds a record, or another producer's marker, at the offset of the claim's end marker."""
+    """Whether a replica holds a record, or another producer's marker, at the offset of the claim's end marker.
+
+    So the claim's marker is not part of its log there.
+    """
     return _holds_another(answer, claim.marker_offset, MarkerShown, producer_id=claim.producer_id)
 
 
 def holds_another_record(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica holds an end marker, or another key's record, at the offset of the claim's record."""
+    """Whether a replica holds an end marker, or another key's record, at the offset of the claim's record.
+
+    So its log is another one there, which need not hold the record.
+    """
     return _holds_another(answer, claim.offset, RecordShown, key_hash=claim.key_text)
 
 

@@ -18,7 +18,10 @@ from parallax.sides import Side, by_broker
 
 
 def unread(claim: Claim, answers: Answers) -> frozenset[int]:
-    """Return the brokers, without the accused, whose answers do not say whether they are wrong as well."""
+    """Return the brokers, without the accused, whose answers do not say whether they are wrong as well.
+
+    They do not count as right: some of them may be suspected when the claim is over.
+    """
     said = {b: a for b, a in answers.replicas.items() if b != claim.broker}
     return frozenset(b for b, a in said.items() if a.error is not None or not _says(claim, a))
 
