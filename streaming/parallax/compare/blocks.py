@@ -70,7 +70,10 @@ class Recorded:
         return goes_on and bool(self.ranges["whole"].all())
 
     def ends(self, grain: Grain) -> Array:
-        """For each part of the sums (``digests.parts``), the offset below which it and earlier parts count all rows."""
+        """For each part of the sums (``digests.parts``), the offset below which it and earlier parts count all rows.
+
+        At such an offset the sums of several readers can be compared.
+        """
         parts = self.digests.parts
         ends: Array = np.minimum((parts["block"] + 1) << grain.block, self.ranges["end"][parts["range"]])
         return ends

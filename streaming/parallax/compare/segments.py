@@ -141,7 +141,7 @@ class Manifest:
         return Manifest(self.buckets, {**self.segments, **new}, self.number + 1)
 
     def files(self) -> set[str]:
-        """The names of all files that hold the state."""
+        """The names of all files that hold the state; no file that some manifest names may be removed."""
         return {name for segment in self.segments.values() for name in (segment.name, *segment.files)}
 
     def to_json(self) -> str:

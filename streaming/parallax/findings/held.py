@@ -394,7 +394,10 @@ class Proven(Held):
 
     @property
     def reported(self) -> int:
-        """How many members the incident's last event counts as wrong; 0 without an event."""
+        """How many members the incident's last event counts as wrong; 0 without an event.
+
+        If many more are proven by now, a new event is due.
+        """
         return 0 if self.event is None else tally_of(self.event).count
 
     @property

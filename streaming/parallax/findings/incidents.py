@@ -52,7 +52,11 @@ _NEVER = float("inf")
 
 
 def is_held(claim: Claim) -> bool:
-    """Whether a claim is grouped with others where there are many. A transaction's must name its transaction."""
+    """Whether a claim is probed together with others of its group, if many of them are raised.
+
+    It is if its kind is one that incidents count. A claim on an outcome must also name its transaction, by producer id
+    and first offset.
+    """
     is_named = min(claim.producer_id, claim.transaction_start_offset) >= 0
     return bool(KINDS[claim.kind].many) and (is_named or claim.rule is not Rule.OUTCOME)
 

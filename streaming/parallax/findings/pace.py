@@ -49,7 +49,10 @@ class BrokerPace:
                 self._waiting -= 1
 
     def wait_behind(self) -> None:
-        """Wait until the limit allows the next Fetch, and no other thread is in `wait`."""
+        """Wait until the limit allows the next Fetch, and no other thread is in `wait`.
+
+        So a reading that can wait lets other readings of the broker go first.
+        """
         self._bucket.wait()
         while self._waiting:
             self._sleep(_YIELD_S)

@@ -54,7 +54,10 @@ class _Message(NamedTuple):
 
 
 def is_old(records: memoryview) -> bool:
-    """Whether the records of a Fetch answer begin with a message of format v0 or v1."""
+    """Whether the records of a Fetch answer begin with a message of format v0 or v1.
+
+    Then `as_batches` has to rewrite them.
+    """
     return len(records) > MAGIC and records[MAGIC] < 2
 
 
