@@ -95,9 +95,9 @@ def known_before(one: PartitionPlan, at: int) -> bytes:
     """The first row that the comparison is given of a partition: a packed row of progress, made from the audit's plan.
 
     The row names the partition's replicas. If the log was never compacted from some offset on, the row also gives that
-    offset. From there on the comparison judges every record, and not only the latest of its key. Without the row it
-    would first wait for a look at the topic's cleanup policy. It need not wait, because the audit asks for the policy
-    again once it has read everything.
+    offset. From there on the comparison judges every record, and not only the latest of its key. Otherwise it would
+    first wait for a look at the topic's cleanup policy. It need not wait, because the audit asks for the policy again
+    once it has read everything.
 
     Args:
         one: the partition's plan.

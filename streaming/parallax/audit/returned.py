@@ -38,7 +38,7 @@ class Returned:
         self._tries: Counter[int] = Counter()
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Take in which replicas answer now. A spot check becomes due of those that did not answer before.
+        """Take in which replicas answer now. Those that did not answer at the last call become due for a spot check.
 
         Args:
             coverages: one for each partition that was compared; it says which replicas could be reached.

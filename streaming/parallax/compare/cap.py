@@ -67,7 +67,7 @@ def lose_markers(state: PartitionState, offsets: Array) -> None:
 def may_lack_marker(state: PartitionState, offsets: Array) -> Array:
     """For each of ``offsets``, whether the state may lack an end marker that a replica showed there.
 
-    It may where the cap kept markers out. A record whose COMMIT may lie there is unknown, and not unproven.
+    It may where the cap kept markers out. A record whose COMMIT may be such a marker counts as unknown.
     """
     first, end = state.partition["unmarked"][0]
     mask: Array = (offsets >= first) & (offsets < end) & ~np.isin(offsets, state.markers["offset"])

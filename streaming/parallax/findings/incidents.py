@@ -297,7 +297,7 @@ class Incidents:
     # What is due.
 
     def due(self, now: float) -> Iterator[Page]:
-        """Yield the pages to probe now, those that have waited longest first.
+        """Yield the pages to probe now, in the order in which they became due.
 
         At most `PAGES` pages are probed at the same time, and only one of each accused broker. A yielded page counts as
         being probed until `judged` or `failed` is called with it.

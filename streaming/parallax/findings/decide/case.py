@@ -152,7 +152,7 @@ class Decision:
         well if the claim is not confirmed.
 
         Args:
-            brokers: ids of brokers that other findings prove wrong.
+            brokers: ids of the brokers to take out, e.g. those that another finding accuses.
         """
         if self.verdict is not Verdict.CONFIRMED or self.accused in brokers:
             return True
