@@ -72,8 +72,11 @@ def _without(why: str, file: Path) -> str:
 def rehearse(made: Path) -> None:
     """Run a job on one real broker until each query has completed some micro-batches, then end the job's JVM.
 
+    At its end the JVM writes an archive of the classes that it has loaded (class data sharing). Later jobs start faster
+    with it.
+
     Args:
-        made: the file that the JVM writes the archive to.
+        made: the path of the archive.
     """
     from parallax.job import Job
     from parallax.lab.cluster import Cluster

@@ -37,12 +37,13 @@ def goes_on(state: PartitionState) -> Opens | None:
 def fits(state: PartitionState, agreed: Agreed) -> bool:
     """Whether a state may be brought past a range whose sums are equal on all replicas, without its rows (`take_in`).
 
-    It may not, for example, while rows below the range wait to be judged, or if the range is not of the whole replica
-    set. The caller has found already that no reader reported a break, such as a truncation, from the range's start on.
+    It may not while rows below the range wait to be judged. It may not if the range is not of the whole replica set.
+    The caller has found already that no reader reported a break, such as a truncation, from the range's start on.
 
     Args:
         state: the partition's state before the range.
-        agreed: the range. It begins with those transactions open that the state has open (`goes_on`).
+        agreed: the range. It begins with the transactions open that the state has open; the caller has checked that by
+            `goes_on`.
     """
     return _is_of_all(state, agreed) and _is_clean(state, agreed) and not _is_remembered(state, agreed)
 

@@ -72,7 +72,7 @@ def _give_up(state: PartitionState) -> None:
 
 
 def is_early(rows: Array) -> Array:
-    """For each row, whether it is a tombstone that is judged without the absent replicas.
+    """For each row, whether it is marked as a tombstone that is judged before absent replicas are back (flag `EARLY`).
 
     Args:
         rows: `PENDING` or `CANDIDATE` rows.

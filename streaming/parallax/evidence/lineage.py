@@ -83,7 +83,7 @@ class Lineage:
     def stands_below(self, epoch: int) -> int:
         """The offset below which a log that was read is surely the same as the current log.
 
-        It is `NEVER` if all of the log is.
+        It is `NEVER`, which no offset reaches, if all of that log is the same.
 
         Args:
             epoch: the leader epoch of the last batch that was read of that log.

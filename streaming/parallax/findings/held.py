@@ -165,7 +165,7 @@ class Held:
         return classes
 
     def may_explain(self, claim: Claim, *states: State) -> list[Claim]:
-        """Return the members in the given states whose wrongly ended transaction explains a claim on a key's value.
+        """Return the members in the given states whose transaction, ended wrongly, explains a claim on a key's value.
 
         Only the claims are compared (`parallax.findings.claim.explains`); no replica is asked.
         """
@@ -220,7 +220,7 @@ class Held:
 
 @dataclass(slots=True)
 class Waiting(Held):
-    """The suspects of one group that wait for a verdict.
+    """The suspects of one group that wait for a verdict (in `Held.members`), and why they still do.
 
     Attributes:
         attempts: how many rounds in a row, up to the last one, have left at least one suspect undecided.
@@ -532,7 +532,7 @@ class Proven(Held):
     def next_page(self, number: int, now: float, interval: Callable[[Finding], float]) -> Page | None:
         """Return the next page, or None if no page is due.
 
-        It is a part of the present round. Between rounds it is a sample, which checks a few members again.
+        During a round it is the round's next part. Between rounds it is a sample, which checks a few members again.
 
         Args:
             number: the number of the new page.

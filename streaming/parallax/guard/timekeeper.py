@@ -112,7 +112,7 @@ class Timekeeper:
             self._tell()
 
     def read(self, readings: Iterable[Reading]) -> None:
-        """Give the clock readings of replicas' logs (`parallax.guard.pointed`), which may make a bound later.
+        """Have the clock take in what was read of logs (`parallax.guard.pointed`), which may make a bound later.
 
         They say where tombstones and end markers lie that an absent replica lacks, and when these may be removed.
         """
@@ -120,7 +120,7 @@ class Timekeeper:
             self._clock.read(readings)
 
     def paused(self, looks: Collection[Paused]) -> None:
-        """Give the clock looks that say which brokers' cleaners are paused for which topics.
+        """Have the clock take in looks that say which brokers' cleaners are paused for which topics.
 
         Nothing is removed there meanwhile, so bounds may be later.
         """

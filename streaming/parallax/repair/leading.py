@@ -26,7 +26,7 @@ _LASTING = (
 def uncompared(coverage: Coverage | None) -> list[str]:
     """Reasons, as phrases, why it is unknown whether a partition's replicas agree, e.g. offsets without verdict.
 
-    Empty if there is none. Unknown offsets that reading alone ends, or that nobody can ever compare, are no reason.
+    Empty if there is none. Offsets that become known as readers go on, or that nobody can ever compare, are no reason.
 
     Args:
         coverage: the partition's coverage, without unknown offsets that an audit has compared since; None if the

@@ -335,15 +335,15 @@ def rows_of(
 
 
 def shared_files(storage: str, name: str) -> tuple[int, list[tuple[str, int]]]:
-    """Find the shared files in the newest version of a view.
+    """Find the files of a view's newest version that lack the rows which a file of another replica holds, too.
 
     Args:
         storage: ``storage.path``.
         name: name of the view.
 
     Returns:
-        A tuple: the number of that version; and for each shared file its path below the table's folder, and the id of
-        its broker.
+        A tuple: the number of that version; and for each such file its path below the table's folder, and the id of
+        the broker whose rows it has.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.

@@ -221,7 +221,7 @@ def _turn(known: Alert | None, state: FindingState) -> str:
 
 
 def of_condition(suffered: Suffered, known: Alert | None, places: Places) -> Alert:
-    """Make the alert about a condition of the job. Its state does not become less grave before it is over.
+    """Make the alert about a condition of the job. Until the condition is over, the alert becomes no less grave.
 
     Args:
         suffered: the condition, and since when it is true.

@@ -202,7 +202,7 @@ class Outbox:
             now: the moment, seconds since 1970 UTC.
             pending: the names of all conditions that are true, however shortly. If an earlier process reported one of
                 these, it is not over.
-            can_end: whether a condition that is not in ``suffered`` is over. If not, it may just not be known yet.
+            can_end: whether a condition that is in neither of these is over. If not, it may just not be known yet.
 
         Returns:
             Whether any alert has changed, so that the state has to be recorded.

@@ -445,10 +445,11 @@ def wrongly_shown(pending: Array, interval: Array) -> Array:
 
     Args:
         pending: `PENDING` rows.
-        interval: the transaction on that replica, an `INTERVAL` row.
+        interval: the `INTERVAL` row of the transaction whose marker the replica missed. Its ``missed`` is that marker's
+            offset, and its ``end_type`` the type of the next one, by which the replica ended the transaction.
 
     Returns:
-        Rows of ``pending`` below the missed marker that the replica shows with the outcome of its next marker.
+        Those rows of ``pending``: below the missed marker, and shown with the outcome of the next one.
     """
     showed = pending["visible"] if interval["end_type"] == COMMIT else pending["aborted"]
     own = has_bit(showed, interval["slot"])

@@ -86,7 +86,7 @@ def holds_another_end(claim: Claim, answer: ReplicaAnswer) -> bool:
 def holds_another_record(claim: Claim, answer: ReplicaAnswer) -> bool:
     """Whether a replica holds an end marker, or another key's record, at the offset of the claim's record.
 
-    So its log is another one there, which need not hold the record.
+    Its log there is not the one that was read. So it need not hold the claim's record.
     """
     return _holds_another(answer, claim.offset, RecordShown, key_hash=claim.key_text)
 
