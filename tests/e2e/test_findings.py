@@ -334,7 +334,7 @@ def test_an_accused_that_does_not_answer_leaves_the_suspect_pending_until_it_doe
         manager.start()
         claim = diverged.claim("frozen")
         manager.offer([row(claim)])
-        watch.until(lambda s: "broker 2" in s.undecided.get(claim.suspect_id, ""))
+        watch.until(lambda s: "broker 2" in s.waits.get(claim.place, ""))
         assert watch.status.open == ()
         diverged.cluster.resume_broker(2)
         watch.until(lambda s: len(s.open) == 1)

@@ -112,11 +112,16 @@ def test_the_repair_moves_leadership_drops_the_copy_gives_a_new_one_and_puts_the
         ("kafka-leader-election.sh",),
         ("kafka-topics.sh",),
         ("kafka-console-producer.sh",),
+        *[("parallax",)] * 2,
         *[(reassign, "--execute"), (reassign, "--verify")] * 2,
         (reassign, "--execute"),
     ]
     for call in pasted.calls:
-        assert call[call.index("--bootstrap-server") + 1] == SERVERS
+        if call[0] == "parallax":
+            assert call[1] == "repair"
+            assert call[call.index("-c") + 1] == CONFIG
+        else:
+            assert call[call.index("--bootstrap-server") + 1] == SERVERS
 
 
 MANY = [
@@ -199,7 +204,7 @@ def test_a_cluster_with_logins_is_reached_with_a_file_of_client_properties(paste
     for step in explain(replace(ACCUSED_LEADS, key=b"k"), shell=shell).steps:
         pasted.run(step.run)
     options = {"kafka-leader-election.sh": "--admin.config", "kafka-console-producer.sh": "--producer.config"}
-    for call in pasted.calls:
+    for call in (call for call in pasted.calls if call[0] != "parallax"):
         option = options.get(call[0], "--command-config")
         assert call[call.index(option) + 1] == "admin.properties"
 
