@@ -47,7 +47,7 @@ class FindingAlerts(Alerts):
             {"record": SHOWN, "expr": self._e.shown()},
             {"record": SAID, "expr": self._e.said()},
             {"record": ACKNOWLEDGED, "expr": self._e.acknowledged()},
-            # What suppresses others comes first. So its end reaches Alertmanager first when a finding is over, since the end
+            # What suppresses others comes first, so that its end reaches Alertmanager first when a finding is over. The end
             # of what is still suppressed would never be sent.
             self._acknowledged(),
             *self._by_state(is_critical=False),
