@@ -47,8 +47,8 @@ class FindingAlerts(Alerts):
             {"record": SHOWN, "expr": self._e.shown()},
             {"record": SAID, "expr": self._e.said()},
             {"record": ACKNOWLEDGED, "expr": self._e.acknowledged()},
-            # What suppresses others comes first, so that its end reaches Alertmanager first when a finding is over. The end
-            # of what is still suppressed would never be sent.
+            # What suppresses others comes first, so that its end reaches Alertmanager first when a finding is over. An
+            # alert that is still suppressed when it ends has no message about its end.
             self._acknowledged(),
             *self._by_state(is_critical=False),
             self._about(WORSE, self._e.outgrown(WORSE), "critical", Turn.WORSE),
