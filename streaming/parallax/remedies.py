@@ -203,8 +203,9 @@ WITHOUT_DIRECTION = Case(
 HANGING = Case(
     "A transaction that hangs",
     (END_MARKER, ABORT),
-    "No replica is wrong, so this is no finding. **First see whether a coordinator still lists it**: the job's log "
-    "says so, and `parallax check` of a topic's first 20 partitions. Both print commands only if it hangs.\n\n"
+    "No replica is wrong, so this is no finding. **First see whether a coordinator still lists it.** If none does, the "
+    'job\'s log has "a transaction hangs", and the commands with their `--offset`. `parallax check` says the same, but '
+    "only of a topic's first 20 partitions.\n\n"
     "**It hangs:** its producer's owner has to say whether to commit or abort it. The line names the transactional id "
     "if a coordinator knows it; else ask who writes to the topic. Unless an unclean election or a lost disk took the "
     "end marker, set the brokers' `transaction.partition.verification.enable=true`.\n\n"
@@ -219,12 +220,12 @@ REMOVED_FOLDER = Case(
     "everywhere**, even with `unclean.leader.election.enable: false`: the controller does not know that the log is "
     "empty.\n\n"
     "If the broker is the last of the ISR, it is elected with the empty log, and the others truncate theirs. With "
-    "Eligible Leader Replicas (ELR, KIP-966; new clusters have it from Kafka 4.1 on) it can be elected later, too. "
-    "A reassignment has no such risk: the controller knows that the new replica is empty. While two replicas are "
-    "left, keep `min.insync.replicas` at 1.\n\n"
+    "Eligible Leader Replicas (ELR, KIP-966; new clusters have it from Kafka 4.1 on) it can be elected later, too, if "
+    "the ISR without it is smaller than `min.insync.replicas`. A reassignment has no such risk: the controller knows "
+    "that the new replica is empty.\n\n"
     "After a lost disk, first see that another replica is in the ISR of each partition. With ELR also remove the file "
-    "`.kafka_cleanshutdown` from the emptied directory. If it is missing, the controller takes the broker out of every "
-    "ISR, and no longer counts it as eligible.",
+    "`.kafka_cleanshutdown` at the top of the log directory if it survived the loss. Without it the controller takes "
+    "the broker out of every ISR, and no longer counts it as eligible.",
 )
 SHARED = Case(
     "What all replicas share",
