@@ -24,7 +24,9 @@ Mismatches = Mapping[str, str]
 
 
 class ClusterWatch:
-    """A thread that asks at each address, every ten seconds, which cluster answers.
+    """A thread that asks every ten seconds which cluster answers at each address.
+
+    The addresses are those of ``bootstrap.servers``, and those that the brokers advertise.
 
     Args:
         client: client of the cluster that the job watches.

@@ -220,7 +220,7 @@ REMOVED_FOLDER = Case(
     "everywhere**, even with `unclean.leader.election.enable: false`: the controller does not know that the log is "
     "empty.\n\n"
     "If the broker is the last of the ISR, it is elected with the empty log, and the others truncate theirs. With "
-    "Eligible Leader Replicas (ELR, KIP-966; new clusters have it from Kafka 4.1 on) it can be elected later, too, if "
+    "Eligible Leader Replicas (ELR, KIP-966; new clusters have it from Kafka 4.1 on) also later, if "
     "the ISR without it is smaller than `min.insync.replicas`. A reassignment has no such risk: the controller knows "
     "that the new replica is empty.\n\n"
     "After a lost disk, first see that another replica is in the ISR of each partition. With ELR also remove the file "

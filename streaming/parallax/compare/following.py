@@ -208,9 +208,9 @@ class Follower:
 def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
     """Choose which appended files of all tables the next micro-batch reads, oldest first.
 
-    Replicas are compared by their sums only as far as both views go (`parallax.compare.blocks`). So if not all files
-    fit, the choice ends where equally many commits of both views are taken, unless that leaves out more than half of
-    the rows.
+    If not all files fit, the choice may end earlier than ``max_rows`` demands: at the last point where it holds equally
+    many commits of both views. Replicas are compared by their sums only as far as both views go
+    (`parallax.compare.blocks`). It does not end earlier if that would leave out more than half of the rows.
 
     Args:
         tables: for each table, the files that were appended to it, in order.

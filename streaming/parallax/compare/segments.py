@@ -243,9 +243,12 @@ class States:
             places: the partitions.
 
         Returns:
-            For each partition: the packed head of its state, its packed unmatched tables
-            (`parallax.compare.state.UNMATCHED`), and whether these tables are given. They are not if they lie in a file
-            of their own; then they are an empty byte string here. Both are empty for a partition without a state.
+            A tuple of three, each with one item for each of ``places``:
+
+            - the packed head of its state; empty if it has no state;
+            - its packed unmatched tables (`parallax.compare.state.UNMATCHED`); empty if it has no state, or if the
+              tables are in a file of their own;
+            - a boolean: false if the tables are in a file of their own.
         """
         at = np.array([self._at.get(place, UNKNOWN) for place in places], np.int64)
         known = at >= 0

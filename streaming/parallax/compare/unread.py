@@ -160,9 +160,9 @@ def take_in(
     *,
     from_log_start: bool,
 ) -> None:
-    """Make offsets unknown that were read so late that something there may have been cleaned before anybody read it.
+    """Mark offsets as unknown if they were read too late: the cleaner may have removed something there by then.
 
-    It compares when each replica was read with when its offsets were written. Call it before
+    For each replica, it compares when offsets were written and when they were read. Call it before
     `parallax.compare.replicas.take_in_positions`.
 
     Args:

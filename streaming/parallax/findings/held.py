@@ -136,7 +136,7 @@ class Held:
     most: int = _DEAR_PAGE
 
     def behind(self, states: Iterable[State]) -> Array:
-        """Return the rows of members in the given states that the present round has not asked about yet."""
+        """Return the row numbers of members in the given states that this round has not asked about yet."""
         return np.flatnonzero(self.members.are(*states) & (self.members.rows["round"] < self.round))
 
     def located(self, page: Page) -> Array:
@@ -144,11 +144,16 @@ class Held:
         return self.members.locate(np.array([c.suspect_id for c in page.originals], "S32"))
 
     def alike(self, at: Array, most: int = PAGE) -> Array:
-        """Return which of the given rows make the next page: the first one, and others of its class.
+        """Return which of the given rows make the next page: the first one, and others that may join it in one probe.
+
+        Those others are of the first one's class (`classes`).
 
         Args:
-            at: the rows to choose from.
+            at: the row numbers to choose from, in the order in which they are to be asked about.
             most: how many rows the page may have.
+
+        Returns:
+            Row numbers from ``at``, in the same order; empty if ``at`` is empty.
         """
         if not len(at):
             return at
@@ -157,9 +162,15 @@ class Held:
         return together[: min(most, self.most) if self.members.rows["producer_id"][at[0]] >= 0 else most]
 
     def classes(self, at: Array) -> Array:
-        """Return for each of the rows ``at`` the number of its class; rows of one class can go into one probe.
+        """Return for each row the number of its class; rows of one class can go into one probe.
 
-        The rows of a class have one pivot. All of them are of transactions, or none is.
+        The rows of a class have the same pivot (`Members.pivots`). All of them are of transactions, or none is.
+
+        Args:
+            at: row numbers.
+
+        Returns:
+            Whole numbers, one for each item of ``at``.
         """
         classes: Array = self.members.pivots[at].astype(np.int64) * 2 + (self.members.rows["producer_id"][at] >= 0)
         return classes
@@ -485,9 +496,10 @@ class Proven(Held):
 
     @property
     def unread(self) -> int:
-        """How many members were not asked about since the job started again (`State.UNREAD`).
+        """How many members are in `State.UNREAD`: nobody knows whether the incident's last event counts them.
 
-        It is not known whether the incident's last event counts them.
+        They were proven before that event, which another process may have written. A probe of a member ends that.
+        `is_unread` is about something else: the present round.
         """
         return int(np.count_nonzero(self.members.rows["state"] == State.UNREAD))
 
@@ -532,7 +544,8 @@ class Proven(Held):
     def next_page(self, number: int, now: float, interval: Callable[[Finding], float]) -> Page | None:
         """Return the next page, or None if no page is due.
 
-        During a round it is the round's next part. Between rounds it is a sample, which checks a few members again.
+        As long as the present round has members left to ask about, the page is made of these. After that, it is a
+        sample: a few members of an incident that are checked again. A sample is due at ``due``.
 
         Args:
             number: the number of the new page.

@@ -34,10 +34,10 @@ def seen(finding: Finding) -> Seen:
 
 
 def is_sure(kind: FindingKind, accused: int) -> bool:
-    """Whether a replica that shows what a finding reports is known to be wrong.
+    """Whether a finding proves wrong every replica that shows what it reports, and not the accused alone.
 
-    It is not known if the finding accuses nobody. It is not known either if the accused's own end marker proves it
-    wrong. Another replica that shows the same record may have another end marker.
+    It does not in two cases. It accuses nobody. Or an end marker in the accused's own log is the proof: another replica
+    may show the same record and have another end marker, which makes it right.
 
     Args:
         kind: the finding's kind.

@@ -38,7 +38,8 @@ class Waits:
         """Log the waits that have become long.
 
         Args:
-            waits: by partition, why a probe has left suspects of it pending.
+            waits: all waits of the present: by partition, why a probe has left suspects of it pending. A wait that is
+                missing here is over; if the partition waits again, that is a new wait.
         """
         now = self._clock()
         self._due = {place: self._due.get(place, now + AFTER_S) for place in waits}

@@ -170,12 +170,14 @@ class Record:
 
     Attributes:
         holds: by topic, the newest hold.
-        spent: by topic, absent replicas for whose sake the topic is not held again until they are in sync.
+        spent: by topic, the absent replicas of a hold that was ended early, e.g. for lack of space, or that somebody
+            overruled. The topic is not held for them again until they are in sync.
         asked: by topic, whether a person wants it held (true) or wants its hold to end (false).
         refused: by topic, the last event that says why the guard does not hold it.
-        ever: by topic and by setting that a hold ever changed, the last change that was intended. By it the guard
-            recognises its own change if the cluster makes that change late.
-        last: by topic and setting, the newest event of a hold that changes the setting.
+        ever: by topic and name of a setting, the last change that any hold intended. If the cluster makes that change
+            after the hold has ended, the guard recognises it by this as its own.
+        last: by topic and name of a setting, the newest event of the last hold that changed the setting. It says since
+            when such a late change is possible.
     """
 
     holds: dict[str, Hold] = field(default_factory=dict)

@@ -204,11 +204,11 @@ class Partition:
         removed: by broker that no longer holds the partition, when the first look was that did not name it,
             milliseconds since 1970 UTC. If the broker was away at that time, it may still have its log.
         answering: the brokers of ``removed`` that answered at the last look before their removal.
-        emptied: the brokers of ``answering`` that were removed for longer than metadata may be old. They have deleted
-            their logs.
+        emptied: the brokers of ``answering`` whose log is certainly deleted, since they were removed for longer than
+            the metadata of a broker may be old.
         is_cleaned: whether the topic is compacted, as far as is known.
-        added: by broker that was added while the partition is watched, a time at which its log was empty, milliseconds
-            since 1970 UTC.
+        added: by broker that was given the partition while it was watched: a time before that, when the broker had
+            nothing of it, milliseconds since 1970 UTC.
         replicas: by broker, what looks have shown of its replica.
         absences: by broker of an absent replica, its absence.
     """

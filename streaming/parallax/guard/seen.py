@@ -21,7 +21,7 @@ class Shown:
 
     @property
     def own(self) -> str | None:
-        """The topic's own value; None if the broker shows a default."""
+        """The value if it is set on the topic itself; None if it is a default."""
         return self.value if self.is_own else None
 
 

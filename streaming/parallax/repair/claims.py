@@ -167,7 +167,8 @@ def together(some: Iterable[Claim], right: int | None = None) -> Together | None
 
     Args:
         some: claims of findings.
-        right: the broker whose replica a person calls right, as far as findings do not prove it; None if nobody does.
+        right: the broker whose replica a person calls right; None if nobody says so. Claims that it contradicts are
+            left out.
     """
     made = [one for one in some if not one.lacks(right)]
     if not made:

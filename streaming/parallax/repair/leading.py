@@ -108,8 +108,8 @@ class Led:
         fitness: by broker, whether its replica may lead.
         elr: the brokers that may be elected if no replica is in sync (eligible leader replicas, KIP-966); empty if
             brokers lack that feature.
-        no_other: why no plan can make another replica lead than those that must not, in sentences that say what to do.
-            Empty if a plan can, or if none is needed.
+        no_other: sentences that say why no plan can give the lead to a right replica, and what to do. Empty if a plan
+            can.
     """
 
     place: TopicPartition

@@ -328,7 +328,12 @@ class Digests:
 
     @classmethod
     def concat(cls, several: list[Digests]) -> Digests:
-        """Join the sums of consecutive rows into one `Digests`: their parts and moves one after another."""
+        """Join several `Digests` into one, with their parts one after another, and then their moves.
+
+        Args:
+            several: the sums of consecutive rows, in the order of the rows. ``part`` of their moves is counted from 0
+                in each; in the result it is counted through. Empty: the result has no rows.
+        """
         if not several:
             return cls.none()
         moves = [one.moves.copy() for one in several]

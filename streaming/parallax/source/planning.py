@@ -186,7 +186,8 @@ def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Re
 def admit(ranges: Ranges, bytes_per_offset: Mapping[Reader, float], max_bytes: int | None) -> dict[Reader, Range]:
     """Shorten ranges, so that no broker has to send more than ``max_bytes`` at one isolation level.
 
-    The bytes are shared evenly; what one reader does not need goes to the other readers. Each gets at least one offset.
+    The readers of one broker and isolation level share the bytes evenly. What one of them does not need, the others
+    get. Each may read at least one offset, even if that exceeds its share.
 
     Args:
         ranges: the planned ranges.

@@ -226,8 +226,8 @@ class TableLog:
     def standing(self, version: int | None = None) -> tuple[int, Sequence[Appended]]:
         """The files that a table consists of at a version, in the order of their commits.
 
-        Each element holds one file, with the time of its commit. A file that compaction has joined appears once for
-        each commit whose rows it holds, at the position of that commit.
+        Each element holds one file, with the time of its commit. Compaction writes the rows of several commits into one
+        file. That file appears once for each of these commits, at the position of the commit.
 
         Args:
             version: the version, if the log still goes back as far; None for the newest.
@@ -248,7 +248,7 @@ class TableLog:
     def recorded(self, since_ms: int, until_ms: int) -> list[Appended]:
         """The files that now hold the rows of the commits after ``since_ms`` and up to ``until_ms``.
 
-        A file that compaction has joined appears once for each of these commits.
+        A file into which compaction has written the rows of several of these commits appears once for each of them.
 
         Args:
             since_ms: a commit time of `parallax.views.order`.

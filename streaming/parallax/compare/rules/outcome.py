@@ -477,14 +477,18 @@ def _within(unended: Array, interval: Array) -> Array:
 
 
 def explained(pending: Array, intervals: Array) -> Array:
-    """For each record, whether a missed end marker explains its unlike outcomes.
+    """For each record that replicas show with different outcomes, whether missed end markers explain that.
 
-    It does if all replicas that show one of the outcomes are known to have missed a marker of the other outcome. It is
-    not enough to know it of one replica. Two may have missed the same marker, and one may be read much later.
+    Some replicas show the record as visible, the others as aborted. It is explained if all replicas of one of these
+    sides are known to have missed the transaction's own marker, which says what the other side shows. To know it of one
+    replica is not enough: several may have missed that marker, and one of them may be read much later.
 
     Args:
-        pending: `PENDING` rows.
+        pending: `PENDING` rows, one for each record.
         intervals: `INTERVAL` rows, only transactions that missed a marker.
+
+    Returns:
+        Booleans, one for each row of ``pending``.
     """
     wrong = np.zeros(len(pending), np.uint32)
     for interval in intervals:

@@ -285,11 +285,14 @@ class Case:
         return Decision(Verdict.PENDING, self.claim.kind, reason)
 
     def unproven(self, reason: str, resolution: Resolution = Resolution.HEALED) -> Decision:
-        """Return the decision on a claim that no answer proves: pending while a replica is absent, else dismissed.
+        """Return the decision on a claim that no answer proves.
+
+        If a replica did not answer, it is that the claim is pending, since that replica may prove it. Else the claim is
+        dismissed.
 
         Args:
-            reason: why, in one line for people.
-            resolution: why the claim is over, if it had been proven.
+            reason: why no answer proves it, in one line for people.
+            resolution: why the divergence is over, if an earlier probe had proven the claim.
         """
         if self.absent:
             return self.pending(f"{reason}; not reached: {names(self.absent)} ({self.absent[0].error})")
