@@ -47,13 +47,12 @@ class FindingAlerts(Alerts):
             {"record": SHOWN, "expr": self._e.shown()},
             {"record": SAID, "expr": self._e.said()},
             {"record": ACKNOWLEDGED, "expr": self._e.acknowledged()},
-            # What suppresses others begins before what it takes over from ends: nothing is suppressed by neither.
-            self._about(WORSE, self._e.outgrown(WORSE), "critical", Turn.WORSE),
-            *(
-                self._about(alarm.name, self._e.in_state(state), alarm.severity.value)
-                for state, alarm in sorted(ALARMS.items(), key=lambda one: one[1].severity is Severity.CRITICAL)
-            ),
+            # What suppresses others comes first, so that its end reaches Alertmanager first when a finding is over. An
+            # alert that is still suppressed when it ends has no message about its end.
             self._acknowledged(),
+            *self._by_state(is_critical=False),
+            self._about(WORSE, self._e.outgrown(WORSE), "critical", Turn.WORSE),
+            *self._by_state(is_critical=True),
             self._alert(
                 "ParallaxFindingsUnlisted",
                 f"max by (cluster) ({self._e.of('findings_unlisted')}) > 0",
@@ -104,6 +103,13 @@ class FindingAlerts(Alerts):
                 "open. read_committed consumers of the partition get nothing beyond it, on any replica, and the log is "
                 "not cleaned beyond it. `parallax check -c CONFIG` says whether it hangs, and only then how to end it.",
             ),
+        ]
+
+    def _by_state(self, *, is_critical: bool) -> list[dict[str, Any]]:
+        return [
+            self._about(alarm.name, self._e.in_state(state), alarm.severity.value)
+            for state, alarm in ALARMS.items()
+            if (alarm.severity is Severity.CRITICAL) is is_critical
         ]
 
     def _acknowledged(self) -> dict[str, Any]:

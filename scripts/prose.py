@@ -186,8 +186,10 @@ def _names(docstring: str, parameter: str) -> bool:
 
 
 def _as_markdown(docstring: str) -> str:
-    """A docstring with each argument, attribute and error as a list item."""
-    items = re.sub(r"^(\w+):\n|^ {4}(?! )", lambda m: "\n" if m[1] else "- ", docstring, flags=re.MULTILINE)
+    """A docstring with each argument, attribute and error as a list item, and what is returned as a paragraph."""
+    items = re.sub(r"^\w+:\n", "\n", docstring, flags=re.MULTILINE)
+    items = re.sub(r"^ {4}(?=[\w.`*]+: )", "- ", items, flags=re.MULTILINE)
+    items = re.sub(r"^ {4}(?! )", "", items, flags=re.MULTILINE)
     return re.sub(r"^ {5,}", "  ", items, flags=re.MULTILINE).replace("``", "`")
 
 

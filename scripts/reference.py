@@ -334,7 +334,7 @@ def kinds_page() -> str:
     rows = []
     for kind, row in KINDS.items():
         what = f"{row.headline}{row.not_led}".format(broker="2", partition="orders-0")
-        mend = f"[{row.case.in_words}](../runbook.md#{row.runbook})"
+        mend = f"[{row.runbook.replace('-', ' ')}](../runbook.md#{row.runbook})"
         rows.append((f"`{kind}`", str(row.rule), str(row.severity), f"{what}.", f"Consumers {row.consumers}.", mend))
     head = (
         "kind",

@@ -140,3 +140,20 @@ def test_every_variable_that_a_query_uses_is_there(page: dict[str, Any]) -> None
     there = {variable["name"] for variable in page["templating"]["list"]}
     used = set(re.findall(r"\$\{?(?!_)([a-z]+)", " ".join(t["expr"] for p in panels(page) for t in p["targets"])))
     assert used <= there
+
+
+def test_what_suppresses_another_alert_of_a_finding_ends_first() -> None:
+    """Alertmanager never sends the end of an alert that is suppressed when it ends."""
+    inhibits = yaml.safe_load((ROOT / "deploy/alertmanager/alertmanager.yaml").read_text())["inhibit_rules"]
+    order = [
+        rule.get("alert", "") for group in yaml.safe_load(rules(Parameters()))["groups"] for rule in group["rules"]
+    ]
+
+    def names(matchers: list[str]) -> list[int]:
+        (named,) = re.findall(r"^alertname =~? (\S+)$", "\n".join(matchers), re.MULTILINE)
+        return [order.index(name) for name in named.split("|")]
+
+    of_findings = [one for one in inhibits if "finding_id" in one["equal"]]
+    assert len(of_findings) == 3
+    for one in of_findings:
+        assert max(names(one["source_matchers"])) < min(names(one["target_matchers"])), one

@@ -172,3 +172,12 @@ def test_a_parameter_of_a_type_that_says_little_is_named_in_the_docstring(tmp_pa
         "streaming/a.py:1: does not say what bound_at, offsets is",
         "streaming/a.py:20: does not say what end is",
     }
+
+
+def test_what_a_docstring_returns_is_one_text_however_it_is_wrapped(tmp_path: Path) -> None:
+    module = tmp_path / "streaming" / "a.py"
+    module.parent.mkdir()
+    lines = "\n".join(["        and so it goes on and on with many words"] * 5)
+    module.write_text(f'def one() -> int:\n    """Say it.\n\n    Returns:\n{lines}.\n    """\n')
+    ((place, text),) = prose.docstrings(tmp_path)
+    assert any("a sentence of 50 words" in fault for fault in prose.faults(place, text))

@@ -238,9 +238,9 @@ def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array
         offsets: the offset of each of the rows; ascending for each slot.
 
     Returns:
-        Three arrays: the end markers below the last row of each replica, as `MARKER` rows, one replica after the other;
-        for each marker, the slot of its replica; for each of the given rows, how many markers of its replica lie below
-        it.
+        A tuple of three arrays. The first has the end markers below the last row of each replica, as `MARKER` rows, one
+        replica after the other. The second has the slot of each marker's replica. The third has, for each of the given
+        rows, how many markers of its replica lie below it.
     """
     passed = np.zeros(len(slots), np.intp)
     found, of = [markers[:0]], [slots[:0]]
