@@ -38,7 +38,7 @@ class Waits:
         """Log the waits that have become long.
 
         Args:
-            waits: by partition, why a probe has left suspects of it pending.
+            waits: by partition, why suspects of it are pending.
         """
         now = self._clock()
         self._due = {place: self._due.get(place, now + AFTER_S) for place in waits}
