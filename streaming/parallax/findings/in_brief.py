@@ -39,8 +39,9 @@ def is_sure(finding: Finding) -> bool:
     It is not known if the finding accuses nobody. It is not known either if the accused's own end marker proves it
     wrong, and another replica leads. That replica may have another end marker, by which the same record is right.
     """
-    is_of_its_own = KINDS[finding.kind].clears is Clears.OWN_END
-    return finding.broker != NOBODY and (not is_of_its_own or evidence_of(finding).get("leader") == finding.broker)
+    if KINDS[finding.kind].clears is Clears.OWN_END:
+        return bool(evidence_of(finding).get("leader") == finding.broker != NOBODY)
+    return finding.broker != NOBODY
 
 
 def seen_counts(findings: Iterable[Finding]) -> dict[str, int]:
