@@ -41,8 +41,8 @@ STALE = timedelta(seconds=10)
 class Reign:
     """A period in which one broker led a partition without a break, as progress rows show it.
 
-    A progress row is a look at one moment, but the leader in it may be that of some seconds before (`STALE`). So the
-    period began between two looks, or `STALE` before the first of them, and so it ended.
+    A progress row is a look at one moment. But the leader in it may be that of some seconds before (`STALE`). So the
+    period may have begun, or ended, that much before the earlier of two looks.
 
     Attributes:
         since: the first look at which the broker led.
