@@ -55,6 +55,7 @@ _PAGERDUTY = """\
 pagerduty_configs:
 - routing_key_file: /etc/alertmanager/pagerduty-key # FILL IN: a file that holds the integration key (Events API v2)
   send_resolved: {ends}
+  severity: '{{ .CommonLabels.severity }}'
   description: '{{ template "parallax.title" . }}'
   details:
     text: '{{ template "parallax.text" . }}'

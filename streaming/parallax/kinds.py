@@ -352,7 +352,7 @@ def _taken(by: str) -> str:
 _BY_OUTCOME = Effect(
     _taken("the wrong outcome that broker {broker} gave that record"),
     "Broker {broker} lacks a value of {partition} that its cleaner took by a wrong outcome",
-    "miss a value that another replica shows",
+    "miss a value that a cleaner took by mistake",
 )
 _NO_RECORD = (
     "Broker {broker} has aborted a committed transaction of {partition}; it was committed {others}. No replica that "

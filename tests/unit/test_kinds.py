@@ -88,6 +88,8 @@ def test_the_words_on_what_a_finding_means_have_only_fields_that_are_known(kind:
     for text in (said.shows, said.headline):
         assert {name for _, name, _, _ in string.Formatter().parse(text) if name} <= FIELDS
     assert said.consumers
+    # It is said as well where every replica shows what is wrong.
+    assert "another" not in said.consumers
 
 
 @pytest.mark.parametrize("folder", ["streaming/parallax/alerting", "dashboards"])

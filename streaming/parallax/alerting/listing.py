@@ -73,7 +73,7 @@ def headline(state: FindingState, finding: Finding) -> str:
     if state is FindingState.UNSETTLED:
         whose = f", broker {broker}" if broker else ""
         return f"Replicas of {place} agree again; nothing proves them right ({kind}{whose})"
-    adds = ALARMS[state].adds.format(is_="is" if is_sure(kind, finding.broker) else "may be")
+    adds = ALARMS[state].adds.format(is_="is" if is_sure(finding) else "may be")
     if not broker:
         if state is FindingState.SPREAD:
             return f"Replicas of {place} differed{adds} ({kind})"

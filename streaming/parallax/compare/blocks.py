@@ -191,8 +191,8 @@ def agreed(
         grain: the size of the blocks of offsets whose rows are added up together; None for the usual size.
 
     Returns:
-        The range, from where the readers begin. None if no offset has equal sums. None if the readers begin at different
-        offsets. None if the sums of some rows are not known.
+        The range, from where the readers begin. None if no offset has equal sums. None if the readers begin at
+        different offsets. None if the sums of some rows are not known.
     """
     found = alike(readers, grain)
     if found is None or any(one.ranges["start"][0] != found.start for one in readers.values()):

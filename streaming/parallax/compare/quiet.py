@@ -38,6 +38,7 @@ from parallax.compare.state import (
     PENDING,
     TOMBSTONE,
     UNREAD,
+    WHOLE_SO_FAR,
 )
 from parallax.compare.unread import APART_MS, DEFAULT_RETENTION_MS, LATELY
 from parallax.model import UNKNOWN, ReadEvent, UnknownReason
@@ -506,9 +507,25 @@ def _follow_reading(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, a
     for k in _sorted(times[:n], times[:n]):
         if k < first:
             _tick(p, brokers, said, ticks, events[k], retention)
+            if _is_dated(p, brokers):
+                return False
         elif not _position(p, brokers, said, rows, events[k], retention):
             return False
     return True
+
+
+@_part
+def _is_dated(p: Any, brokers: Array) -> bool:
+    """Whether `follow_dated` has a replica to follow from now on."""
+    for slot in range(len(brokers)):
+        for view in range(2):
+            if brokers[slot].begun[view] == WHOLE_SO_FAR:
+                position = brokers[slot].position[view]
+                if p.bound_at[view] != UNKNOWN and p.bound[view] <= position:
+                    return True
+                if p.next_bound_at[view] != UNKNOWN and p.next_bound[view] <= position:
+                    return True
+    return False
 
 
 @_part
@@ -1000,7 +1017,7 @@ _SAMPLE = (
 )
 
 _FROZEN = (
-    *(_OK, _NOT_READ_YET, _NOT_BEGUN, _NEVER, UNKNOWN, FOLLOWED),
+    *(_OK, _NOT_READ_YET, _NOT_BEGUN, _NEVER, UNKNOWN, FOLLOWED, WHOLE_SO_FAR),
     *(APART_MS, DEFAULT_RETENTION_MS, LATELY, POSITION, RECORD, NOT_TRANSACTIONAL, NULL_KEY, TOMBSTONE),
 )
 

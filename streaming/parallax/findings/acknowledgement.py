@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from parallax.findings.finding import Finding, evidence_of, has_spread, is_blocking, is_unsettled, sides_of
-from parallax.findings.in_brief import seen_by_state
 from parallax.findings.incident import tally_of
 from parallax.kinds import TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, FindingKind, FindingStatus
@@ -99,11 +98,12 @@ class Extent:
         more = sorted(self.alike - known.alike) if known.alike else []
         has_spread = self.status is FindingStatus.SPREAD
         is_settled = self.status is FindingStatus.UNSETTLED
+        leads = "shows it" if has_spread or self.accused != NOBODY else "may be wrong"
         grown = [(f"it counts {self.count:,}, not {known.count:,}", self.count > known.count)]
         graver = [
             ("every replica that answered shares it", has_spread and self.status is not known.status),
             ("the replicas differ again", not has_spread and self.status is not known.status),
-            (seen_by_state(self.kind, self.accused, has_spread=has_spread), self.is_exposed and not known.is_exposed),
+            (f"the leader {leads}", self.is_exposed and not known.is_exposed),
             ("it holds back consumers in read_committed", self.is_blocking and not known.is_blocking),
             (f"it is {self.kind}, not {known.kind}", refines(self.kind, known.kind)),
             (f"broker {self.accused} is proven to be wrong", known.accused == NOBODY != self.accused),

@@ -14,23 +14,35 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from parallax.findings.cleared import Shown
-from parallax.findings.finding import Finding, effect_in, evidence_of, has_spread, is_blocking, is_unsettled
+from parallax.findings.finding import (
+    Finding,
+    effect_in,
+    evidence_of,
+    has_spread,
+    is_blocking,
+    is_unsettled,
+    variant_in,
+)
 from parallax.findings.incident import tally_of
-from parallax.kinds import KINDS, Extent
+from parallax.kinds import KINDS, Extent, Variant
 from parallax.model import NOBODY, UNKNOWN
 from parallax.moments import utc_text
+
+STALE = timedelta(seconds=10)
+"""By how much the leader in a progress row may be older than the row: the list of replicas is asked for each 5 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reign:
     """A period in which one broker led a partition without a break, as progress rows show it.
 
-    A progress row is a look at one moment. So the period began between two looks, and ended between two looks.
+    A progress row is a look at one moment, but the leader in it may be that of some seconds before (`STALE`). So the
+    period began between two looks, or `STALE` before the first of them, and so it ended.
 
     Attributes:
         since: the first look at which the broker led.
@@ -55,10 +67,10 @@ class Reign:
         since, until = utc_text(self.since), utc_text(self.until)
         began = f"led already at the first look on record, {since}"
         if self.after is not None:
-            began = f"began to lead {_between(utc_text(self.after), since)}"
+            began = f"began to lead between {utc_text(self.after - STALE)} and {since}"
         ended = f"led still at the last look on record, {until}"
         if self.ended_by is not None:
-            ended = f"stopped {_between(until, utc_text(self.ended_by))}"
+            ended = f"stopped between {utc_text(self.until - STALE)} and {utc_text(self.ended_by)}"
         return f"{began}, and {ended} ({self.epochs_in_words})"
 
     @property
@@ -66,10 +78,6 @@ class Reign:
         """Its leader epochs for a sentence: ``leader epoch 5`` or ``leader epochs 5 to 7``."""
         first, last = self.epochs
         return f"leader epoch {first}" if first == last else f"leader epochs {first} to {last}"
-
-
-def _between(one: str, other: str) -> str:
-    return f"at {one}" if one == other else f"between {one} and {other}"
 
 
 def reigns(rows: Iterable[Mapping[str, Any]]) -> list[Reign]:
@@ -211,7 +219,12 @@ def led_in_words(finding: Finding, found: Collection[Reign]) -> list[str]:
         return [f"By what is on record since {utc_text(since)}, no replica led that shows it."]
     may = "may be wrong" if finding.broker == NOBODY or is_unsettled(finding) else "shows it"
     said = [f"Broker {reign.broker}, which {may}, {reign.in_words}." for reign in mine]
-    return [*said, f"Consumers that read it there {effect_in(finding).consumers}, {affected(finding).in_words}."]
+    where = "" if variant_in(finding) in _SHOWN_ELSEWHERE else f", {affected(finding).in_words}"
+    return [*said, f"Consumers that read it there {effect_in(finding).consumers}{where}."]
+
+
+_SHOWN_ELSEWHERE = (Variant.UNDELETED, Variant.OLDER, Variant.TAKEN)
+"""What a finding is about where consumers meet another record of the key than the finding's own."""
 
 
 __all__ = ["Came", "Reign", "Span", "affected", "came", "committed_since", "led_in_words", "reigns", "wrong_brokers"]

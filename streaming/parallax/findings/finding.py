@@ -165,7 +165,7 @@ def made(
         evidence["resolution"] = str(decision.resolution)
     elif status is FindingStatus.RESOLVED:
         text = resolved(claim, decision, answers, repaired)
-        evidence |= _of_the_end(decision) | dict(left or {})
+        evidence |= _of_the_end(decision, is_repaired=bool(repaired)) | dict(left or {})
     else:
         text = dismissed(decision, answers)
     if variant:
@@ -196,7 +196,7 @@ def made(
     )
 
 
-def _of_the_end(decision: Decision) -> dict[str, Any]:
+def _of_the_end(decision: Decision, *, is_repaired: bool) -> dict[str, Any]:
     """Return the evidence of a resolved finding, in addition to the replicas' answers."""
     said: dict[str, Any] = {"resolution": str(decision.resolution)}
     if decision.in_part:
@@ -204,6 +204,8 @@ def _of_the_end(decision: Decision) -> dict[str, Any]:
     if decision.was_shown:
         said["sides"] = as_document(decision.sides)
         said["was_shown"] = True
+    if is_repaired:
+        said["repaired"] = True
     return said
 
 
@@ -378,7 +380,12 @@ def effect_in(finding: Finding) -> Effect:
 
     They are those of the finding's own sentence.
     """
-    return effect_of(finding.kind, evidence_of(finding).get(VARIANT, ""))
+    return effect_of(finding.kind, variant_in(finding))
+
+
+def variant_in(finding: Finding) -> str:
+    """Return the `Variant` of its kind that a finding's evidence names; empty where it names none."""
+    return str(evidence_of(finding).get(VARIANT, ""))
 
 
 def claim_of(finding: Finding) -> Claim:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from parallax.findings.decide import Resolution
 from parallax.findings.finding import Finding, asked_at, evidence_of, has_spread
 from parallax.kinds import KINDS, OPEN_KINDS, Clears
-from parallax.model import NOBODY, FindingKind, FindingStatus
+from parallax.model import NOBODY, FindingStatus
 
 
 class Seen(StrEnum):
@@ -22,7 +22,7 @@ class Seen(StrEnum):
     NO = ""
     """The leader does not show what the finding reports, or the finding is over."""
     PERHAPS = "consumers may see it"
-    """One of the sides leads, and nobody knows which side is right."""
+    """The leader is on one of the sides, and it is not known whether it is wrong (`is_sure`)."""
     YES = "consumers see it"
 
 
@@ -30,31 +30,18 @@ def seen(finding: Finding) -> Seen:
     """Return whether consumers of the leader see a finding: no, perhaps, or yes."""
     if not (finding.exposed and finding.stands):
         return Seen.NO
-    return seen_by_state(finding.kind, finding.broker, has_spread=has_spread(finding))
+    return Seen.YES if has_spread(finding) or is_sure(finding) else Seen.PERHAPS
 
 
-def is_sure(kind: FindingKind, accused: int) -> bool:
-    """Whether a finding proves wrong every replica that shows what it reports, and not the accused alone.
+def is_sure(finding: Finding) -> bool:
+    """Whether the leader is known to be wrong if it shows what a finding reports.
 
-    It does not in two cases. It accuses nobody. Or an end marker in the accused's own log is the proof: another replica
-    may show the same record and have another end marker, which makes it right.
-
-    Args:
-        kind: the finding's kind.
-        accused: the broker that it accuses; `NOBODY` without direction.
+    It is not known if the finding accuses nobody. It is not known either if the accused's own end marker proves it
+    wrong, and another replica leads. That replica may have another end marker, by which the same record is right.
     """
-    return accused != NOBODY and KINDS[kind].clears is not Clears.OWN_END
-
-
-def seen_by_state(kind: FindingKind, accused: int, *, has_spread: bool) -> Seen:
-    """Return whether consumers see a finding, if the leader shows what the finding reports: yes or perhaps.
-
-    Args:
-        kind: the finding's kind.
-        accused: the broker that the finding accuses; `NOBODY` without direction.
-        has_spread: whether all replicas show what the finding reports; then the result is yes.
-    """
-    return Seen.YES if has_spread or is_sure(kind, accused) else Seen.PERHAPS
+    if KINDS[finding.kind].clears is Clears.OWN_END:
+        return bool(evidence_of(finding).get("leader") == finding.broker != NOBODY)
+    return finding.broker != NOBODY
 
 
 def seen_counts(findings: Iterable[Finding]) -> dict[str, int]:
@@ -92,6 +79,9 @@ _ENDED: Mapping[Resolution, str] = {
 }
 
 
+_TAKEN = (Resolution.COMPACTED, Resolution.DELETED)
+
+
 def ended_in_words(event: Finding) -> str:
     """Return how a resolved finding ended, in a clause: ``they agree again``. Empty if the event does not say.
 
@@ -99,9 +89,11 @@ def ended_in_words(event: Finding) -> str:
         event: the finding's last event.
     """
     resolution = evidence_of(event).get("resolution")
-    if event.kind in OPEN_KINDS and resolution in (Resolution.COMPACTED, Resolution.DELETED):
+    if event.kind in OPEN_KINDS and resolution in _TAKEN:
         # A freeze is over with its transaction, whatever is left of that.
         return "the transaction is no longer open"
+    if evidence_of(event).get("repaired") and resolution in _TAKEN:
+        return "a repair replaced what was wrong"
     return next((words for how, words in _ENDED.items() if how == resolution), "")
 
 
@@ -159,7 +151,6 @@ __all__ = [
     "freezes",
     "is_sure",
     "seen",
-    "seen_by_state",
     "seen_counted",
     "seen_counts",
     "standing_freeze",

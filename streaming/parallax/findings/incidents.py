@@ -924,6 +924,6 @@ class Incidents:
         return found
 
     def reasons(self) -> dict[TopicPartition, str]:
-        """Return by partition why the last probe of a group has left suspects of it without a verdict."""
-        waiting = ((group, one.reason) for group, one in self._waiting.items())
-        return {group.place: reason for group, reason in waiting if reason and self._undecided(group)}
+        """Return by partition why a probe has left suspects in groups without a verdict (one reason)."""
+        waiting = ((group, one.reason) for group, one in self._waiting.items() if one.reason != NOT_PROBED)
+        return {group.place: reason for group, reason in waiting if self._undecided(group)}

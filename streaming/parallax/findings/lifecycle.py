@@ -41,7 +41,7 @@ from parallax.findings.happenings import (
     Suspected,
     Tick,
 )
-from parallax.findings.held import Outcome, Page
+from parallax.findings.held import NOT_PROBED, Outcome, Page
 from parallax.findings.incident import is_part_of_incident
 from parallax.findings.incidents import ALONE, Incidents
 from parallax.findings.judging import Judging, Later, Repaired, Unchanged
@@ -164,7 +164,7 @@ class Lifecycle:
         if task is None:
             again = _RAISED_MEANWHILE if suspect_id in self._again else None
             return self._incidents.waits(suspect_id) or again
-        return task.reason or "it has not been probed yet"
+        return task.reason or NOT_PROBED
 
     def is_new(self, claim: Claim) -> bool:
         """Whether a suspect still has to be handed in, because no probe or verdict takes care of it.
@@ -250,6 +250,7 @@ class Lifecycle:
             pending[place] = pending.get(place, 0) + 1
             if task.reason:
                 waits[place] = task.reason
+        waits = dict.fromkeys(pending, NOT_PROBED) | waits
         standing = self.standing()
         names = {finding.finding_id for finding in standing}
         self._asked_again = {name: one for name, one in self._asked_again.items() if name in names}

@@ -38,7 +38,7 @@ class Waits:
         """Log the waits that have become long.
 
         Args:
-            waits: all waits of the present: by partition, why a probe has left suspects of it pending. A wait that is
+            waits: all waits of the present: by partition, why suspects of it are pending. A wait that is
                 missing here is over; if the partition waits again, that is a new wait.
         """
         now = self._clock()

@@ -6,6 +6,7 @@ import pytest
 
 from parallax.alerting.listing import FindingState, headline, over_in_words
 from parallax.findings.decide import Resolution
+from parallax.findings.in_brief import Seen, seen
 from parallax.kinds import Variant
 from parallax.model import NOBODY, FindingKind, FindingStatus
 from tests.builders.findings import evidence, finding
@@ -44,15 +45,19 @@ def test_of_replicas_that_agree_by_now_nothing_is_said_to_stand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "broker", "leads"),
+    ("kind", "broker", "leader", "leads"),
     [
-        (FindingKind.DELETED_RECORD_RESURRECTED, 2, "the leader is wrong"),
-        (FindingKind.VISIBILITY_MISMATCH, NOBODY, "the leader may be wrong"),
-        (FindingKind.OUTCOME_CONTRADICTS_MARKER, 2, "the leader may be wrong"),
+        (FindingKind.DELETED_RECORD_RESURRECTED, 2, 1, "the leader is wrong"),
+        (FindingKind.VISIBILITY_MISMATCH, NOBODY, 2, "the leader may be wrong"),
+        (FindingKind.OUTCOME_CONTRADICTS_MARKER, 2, 1, "the leader may be wrong"),
+        (FindingKind.OUTCOME_CONTRADICTS_MARKER, 2, 2, "the leader is wrong"),
     ],
 )
-def test_that_the_leader_is_wrong_is_said_only_where_it_is_known(kind: FindingKind, broker: int, leads: str) -> None:
-    one = finding(kind=kind, broker=broker)
+def test_that_the_leader_is_wrong_is_said_only_where_it_is_known(
+    kind: FindingKind, broker: int, leader: int, leads: str
+) -> None:
+    one = finding(kind=kind, broker=broker, exposed=True, evidence=evidence({}, leader=leader))
+    assert seen(one) is (Seen.YES if leads == "the leader is wrong" else Seen.PERHAPS)
     assert f"; {leads}" in headline(FindingState.EXPOSED, one)
     assert "leader" not in headline(FindingState.CONFIRMED, one)
 

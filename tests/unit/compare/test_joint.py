@@ -14,7 +14,7 @@ from parallax.compare.gathered import Gathered
 from parallax.compare.joint import MANY_ROWS, MANY_WAITING, Quiet, step_quiet
 from parallax.compare.observations import Observations
 from parallax.compare.results import from_columns, to_columns
-from parallax.compare.state import PartitionState
+from parallax.compare.state import FOLLOWED, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.config import CompareSettings
 from parallax.model import ReadEvent, TopicPartition, UnknownReason
@@ -314,6 +314,19 @@ def test_a_topic_that_is_read_before_its_first_progress_is_quiet_once_that_dates
     for n in range(9, 30, 3):
         assert ways.feed({"t": [*told(100 * n, n, **COMPACTS), *read(100 * n + 9, n, n + 3)]}) == {"t"}
     assert ways.last["t"].coverage.unread == ()
+
+
+@pytest.mark.parametrize("leader", [-1, 9])
+def test_a_topic_whose_first_bound_comes_without_a_reading_is_taken_in_as_by_itself(leader: int) -> None:
+    ways = BothWays()
+    rows = [record(n, f"k{n}", "v") for n in range(9)]
+    ways.feed({"t": [row for b in BROKERS for row in both(b, rows, 9, 100)]})
+    for at in (300, 400):
+        ways.feed({"t": [row | {"leader": leader} for row in told(at, 9, **COMPACTS)]})
+    for at in (500, 600):
+        ways.feed({"t": told(at, 9, **COMPACTS)})
+    assert ways.quiet[-1:] == ["t"]
+    assert (ways.states["t"].brokers["begun"] == FOLLOWED).all()
 
 
 def test_a_log_that_begins_above_the_others_is_stepped_by_itself_once_the_grace_has_passed() -> None:

@@ -52,8 +52,8 @@ def test_an_acknowledged_finding_keeps_the_status_that_it_had(known: Finding) ->
 @pytest.mark.parametrize(
     ("known", "now", "words"),
     [
-        (finding("a"), replace(finding("a"), exposed=True), "consumers see it"),
-        (finding("a"), SPREAD, "every replica that answered shares it, consumers see it"),
+        (finding("a"), replace(finding("a"), exposed=True), "the leader shows it"),
+        (finding("a"), SPREAD, "every replica that answered shares it, the leader shows it"),
         (SPREAD, finding("a"), "the replicas differ again"),
         (UNSETTLED, finding("a"), "the replicas differ again"),
         (

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from parallax.findings.exposure import Came, Reign, Span, affected, came, led_in_words, reigns, wrong_brokers
+from parallax.kinds import Variant
 from parallax.model import NOBODY, FindingKind, FindingStatus
 from tests.builders.findings import finding
 
@@ -43,7 +44,7 @@ def test_a_reign_lies_between_the_looks_around_it_and_those_before_and_after() -
     assert minutes == [(None, 0, 5, 6), (9, 10, 20, 21), (20, 21, 30, None)]
     assert found[0].in_words == (
         "led already at the first look on record, 2026-01-02 00:00:00Z, "
-        "and stopped between 2026-01-02 00:05:00Z and 2026-01-02 00:06:00Z (leader epoch 4)"
+        "and stopped between 2026-01-02 00:04:50Z and 2026-01-02 00:06:00Z (leader epoch 4)"
     )
     assert found[2].in_words.endswith("led still at the last look on record, 2026-01-02 00:30:00Z (leader epoch 7)")
 
@@ -96,8 +97,8 @@ def test_when_a_wrong_replica_led_is_said_with_what_consumers_read_there() -> No
     found = reigns([row(1, 4, 0, 9), row(2, 5, 10, 20), row(1, 6, 21, 30)])
     one = finding("f1", evidence=evidence())
     assert led_in_words(one, found)[0] == (
-        "Broker 2, which shows it, began to lead between 2026-01-02 00:09:00Z and 2026-01-02 00:10:00Z, "
-        "and stopped between 2026-01-02 00:20:00Z and 2026-01-02 00:21:00Z (leader epoch 5)."
+        "Broker 2, which shows it, began to lead between 2026-01-02 00:08:50Z and 2026-01-02 00:10:00Z, "
+        "and stopped between 2026-01-02 00:19:50Z and 2026-01-02 00:21:00Z (leader epoch 5)."
     )
     assert led_in_words(one, found)[1].endswith("at offset 17.")
     assert led_in_words(one, found[:1]) == [
@@ -107,3 +108,9 @@ def test_when_a_wrong_replica_led_is_said_with_what_consumers_read_there() -> No
     assert (
         "Broker 1, which may be wrong, led" in led_in_words(finding("f1", broker=NOBODY, evidence=evidence()), found)[0]
     )
+
+
+def test_what_is_shown_elsewhere_is_not_said_to_be_read_at_the_findings_offset() -> None:
+    found = reigns([row(1, 4, 0, 9), row(2, 5, 10, 20)])
+    one = finding("f1", kind=FindingKind.COMMITTED_RECORD_ABORTED, evidence=evidence(variant=str(Variant.OLDER)))
+    assert "offset" not in led_in_words(one, found)[1]

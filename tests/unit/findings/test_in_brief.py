@@ -43,6 +43,13 @@ def test_a_freeze_that_is_over_is_not_called_a_record_that_is_gone(kind: Finding
     assert ended_in_words(over) == words
 
 
+def test_a_record_that_a_repair_replaced_is_not_called_gone() -> None:
+    evidence = '{"resolution": "evidence_compacted", "repaired": true}'
+    assert ended_in_words(finding("a", status=FindingStatus.RESOLVED, evidence=evidence)) == (
+        "a repair replaced what was wrong"
+    )
+
+
 def test_those_that_consumers_may_see_are_counted_for_themselves() -> None:
     shown, perhaps = finding("a", exposed=True), finding("b", exposed=True, broker=NOBODY)
     assert seen_counted([shown, perhaps, perhaps, finding("c")]) == "1 seen by consumers, 2 perhaps seen by consumers"

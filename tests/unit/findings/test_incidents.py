@@ -368,6 +368,7 @@ class TestPartsAfterARestart:
         after = self.again(life, away)
         assert (after.counts, after.machine.status().pending) == ([20], {("orders", 0): 16})
         assert after.machine.waits("key-25") == "it has not been probed yet"
+        assert after.machine.status().waits == {("orders", 0): "it has not been probed yet"}
         for _ in range(4):
             after.after(RECHECK_S, wrong_where(lambda key: key < 3))
         assert (after.counts, after.machine.status().pending) == ([3], {})

@@ -60,6 +60,7 @@ class TestASuspect:
         life = Life()
         life.suspect(unmarked())
         assert life.waits() == "it has not been probed yet"
+        assert life.machine.status().waits == {("orders", 0): life.waits()}
         assert life.answer(missing) == ["s"]
         assert (life.last.status, life.last.kind, life.last.broker) == (FindingStatus.CONFIRMED, MARKER, 2)
         assert life.last.finding_id == unmarked().finding_id("c")

@@ -141,7 +141,7 @@ def test_a_value_that_a_wrong_outcome_has_taken_is_said_to_be_lacking() -> None:
     text = summary(c, Decision(Verdict.CONFIRMED, c.kind, "r", accused=2, sides=sides), answers(replica(1), replica(2)))
     assert text.startswith("Broker 2 lacks a value of the key of offset 10 of")
     assert "as committed" not in text
-    assert text.endswith("consumers miss a value that another replica shows.")
+    assert text.endswith("consumers miss a value that a cleaner took by mistake.")
 
 
 def test_values_that_differ_where_outcomes_were_suspected_are_said_of_the_key() -> None:

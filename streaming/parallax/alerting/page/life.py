@@ -82,7 +82,7 @@ _SEEN = {
 }
 _SHOWN = {
     Seen.YES: "From this probe on it is known that consumers can see it.",
-    Seen.PERHAPS: "From this probe on it is known that one of the sides leads; which side is right is not known.",
+    Seen.PERHAPS: "From this probe on it is known that one of the sides leads; whether it is wrong is not known.",
     Seen.NO: "No broker that consumers read shows it any more.",
 }
 

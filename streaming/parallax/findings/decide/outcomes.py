@@ -61,8 +61,7 @@ def ended(case: Case) -> Decision:
             kind_of(own),
             sides=by_outcome(named | {accused.broker: own}),
         )
-        if claim.kind in OPEN_KINDS and not _end_is_known(case, other_outcome(own)):
-            # That it held the transaction open does not show how that ended: it may have been repaired since.
+        if _lacks_direction(case, own):
             return replace(decision, kind=FindingKind.VISIBILITY_MISMATCH, accused=NOBODY)
         return decision
     if truth:
@@ -105,9 +104,17 @@ def _superseded(case: Case, own: str, truth: Mapping[int, str]) -> Decision | No
         return None
     holding = "no replica holds" if case.accused.lacks(place) else f"only broker {case.accused.broker} holds"
     reason = f"{holding} offset {place} any more, and all show the newer record of its key at offset {newer}"
-    if case.live_only:
+    if case.live_only or _lacks_direction(case, own):
         return case.not_held(reason, place)
     return case.was_shown(reason, kind_of(own), place, by_outcome({**truth, case.accused.broker: own}))
+
+
+def _lacks_direction(case: Case, own: str) -> bool:
+    """Whether the accused was seen to hold the transaction open, and no known end marker contradicts what it shows.
+
+    That it held the transaction open does not show how that ended: it may have been repaired since.
+    """
+    return case.claim.kind in OPEN_KINDS and not _end_is_known(case, other_outcome(own))
 
 
 def _end_is_known(case: Case, outcome: str) -> bool:

@@ -53,7 +53,7 @@ def test_without_direction_consumers_may_see_it_and_once_a_broker_is_accused_the
     assert [(m.what, m.text) for m in moments([one, other]) if "seen" in m.what] == [
         (
             "perhaps seen by consumers",
-            "From this probe on it is known that one of the sides leads; which side is right is not known.",
+            "From this probe on it is known that one of the sides leads; whether it is wrong is not known.",
         ),
         ("seen by consumers", "From this probe on it is known that consumers can see it."),
     ]

@@ -462,6 +462,14 @@ class TestHiddenNoMore:
         assert (got.kind, got.resolution) == (FindingKind.COMMITTED_RECORD_ABORTED, Resolution.COMPACTED)
         assert got.sides == parsed({"aborted": (2,), "committed": (1, 3)})
 
+    def test_one_that_only_held_it_open_is_not_accused_where_the_markers_that_were_read_differ(self) -> None:
+        held_open = replace(self.c, kind=FindingKind.MARKER_MISSING)
+        given = answers(*(self.held(b) for b in (1, 2, 3)))
+        assert decide(held_open, given).was_shown
+        disputed = replace(held_open, recorded=replace(self.c.recorded, markers={1: "commit", 3: "abort"}))
+        got = decide(disputed, given)
+        assert (got.verdict, got.was_shown, got.accused) == (Verdict.DISMISSED, False, NOBODY)
+
 
 class TestUnlikeOutcomes:
     """The comparison saw two outcomes of one record and no end marker that says which is right."""
