@@ -34,7 +34,7 @@ from parallax.model import NOBODY, UNKNOWN
 from parallax.moments import utc_text
 
 STALE = timedelta(seconds=10)
-"""By how much the leader in a progress row may be older than the row: the list of replicas is asked for each 5 s."""
+"""By how much the leader in a progress row may be older than the row. The list of replicas is read again each 5 s."""
 
 
 @dataclass(frozen=True, slots=True)
