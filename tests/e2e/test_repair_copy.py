@@ -25,6 +25,7 @@ from typer.testing import CliRunner, Result
 from parallax.cli import app
 from parallax.findings.finding import Finding
 from parallax.findings.table import FindingsTable
+from parallax.jars import DEFAULT_KAFKA_VERSION
 from parallax.lab.cluster import Cluster
 from parallax.lab.traffic import PlainProducer
 from parallax.lab.view import read_replica
@@ -33,11 +34,25 @@ from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from tests.e2e.accused import accused
 from tests.e2e.killed import killed_after_each_event
+from tests.versions import REPAIRED
 
 pytestmark = pytest.mark.timeout(300)
 
 NOT_REACHED = 10_000
 """Where the findings say that the replicas differ: all of them show the same below."""
+
+
+OTHERS = [version for version in REPAIRED if version != DEFAULT_KAFKA_VERSION]
+
+
+@pytest.fixture(scope="module", params=["", *(pytest.param(one, marks=pytest.mark.release) for one in OTHERS)])
+def kafka(kafka: Cluster, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """The shared brokers; before a release also three of each other version on which repairs are tried."""
+    if not request.param:
+        yield kafka
+        return
+    with Cluster(request.param) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -376,7 +376,8 @@ def test_a_signal_to_submit_ends_the_job_in_order_and_leaves_nothing(tmp_path: P
     (tmp_path / "parallax.yaml").touch()
     given = {"SPARK_HOME": str(tmp_path / "spark"), "MASTER": "spark://h:7077", "TMPDIR": str(temporary)}
     given["ENVIRONMENT"] = str(tmp_path / "environment.tar.gz")
-    command = [str(DEPLOY / "spark" / "submit.sh"), str(tmp_path / "parallax.yaml")]
+    # A shell cannot trap what it was started to ignore, as everything that runs in the background ignores SIGINT.
+    command = ["env", "--default-signal=INT", str(DEPLOY / "spark" / "submit.sh"), str(tmp_path / "parallax.yaml")]
     with subprocess.Popen(command, env=os.environ | given, start_new_session=True) as submit:
         try:
             until(lambda: log.exists() and "started" in log.read_text(), "the driver", timeout=60)
