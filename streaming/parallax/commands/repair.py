@@ -96,6 +96,8 @@ def plan(
 
     if (finding is None) == (topic is None) or (topic is None) != (partition is None):
         raise ConfigError("repair plan: give a finding, or --topic and --partition")
+    if finding is not None and not finding:
+        raise ConfigError("repair plan: the id of the finding is empty; `parallax findings` lists the ids")
     said = dict(zip(offset or (), (one.value for one in outcome or ()), strict=False))
     if not len(said) == len(outcome or ()) == len(offset or ()):
         raise ConfigError("repair plan: give one --offset with each --outcome: which transaction ended so")

@@ -125,6 +125,9 @@ def _plan_of(text: str, what: str) -> Plan:
         ) from error
     if made.format != FORMAT:
         raise RepairCommandError(f"{what}: this plan is of another version of Parallax; {again}")
+    numbers = [step.number for step in made.steps]
+    if not made.topic or numbers != sorted(set(numbers)):
+        raise RepairCommandError(f"{what}: this is no plan (it names no topic, or a step's number twice); {again}")
     return made
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from parallax.findings.moves import Move, Purpose
 from parallax.remedies import Act
@@ -55,7 +57,7 @@ class EndStep(Told):
     kind: Literal["end_marker"] = "end_marker"
     producer_id: int
     start_offset: int
-    end: str
+    end: Annotated[str, Field(pattern="^(commit|abort)$")]
     proof: str
     finding: str
     marker_offset: int

@@ -208,6 +208,13 @@ def test_undo_of_what_has_changed_nothing_says_so(cluster: Cluster, tmp_path: Pa
     assert undo(settings(tmp_path), left_by(tmp_path, AWAY), print).reason == "nothing was changed"
 
 
+def edited(file: Path, times: int = 1, **step: str) -> Path:
+    """A plan in which somebody has changed its step, or written it more than once."""
+    made = document(PLAN)
+    file.write_text(json.dumps(made | {"steps": [made["steps"][0] | step] * times}))
+    return file
+
+
 def test_wrong_usage_is_one_line_and_exit_code_2(cluster: Cluster, tmp_path: Path) -> None:
     path, plan, broken = config(tmp_path), tmp_path / "plan", tmp_path / "broken"
     plan.write_text(json.dumps(document(PLAN)))
@@ -216,6 +223,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(cluster: Cluster, tmp_path: Pat
     place = ("--topic", "orders", "--partition", 0)
     for words, text in {
         ("plan",): "give a finding, or --topic and --partition",
+        ("plan", ""): "the id of the finding is empty",
         ("plan", "abcd", *place): "give a finding, or --topic and --partition",
         ("plan", *place, "--outcome", "commit"): "give one --offset with each --outcome",
         (
@@ -237,6 +245,8 @@ def test_wrong_usage_is_one_line_and_exit_code_2(cluster: Cluster, tmp_path: Pat
         ("plan", "--topic", "orders", "--partition", 10**19): "--partition",
         ("run", tmp_path / "none"): "cannot be read",
         ("run", broken): "this is no plan",
+        ("run", edited(tmp_path / "case", end="COMMIT")): "this is no plan",
+        ("run", edited(tmp_path / "twice", times=2)): "this is no plan",
         ("run", plan, "--step", 7): "the plan has no step 7; it has 1",
         ("run", plan): "nobody is there to be asked; give --yes",
         ("resume", "beef"): "is the id of no repair",
