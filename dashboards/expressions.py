@@ -9,6 +9,7 @@ compared something. Then the last value counts for a while (`Expressions.known`)
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from dashboards.parameters import Parameters
 from parallax.alerting.listing import ALARMS, FindingState
@@ -44,13 +45,20 @@ FORMER = "storage:parallax_former:max"
 
 _BEFORE = "offset 1s"
 """Behind a recorded series: its value of the evaluation before, wherever in its group it is recorded."""
-_CRITICAL, _LESS_GRAVE = (
-    f'state=~"{"|".join(state for state, one in ALARMS.items() if (one.severity is Severity.CRITICAL) is wanted)}"'
+
+
+def _state_in(states: Iterable[str]) -> str:
+    """The matcher of some states' series."""
+    return f'state=~"{"|".join(states)}"'
+
+
+_PAGING, _TICKETS = (
+    [str(state) for state, one in ALARMS.items() if (one.severity is Severity.CRITICAL) is wanted]
     for wanted in (True, False)
 )
+_CRITICAL, _LESS_GRAVE = _state_in(_PAGING), _state_in(_TICKETS)
 """The states whose alerts page, and those whose alerts open a ticket."""
-_PAGING = [str(state) for state, one in ALARMS.items() if one.severity is Severity.CRITICAL]
-_GRAVER = {state: f'state=~"{"|".join(_PAGING[:rank])}"' for rank, state in enumerate(_PAGING) if rank}
+_GRAVER = {state: _state_in(_PAGING[:rank]) for rank, state in enumerate(_PAGING) if rank}
 """For each state that pages, those that are graver; the gravest has none."""
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 

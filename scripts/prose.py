@@ -10,7 +10,7 @@ import inspect
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -33,6 +33,7 @@ MOST_LINES: int = RULES["bounds"]["paragraph_lines"]
 MOST_PARAGRAPH = MOST_LINES * WIDTH
 BUDGETS: dict[str, int] = RULES["lines"]
 FORBIDDEN = {re.compile(rf"\b(?:{words})\b", re.IGNORECASE): better for words, better in RULES["forbidden"].items()}
+_Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[A-Z0-9`\"'(])|(?<=:)\s*\n")
 _CODE = re.compile(r"`[^`]*`")
 _WORD = re.compile(r"\S*\w\S*")
@@ -140,20 +141,13 @@ def docstrings(top: Path = TOP) -> Iterator[tuple[str, str]]:
 
     They are those of all that is public, and those under constants and attributes, whatever their names.
     """
-    for file in sorted(file for folder in FOLDERS for file in (top / folder).rglob("*.py")):
-        pending: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"))]
-        while pending:
-            node = pending.pop()
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
-                said := ast.get_docstring(node)
-            ):
-                yield f"{file.relative_to(top)}:{getattr(node, 'lineno', 1)}", _as_markdown(said)
-            nested = node.body if isinstance(node, ast.Module | ast.ClassDef) else []
-            for before, below in pairwise(nested):
-                match before, below:
-                    case (ast.Assign() | ast.AnnAssign(), ast.Expr(ast.Constant(str() as said))):
-                        yield f"{file.relative_to(top)}:{below.lineno}", _as_markdown(inspect.cleandoc(said))
-            pending += [one for one in nested if not getattr(one, "name", "_").startswith("_")]
+    for file, node in _public(top, FOLDERS):
+        if said := ast.get_docstring(node):
+            yield f"{file}:{getattr(node, 'lineno', 1)}", _as_markdown(said)
+        for before, below in pairwise(_nested(node)):
+            match before, below:
+                case (ast.Assign() | ast.AnnAssign(), ast.Expr(ast.Constant(str() as said))):
+                    yield f"{file}:{below.lineno}", _as_markdown(inspect.cleandoc(said))
 
 
 def unnamed(top: Path = TOP) -> Iterator[str]:
@@ -162,17 +156,27 @@ def unnamed(top: Path = TOP) -> Iterator[str]:
     These are those whose type has no class of its own, such as ``int`` or ``tuple[str, int]``. A docstring names a
     parameter also in the plural, or with spaces between its words.
     """
-    for file in sorted(file for folder in PARAMETERS for file in (top / folder).rglob("*.py")):
-        pending: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"))]
+    for file, node in _public(top, PARAMETERS):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (said := ast.get_docstring(node)):
+            given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            names = [one.arg for one in given if _is_plain(one.annotation) and not _names(said, one.arg)]
+            if names:
+                yield f"{file}:{node.lineno}: does not say what {', '.join(names)} is"
+
+
+def _public(top: Path, folders: Sequence[str]) -> Iterator[tuple[Path, _Documented]]:
+    """The modules in some folders, and the classes and functions in them that are public, each with its file."""
+    for file in sorted(file for folder in folders for file in (top / folder).rglob("*.py")):
+        pending: list[_Documented] = [ast.parse(file.read_text(encoding="utf-8"))]
         while pending:
             node = pending.pop()
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (said := ast.get_docstring(node)):
-                given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-                names = [one.arg for one in given if _is_plain(one.annotation) and not _names(said, one.arg)]
-                if names:
-                    yield f"{file.relative_to(top)}:{node.lineno}: does not say what {', '.join(names)} is"
-            nested = node.body if isinstance(node, ast.Module | ast.ClassDef) else []
-            pending += [one for one in nested if not getattr(one, "name", "_").startswith("_")]
+            yield file.relative_to(top), node
+            inside = (one for one in _nested(node) if isinstance(one, _Documented))
+            pending += [one for one in inside if not one.name.startswith("_")]
+
+
+def _nested(node: _Documented) -> list[ast.stmt]:
+    return node.body if isinstance(node, ast.Module | ast.ClassDef) else []
 
 
 def _is_plain(annotation: ast.expr | None) -> bool:

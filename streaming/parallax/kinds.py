@@ -358,7 +358,7 @@ _NO_RECORD = (
     "Broker {broker} has aborted a committed transaction of {partition}; it was committed {others}. No replica that "
     "answered holds its record at offset {offset} any more."
 )
-_EFFECTS: Mapping[tuple[FindingKind, Variant], Effect] = {
+_EFFECTS: Mapping[tuple[FindingKind, str], Effect] = {
     (FindingKind.ABORTED_RECORD_COMMITTED, Variant.DELETION): Effect(
         "Broker {broker} shows the rolled-back deletion at offset {offset} of {partition} as committed; it was "
         "aborted {others}.",
@@ -425,7 +425,7 @@ def effect_of(kind: FindingKind, variant: Variant | str = Variant.PLAIN) -> Effe
         kind: the finding's kind.
         variant: what it is about. One that is not known for the kind is taken as `Variant.PLAIN`.
     """
-    return next((said for (one, how), said in _EFFECTS.items() if one is kind and how == variant), _plain(kind))
+    return _EFFECTS.get((kind, variant)) or _plain(kind)
 
 
 def kinds_of(family: Family) -> frozenset[FindingKind]:

@@ -143,13 +143,13 @@ def made(
     accused = decision.accused if status is FindingStatus.CONFIRMED else claim.broker
     recorded = _recorded(claim, decision, answers, status).as_json()
     evidence = answers.evidence() | {"reason": decision.reason, "recorded": recorded}
-    variant = variant_of(claim, decision, answers) if known is None else evidence_of(known).get(VARIANT, "")
+    variant = _variant(status, claim, decision, answers, known)
     if known is not None and status in (FindingStatus.UNSETTLED, FindingStatus.RESOLVED):
         evidence[KEPT] = known.record_offset
     if leans_on:
         evidence["leans_on"] = list(leans_on)
     if status is FindingStatus.CONFIRMED:
-        text, variant = summary(claim, decision, answers), variant_of(claim, decision, answers)
+        text = summary(claim, decision, answers)
         if (blocked := blocked_at(claim, decision, answers)) is not None:
             evidence["blocked_at"] = blocked
         evidence["pivot"] = claim.pivot
@@ -194,6 +194,13 @@ def made(
         decided_at=at,
         exposed=_is_exposed(status, accused, decision, answers),
     )
+
+
+def _variant(status: FindingStatus, claim: Claim, decision: Decision, answers: Answers, known: Finding | None) -> str:
+    """Return what an event is about: what a confirming probe shows; otherwise it stays what it was."""
+    if known is None or status is FindingStatus.CONFIRMED:
+        return variant_of(claim, decision, answers)
+    return variant_in(known)
 
 
 def _of_the_end(decision: Decision, *, is_repaired: bool) -> dict[str, Any]:

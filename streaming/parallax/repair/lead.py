@@ -68,6 +68,9 @@ def led(settings: Settings, wanted: Mapping[TopicPartition, PartitionMetadata]) 
         FindingsTableError, PauseError: what is on record cannot be read.
     """
     told = known(settings, wanted.keys())
+    findings: dict[TopicPartition, list[Finding]] = {}
+    for finding in told.findings:
+        findings.setdefault(finding.place, []).append(finding)
     return [
         Led(
             place,
@@ -75,7 +78,7 @@ def led(settings: Settings, wanted: Mapping[TopicPartition, PartitionMetadata]) 
             one.replicas,
             one.isr,
             told.fitness(place, one.replicas),
-            no_other=_no_other(one.replicas, [finding for finding in told.findings if finding.place == place]),
+            no_other=_no_other(one.replicas, findings[place]) if place in findings else (),
         )
         for place, one in wanted.items()
     ]
