@@ -15,7 +15,7 @@ from parallax.compare.suspect import Coverage
 from parallax.findings.finding import Finding
 from parallax.findings.leading import Fitness, May
 from parallax.model import TopicPartition
-from parallax.repair.leading import Led, fitness, uncompared, waiting_in_words
+from parallax.repair.leading import Doubts, Led
 from parallax.repair.rolling import Outage, TopicSettings, may_stop
 from tests.simulation.properties import Broken, Place
 
@@ -110,8 +110,7 @@ def judged(
         coverage: without what audits have settled.
         pending: suspects without verdict.
     """
-    waiting = [waiting_in_words(pending)] if pending else []
-    return fitness(brokers, findings, [*uncompared(coverage), *waiting], {})
+    return Doubts.made(coverage, pending, {}).fitness(brokers, findings)
 
 
 def lies(

@@ -11,6 +11,7 @@ import pytest
 
 from parallax.findings import leading
 from parallax.findings.leading import SAFE, Fitness, May
+from parallax.repair import leading as doubts
 from parallax.repair import rolling
 from tests.simulation import kinds, leads
 from tests.simulation.history import Op, Profile
@@ -33,7 +34,7 @@ BROKEN: dict[str, tuple[Any, str, Callable[..., Any], str, int]] = {
     "who is not accused is taken for right": (leading, "_by_accusing", whoever_is_not_accused, "advice", 0),
     "what all share is forgotten": (leading, "_by_shared", lambda *_: SAFE, leads.SAFE, 59),
     "a difference without direction is forgotten": (leading, "unknown", lambda *_: SAFE, "advice", 0),
-    "what was not compared is forgotten": (leads, "uncompared", lambda _: [], leads.SAFE, 30),
+    "what was not compared is forgotten": (doubts, "uncompared", lambda _: [], leads.SAFE, 30),
     "the preferred leader is forgotten": (rolling, "_by_preference", lambda *_: SAFE, leads.RESTART, 25),
     "the last of the assignment is taken for the next": (rolling, "elected", last_of_the_assignment, leads.RESTART, 26),
     "who leads meanwhile is forgotten": (rolling, "_by_election", lambda *_: SAFE, leads.RESTART, 0),

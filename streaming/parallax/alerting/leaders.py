@@ -10,7 +10,7 @@ from parallax.findings.finding import Finding
 from parallax.findings.leading import Fitness, May
 from parallax.guard.absences import Absence, Absences, Late
 from parallax.model import TopicPartition
-from parallax.repair.leading import by_clock, fitness, uncompared, waiting_in_words
+from parallax.repair.leading import Doubts, by_clock
 
 
 def may_lead(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[int, Fitness]]:
@@ -37,15 +37,13 @@ def _standing(snapshot: Snapshot) -> dict[TopicPartition, list[Finding]]:
 def _of(
     snapshot: Snapshot, place: TopicPartition, findings: Collection[Finding], absences: Absences | None
 ) -> dict[int, Fitness]:
-    whole = uncompared(snapshot.coverage.get(place))
-    if waiting := snapshot.findings.pending.get(place, 0):
-        whole.append(waiting_in_words(waiting))
     single = {} if absences is None else by_clock(place, absences, snapshot.taken_at)
     brokers = snapshot.assigned[place]
     for broker in brokers if blindness(snapshot) else ():
         if (hidden := hiding(snapshot, (*place, broker))) is not None:
             single.setdefault(broker, []).append(hidden.here)
-    return fitness(brokers, findings, whole, single)
+    made = Doubts.made(snapshot.coverage.get(place), snapshot.findings.pending.get(place, 0), single)
+    return made.fitness(brokers, findings)
 
 
 def _by_place(absences: Absences) -> dict[TopicPartition, Absences]:

@@ -84,7 +84,7 @@ def plan(
     with _lookout(settings, place, say) as (lookout, _):
         shell = Shell.of(settings.kafka)
         if is_to_lead:
-            return make(lookout.look(Wanted(places=True)), said, shell, more, is_to_lead=True)
+            return make(lookout.look(Wanted(places=True, doubts=True)), said, shell, more, is_to_lead=True)
         seen = lookout.look()
         if more.right is not None and more.right not in seen.assigned:
             raise RepairCommandError(
@@ -94,7 +94,7 @@ def plan(
         made = make(seen, said, shell, more)
         if not wants_copies(seen, made):
             return made
-        return make(lookout.look(Wanted(places=True)), said, shell, more)
+        return make(lookout.look(Wanted(places=True, doubts=True)), said, shell, more)
 
 
 def document(made: Plan) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def run(settings: Settings, made: Plan, say: Say, ask: Callable[[], None] | None
         def check() -> None:
             record.take_in(table.news())
             is_free()
-            _check_may_begin(made, lookout.look(wanted(made)))
+            _check_may_begin(made, lookout.look(wanted(made, doubts=True)))
 
         check()
         if ask is not None:
@@ -310,7 +310,7 @@ def _lookout(settings: Settings, place: TopicPartition, say: Say) -> Iterator[tu
     hasher = ContentHasher(bytes.fromhex(hash_key(settings.storage.path, settings.read)))
     timeout_ms = settings.findings.probe_timeout_ms
     with closing(ReplicaClient(settings.kafka, timeout_ms=timeout_ms)) as client:
-        yield Lookout(client, settings.storage.path, place, hasher, settings.findings, say), client
+        yield Lookout(client, settings, place, hasher, say), client
 
 
 __all__ = [

@@ -7,16 +7,18 @@ no replica becomes eligible to lead that was not in sync (KIP-966).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from parallax.counts import agreed, counted
 from parallax.findings.grounds import in_words
 from parallax.findings.moves import Move, Purpose, copying, first_of
+from parallax.model import UNKNOWN
 from parallax.moments import span_text
 from parallax.remedies import Act
 from parallax.repair.claims import Claim, Together, together
-from parallax.repair.layout import Layout, has_room, hindered, slowest, too_slow
+from parallax.repair.fit import loses, unsure
+from parallax.repair.layout import Layout, hindered, slowest
 from parallax.repair.seen import Look, shows_the_same
 from parallax.repair.steps import MoveStep
 from parallax.replica.changes import MOVE_RIGHTS
@@ -98,7 +100,9 @@ def sides_by_findings(
 def sides(
     look: Look, left: Collection[Claim], said: Said, known: Collection[tuple[int, int]] = ()
 ) -> tuple[Sides | None, list[str]]:
-    """Return the same as `sides_by_findings`, without replicas that show what is wrong by now.
+    """Return the same as `sides_by_findings`, without sources that show what is wrong by now, or lack what others hold.
+
+    If a person calls a replica right, it is a source even if its log begins later than another (`loses`).
 
     Args:
         look: a look at the partition, with what the replicas show at the findings' offsets.
@@ -109,11 +113,30 @@ def sides(
     found, missing = sides_by_findings(look.assigned, left, said, known)
     if found is None:
         return None, missing
-    alike = {one: why for one in found.sources if (why := shows_the_same(look, one, found.wrong, said.right))}
-    if able := tuple(one for one in found.sources if one not in alike):
+    against = {}
+    for one in found.sources:
+        if why := shows_the_same(look, one, found.wrong, said.right):
+            against[one] = f"{why}. Wait until the job has asked the replicas again, and plan again"
+        elif said.right is None and (why := loses(look, one)):
+            against[one] = f"{why}. Plan again once they begin at the same offset, or {_with_right(one, 'it may go')}"
+    return _without(found, against, missing)
+
+
+def _without(found: Sides, against: Mapping[int, str], missing: list[str]) -> tuple[Sides | None, list[str]]:
+    """The same sides without some sources; none and why, if no source is left.
+
+    Args:
+        found: the sides.
+        against: by broker that may not be copied, why, and what to do.
+        missing: sentences that are returned in any case.
+    """
+    if able := tuple(one for one in found.sources if one not in against):
         return replace(found, sources=able), missing
-    why = f"{next(iter(alike.values()))}. Wait until the job has asked the replicas again, and plan again"
-    return None, [*missing, f"{found.named}: {why}."]
+    return None, [*missing, f"{found.named}: {next(iter(against.values()))}."]
+
+
+def _with_right(broker: int, condition: str) -> str:
+    return f"with --right {broker} if you know that {condition}"
 
 
 def copies(
@@ -136,23 +159,36 @@ def copies(
     told = {(one.producer_id, one.start_offset) for one in look.transactions if not one.goes_on}
     left = [one for one in look.claims if one.transaction not in ended]
     found, missing = sides(look, left, said, told)
+    if found is not None and said.right is None:
+        found, missing = _without(found, _unsure(look, found), missing)
     if found is None:
         return [], missing
-    joint, wrong, named = found.joint, list(found.wrong), found.named
     layout, source = (
         look.layout or Layout(error="it was not looked at"),
         first_of(look.assigned, look.leader, found.sources),
     )
-    room = _Room(layout, look.assigned, layout.sizes.get(source, 0), wrong)
-    if why := hindered(layout, look.place, is_paused=said.is_paused) or room.lacking() or too_slow(layout, room.size):
-        return [], [*missing, f"{named}: {why}."]
-    moves = copying(look.assigned, look.leader, wrong, source, room.spare)
-    return _steps(look, joint, source, moves, room, number, shell, said), missing
+    room = _Room(layout, look.assigned, layout.sizes.get(source, 0), list(found.wrong))
+    moves = copying(look.assigned, look.leader, found.wrong, source, room.spare)
+    some = (hindered(layout, look.place, move, source, is_paused=said.is_paused) for move in moves)
+    if why := (layout.error and next(some)) or room.lacking() or next(filter(None, some), ""):
+        return [], [*missing, f"{found.named}: {why}."]
+    return _steps(look, found.joint, source, moves, room, number, shell, said), missing
+
+
+def _unsure(look: Look, found: Sides) -> dict[int, str]:
+    """By source of which nobody knows whether it is right about all that is deleted, why, and what to do."""
+    lost = f"all that {in_words(found.wrong)} holds"
+    return {
+        one: f"nobody knows whether broker {one} is right about {lost}: {why}. Plan again once that is known, or "
+        f"{_with_right(one, 'it is right')}"
+        for one in found.sources
+        if (why := unsure(look, one))
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """Whether there is room for copies, and which broker holds a replica meanwhile.
+    """How much is copied, and which broker holds a replica meanwhile.
 
     Attributes:
         size: bytes of the partition.
@@ -170,7 +206,7 @@ class _Room:
         return self.layout.spare(self.assigned, self.size) if self.layout.wants_spare(self.assigned) else None
 
     def lacking(self) -> str:
-        """Why there is no room, with what to do; empty if there is."""
+        """Why no broker can stand in where one has to, with what to do; empty if one can."""
         layout, left = self.layout, len(self.assigned) - 1
         if layout.wants_spare(self.assigned) and self.spare is None:
             asks = f", and min.insync.replicas asks for {layout.min_isr}" if layout.min_isr > left else ""
@@ -178,8 +214,7 @@ class _Room:
                 f"while one has no copy {left} would be left{asks}, and no other broker has {self.size:,} bytes free "
                 "to stand in. Add a broker, or make room on one that holds none of the partition"
             )
-        full = [broker for broker in self.wrong if not has_room(layout.free.get(broker, 0), self.size)]
-        return f"{in_words(full)} has no {self.size:,} bytes free for a new copy. Make room there" if full else ""
+        return ""
 
 
 def _steps(
@@ -201,7 +236,7 @@ def _steps(
                 number=number + len(made) + 1,
                 act=_act(move),
                 title=_title(look, source, move),
-                needs=_needs(joint, source, move, room, is_said=said.right is not None),
+                needs=_needs(look, joint, source, move, room, is_said=said.right is not None),
                 changes=_changes(look, source, move),
                 takes=_takes(move, room),
                 half_way=_half_way(move),
@@ -213,6 +248,8 @@ def _steps(
                 move=move,
                 source=source,
                 is_said=said.right is not None,
+                given_up=given_up(look, source, said),
+                is_paused=said.is_paused,
                 wrong=wrong,
                 offsets=offsets,
             )
@@ -246,13 +283,33 @@ def _title(look: Look, source: int, move: Move) -> str:
     return f"{line}{rest.get(act, '.')}"
 
 
-def _needs(joint: Together, source: int, move: Move, room: _Room, *, is_said: bool) -> tuple[str, ...]:
-    proof = f"broker {source} is right, and {in_words(room.wrong)} wrong, by {' and '.join(joint.findings)}"
-    if is_said:
-        proof = f"broker {source} is right: whoever made this plan says so. No evidence proves it"
+def proof(look: Look, joint: Together, source: int, wrong: Collection[int], *, is_said: bool) -> str:
+    """Why a replica may be copied, or lead, as a phrase: the findings that prove it right, or that a person says so.
+
+    Args:
+        look: a look at the partition.
+        joint: the claims of its findings, joined.
+        source: the broker whose replica it is.
+        wrong: the brokers whose replicas are wrong.
+        is_said: whether only a person says that it is right.
+    """
+    if not is_said:
+        return f"broker {source} is right, and {in_words(wrong)} wrong, by {' and '.join(joint.findings)}"
+    against = "; ".join(filter(None, (loses(look, source), unsure(look, source))))
+    rest = f". What speaks against it: {against}" if against else ""
+    return f"broker {source} is right: whoever made this plan says so. No evidence proves it{rest}"
+
+
+def given_up(look: Look, source: int, said: Said) -> int:
+    """Before which offset a person gives up what only other replicas hold (`MoveStep.given_up`); -1 for nothing."""
+    marks = look.replicas[source].marks
+    return UNKNOWN if said.right is None or marks is None or not loses(look, source) else marks.log_start_offset
+
+
+def _needs(look: Look, joint: Together, source: int, move: Move, room: _Room, *, is_said: bool) -> tuple[str, ...]:
     space = [f"{room.size:,} bytes on {in_words(move.copied)}"] if move.copied else []
     return (
-        proof,
+        proof(look, joint, source, room.wrong, is_said=is_said),
         *space,
         f"{MOVE_RIGHTS} for the user of the settings",
         "every replica in sync, and nothing else that is being reassigned",
@@ -317,4 +374,4 @@ def _warning(source: int, move: Move, wrong: list[int], room: _Room, said: Said)
     return " ".join(found)
 
 
-__all__ = ["NOTHING_SAID", "Said", "Sides", "copies", "sides", "sides_by_findings"]
+__all__ = ["NOTHING_SAID", "Said", "Sides", "copies", "given_up", "proof", "sides", "sides_by_findings"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from parallax.model import RowKind
+from parallax.model import UNKNOWN, RowKind
 from parallax.repair import ending, moving
 from parallax.repair.actions import Action, Asked, Maker
 from parallax.repair.plan import Plan
@@ -37,7 +37,7 @@ def following(repair: Repair, plan: Plan, look: Look, owner: str, asked: Asked |
         return _undoing(plan, look, asked, made)
     if repair.phase is not Phase.RUNNING:
         return None
-    step = next((step for step in plan.steps if step.number not in repair.proven), None)
+    step = _next(repair, plan)
     if step is None:
         return made.event(EventKind.OVER, reason="every step is done and proven")
     if another := _another(plan, look):
@@ -49,7 +49,27 @@ def following(repair: Repair, plan: Plan, look: Look, owner: str, asked: Asked |
         return found
     if why := _unlike(plan, step, look, intended):
         return made.event(EventKind.STOPPED, step.number, reason=why)
+    if isinstance(step, MoveStep) and (why := moving.unsure_of(step, look)):
+        return moving.waiting(made, step.number, why)
     return _begin(step, look, intended, asked, made)
+
+
+def asks_tables(repair: Repair, plan: Plan) -> bool:
+    """Whether the next look of a repair has to cover what the job's tables say against the replicas (`Look.doubts`).
+
+    Args:
+        repair: the repair's state, as it is on record.
+        plan: the repair's plan.
+    """
+    if repair.phase is Phase.UNDOING:  # a broker that only helped out deletes its copy
+        return any(isinstance(step, MoveStep) and step.dropped and step.move.copied for step in plan.steps)
+    step = _next(repair, plan)
+    is_asked = step is not None and repair.answered.get(step.number, UNKNOWN) > repair.resumed_ms
+    return isinstance(step, MoveStep) and bool(step.dropped) and not is_asked
+
+
+def _next(repair: Repair, plan: Plan) -> Step | None:
+    return next((step for step in plan.steps if step.number not in repair.proven), None)
 
 
 def _begin(step: Step, look: Look, intended: Mapping[str, Any] | None, asked: Asked | None, made: Maker) -> Action:
@@ -67,7 +87,8 @@ def _begin(step: Step, look: Look, intended: Mapping[str, Any] | None, asked: As
 def _undoing(plan: Plan, look: Look, asked: Asked | None, made: Maker) -> Action:
     if another := _another(plan, look):
         return made.event(EventKind.STOPPED, reason=another)
-    return undone(plan.replicas, [step for step in plan.steps if isinstance(step, MoveStep)], look, asked, made)
+    moves = [step for step in plan.steps if isinstance(step, MoveStep)]
+    return undone(plan.replicas, moves, look, asked, plan.findings, made)
 
 
 def _after(repair: Repair, step: Step, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
@@ -80,7 +101,8 @@ def outdated(plan: Plan, look: Look) -> str:
     """Why a plan may not be begun any more: what has changed since it was made. Empty if it may be begun.
 
     Steps that write end markers are compared with what brokers show now, and so is the first step that reassigns the
-    partition. Later ones are not, since they begin with the result of the step before.
+    partition. Later ones begin with the result of the step before, so of them only what no step changes is compared:
+    settings, room, where logs begin, and what is known of the replica that is copied.
 
     Args:
         plan: the plan.
@@ -89,7 +111,8 @@ def outdated(plan: Plan, look: Look) -> str:
     moves = [step for step in plan.steps if isinstance(step, MoveStep)]
     begun = [step for step in plan.steps if isinstance(step, EndStep) or step in moves[:1]]
     wrong = (_unlike(plan, step, look, None) for step in begun)
-    return _another(plan, look) or next(filter(None, wrong), "")
+    later = (moving.changed(step, look) or moving.unsure_of(step, look) for step in moves)
+    return _another(plan, look) or next(filter(None, (*wrong, *later)), "")
 
 
 def _another(plan: Plan, look: Look) -> str:
@@ -141,4 +164,4 @@ def _held(step: Step, broker: int, look: Look) -> list[Row]:
     return list(look.shown.get(broker, {}).values()) if step.dropped else []
 
 
-__all__ = ["following", "kept", "outdated"]
+__all__ = ["asks_tables", "following", "kept", "outdated"]

@@ -21,7 +21,7 @@ from parallax.guard.late import load
 from parallax.guard.timekeeper import clock_of, recorded
 from parallax.model import TopicPartition
 from parallax.moments import roughly
-from parallax.repair.leading import by_clock, fitness, uncompared, waiting_in_words
+from parallax.repair.leading import Doubts, by_clock
 from parallax.source.feedback import ALL
 from parallax.source.repeats import LONGEST_US
 from parallax.views.pause import Paused, in_words, paused
@@ -66,19 +66,25 @@ class Known:
             place: one of the partitions that this object is about.
             brokers: ids of the brokers that hold the partition.
         """
-        own = [finding for finding in self.findings if finding.place == place]
-        whole = [*self.whole, *uncompared(self.coverage.coverage.get(place))]
-        if waiting := self.pending.get(place, 0):
-            whole.append(waiting_in_words(waiting))
-        single = by_clock(place, self.absences, self.at)
         brokers = tuple(brokers)
+        own = [finding for finding in self.findings if finding.place == place]
+        return self.doubts(place, brokers).fitness(brokers, own)
+
+    def doubts(self, place: TopicPartition, brokers: Collection[int]) -> Doubts:
+        """What speaks against the replicas of a partition, besides its findings.
+
+        Args:
+            place: one of the partitions that this object is about.
+            brokers: ids of the brokers that hold the partition.
+        """
+        single = by_clock(place, self.absences, self.at)
         for broker in brokers:
             if self.read is not None and broker not in self.read:
                 single.setdefault(broker, []).append("the job does not read it (topics.brokers)")
         for broker, pause in self.paused.items():
             for one in brokers if broker == ALL else (broker,):
                 single.setdefault(one, []).extend(f"not read: {text}" for text in in_words({broker: pause}))
-        return fitness(brokers, own, whole, single)
+        return Doubts.made(self.coverage.coverage.get(place), self.pending.get(place, 0), single, self.whole)
 
 
 def known(settings: Settings, places: Collection[TopicPartition]) -> Known:

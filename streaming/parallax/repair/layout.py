@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from parallax.counts import agreed, counted
-from parallax.findings.moves import FEWEST
+from parallax.findings.grounds import in_words
+from parallax.findings.moves import FEWEST, Move
 from parallax.model import TopicPartition
 
 _ROOM = 1.1
@@ -59,7 +60,12 @@ class Layout:
         Args:
             assigned: ids of the brokers that hold the partition.
         """
-        return len(assigned) - 1 < max(FEWEST, self.min_isr)
+        return len(assigned) - 1 < self.least
+
+    @property
+    def least(self) -> int:
+        """How many replicas have to be left while one has no copy: two, or as many as ``min.insync.replicas``."""
+        return max(FEWEST, self.min_isr)
 
 
 def has_room(free: int, size: int) -> bool:
@@ -67,14 +73,23 @@ def has_room(free: int, size: int) -> bool:
     return free >= size * _ROOM
 
 
-def hindered(layout: Layout, place: TopicPartition, *, is_paused: bool = False) -> str:
-    """Why a partition may not be reassigned now, and what to do about it; empty if it may.
+def hindered(layout: Layout, place: TopicPartition, move: Move, source: int, *, is_paused: bool = False) -> str:
+    """Why a reassignment of a partition may not be made, and what to do about it; empty if it may.
+
+    A plan asks it of each of its reassignments. Whoever runs the plan asks it again, before the first change and before
+    each step that deletes a copy or changes who leads.
 
     Args:
-        layout: what brokers report about the partition.
+        layout: what brokers report about the partition now.
         place: the partition.
+        move: the reassignment.
+        source: the broker whose replica is copied.
         is_paused: whether a person says that Cruise Control is paused.
     """
+    return _disturbed(layout, place, is_paused=is_paused) or _lacking(layout, move, layout.sizes.get(source, 0))
+
+
+def _disturbed(layout: Layout, place: TopicPartition, *, is_paused: bool) -> str:
     if layout.error:
         return f"what is needed to copy a replica is not known: {layout.error}"
     if place in layout.moving:
@@ -93,6 +108,19 @@ def hindered(layout: Layout, place: TopicPartition, *, is_paused: bool = False) 
             f"its own. Pause its self-healing and its executor, and plan again with {PAUSED}"
         )
     return ""
+
+
+def _lacking(layout: Layout, move: Move, size: int) -> str:
+    """That too few replicas would be left, that a copy has no room, or would take too long."""
+    if move.gone and len(move.replicas) < layout.least:
+        return (
+            f"{counted(len(move.replicas), 'replica')} would be left, and {layout.least} have to be "
+            f"(min.insync.replicas is {layout.min_isr}). Plan again, so that another broker stands in"
+        )
+    full = [broker for broker in move.copied if not has_room(layout.free.get(broker, 0), size)]
+    if full:
+        return f"{in_words(full)} has no {size:,} bytes free for a new copy. Make room there"
+    return too_slow(layout, size) if move.copied else ""
 
 
 def slowest(layout: Layout, size: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from parallax.findings.grounds import are, in_words
 from parallax.findings.moves import Move, Purpose, first_of, leading
 from parallax.remedies import Act
-from parallax.repair.copies import Said, Sides, sides
+from parallax.repair.copies import Said, Sides, given_up, proof, sides
 from parallax.repair.layout import Layout, hindered
 from parallax.repair.seen import Look
 from parallax.repair.steps import MoveStep
@@ -50,16 +50,13 @@ def leadership(look: Look, shell: Shell, said: Said) -> Leadership:
         note = f"Broker {source} leads, and is right. {are(found.wrong, 'comes', 'come')} last already."
         return Leadership(missing=tuple(missing), note=note)
     layout = look.layout or Layout(error="it was not looked at")
-    if why := hindered(layout, look.place, is_paused=said.is_paused):
+    if why := hindered(layout, look.place, move, source, is_paused=said.is_paused):
         return Leadership(missing=(*missing, f"{found.named}: {why}."))
-    return Leadership((_step(look, found, source, move, shell, is_said=said.right is not None),), tuple(missing))
+    return Leadership((_step(look, found, source, move, shell, said),), tuple(missing))
 
 
-def _step(look: Look, found: Sides, source: int, move: Move, shell: Shell, *, is_said: bool) -> MoveStep:
+def _step(look: Look, found: Sides, source: int, move: Move, shell: Shell, said: Said) -> MoveStep:
     name, wrong = look.place.name, in_words(found.wrong)
-    proof = f"broker {source} is right, and {wrong} wrong, by {' and '.join(found.joint.findings)}"
-    if is_said:
-        proof = f"broker {source} is right: whoever made this plan says so. No evidence proves it"
     goes_over = look.leader != source
     clients = f"Clients go over from broker {look.leader} to broker {source}. " if goes_over else ""
     before = Move(Purpose.ORDER, look.assigned)
@@ -68,7 +65,7 @@ def _step(look: Look, found: Sides, source: int, move: Move, shell: Shell, *, is
         act=Act.LEAD,
         title=f"{Act.LEAD.begin(right=f'broker {source}')} {name}, and put {wrong} last.",
         needs=(
-            proof,
+            proof(look, found.joint, source, found.wrong, is_said=said.right is not None),
             f"{MOVE_RIGHTS} for the user of the settings",
             "every replica in sync, and nothing else that is being reassigned",
         ),
@@ -85,7 +82,9 @@ def _step(look: Look, found: Sides, source: int, move: Move, shell: Shell, *, is
         before=look.assigned,
         move=move,
         source=source,
-        is_said=is_said,
+        is_said=said.right is not None,
+        given_up=given_up(look, source, said),
+        is_paused=said.is_paused,
         wrong=found.wrong,
         offsets=found.joint.offsets,
     )

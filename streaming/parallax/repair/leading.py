@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from parallax.compare.suspect import Coverage
 from parallax.counts import agreed, counted
@@ -53,7 +53,7 @@ def _until(reason: UnknownReason, coverage: Coverage) -> str:
     return ", until the right is granted" if reason is UnknownReason.UNAUTHORIZED else ""
 
 
-def waiting_in_words(suspects: int) -> str:
+def _waiting_in_words(suspects: int) -> str:
     """A phrase that says that suspects of a partition have no verdict yet: ``2 suspects are being checked``."""
     return f"{counted(suspects, 'suspect')} {agreed(suspects, 'is', 'are')} being checked: ask again in a minute"
 
@@ -78,23 +78,52 @@ def by_clock(place: TopicPartition, absences: Absences, now: float) -> dict[int,
     return found
 
 
-def fitness(
-    brokers: Iterable[int],
-    findings: Collection[Finding],
-    whole: Collection[str],
-    single: dict[int, list[str]],
-) -> dict[int, Fitness]:
-    """For each broker, whether its replica of a partition may lead (`parallax.findings.leading.may_lead`).
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """Why it is unknown whether the replicas of one partition are right, by all but the partition's findings.
 
-    Args:
-        brokers: the brokers that hold the partition.
-        findings: the findings about the partition that are not over.
-        whole: phrases that say why it is unknown whether the replicas of the partition agree (`uncompared`); empty if
-            it is known.
-        single: by broker, phrases that say why its replica may be wrong (`by_clock`); other brokers are missing.
+    Whoever asks whether a replica may lead, or may be copied over another one, asks this.
+
+    Attributes:
+        whole: phrases that count for every replica.
+        single: by broker, phrases that count for its replica only (`by_clock`); other brokers are missing.
     """
-    doubts = {broker: [*single.get(broker, ()), *whole] for broker in brokers}
-    return may_lead(doubts, findings, doubts)
+
+    whole: tuple[str, ...] = ()
+    single: Mapping[int, Collection[str]] = field(default_factory=dict)
+
+    @classmethod
+    def made(
+        cls,
+        coverage: Coverage | None,
+        pending: int,
+        single: Mapping[int, Collection[str]],
+        more: Collection[str] = (),
+    ) -> Doubts:
+        """Make them from what is known of the partition.
+
+        Args:
+            coverage: as for `uncompared`.
+            pending: how many suspects of the partition have no verdict yet.
+            single: as the attribute.
+            more: further phrases that count for every replica, e.g. that no job watches.
+        """
+        waiting = [_waiting_in_words(pending)] if pending else []
+        return cls((*more, *uncompared(coverage), *waiting), single)
+
+    def of(self, broker: int) -> list[str]:
+        """The phrases that count for the replica of one broker; empty if nothing speaks against it."""
+        return [*self.single.get(broker, ()), *self.whole]
+
+    def fitness(self, brokers: Iterable[int], findings: Collection[Finding]) -> dict[int, Fitness]:
+        """For each broker, whether its replica may lead (`parallax.findings.leading.may_lead`).
+
+        Args:
+            brokers: the brokers that hold the partition.
+            findings: the findings about the partition that are not over.
+        """
+        doubts = {broker: self.of(broker) for broker in brokers}
+        return may_lead(doubts, findings, doubts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,4 +172,4 @@ class Led:
         return found
 
 
-__all__ = ["Led", "by_clock", "fitness", "uncompared", "waiting_in_words"]
+__all__ = ["Doubts", "Led", "by_clock", "uncompared"]

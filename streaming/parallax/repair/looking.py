@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from parallax.config import FindingSettings
+from parallax.config import Settings
 from parallax.errors import one_line
 from parallax.findings.coordinators import verdicts
 from parallax.findings.finding import Finding, current
@@ -21,6 +21,7 @@ from parallax.findings.table import NoFindingsTableError, read_events
 from parallax.model import TopicPartition
 from parallax.moments import now_ms
 from parallax.repair.claims import claims
+from parallax.repair.known import known
 from parallax.repair.placing import layout_of
 from parallax.repair.plan import proofs
 from parallax.repair.reading import ProducerLog, rows_at
@@ -45,12 +46,14 @@ class Wanted:
             to reassign the partition (`parallax.repair.layout.Layout`). None: neither is asked, unless ``places`` is
             true.
         places: if ``offsets`` is None, whether to use the offsets of the open findings instead.
+        doubts: whether to read what the job's tables say against the replicas besides findings (`Look.doubts`).
     """
 
     transactions: Collection[tuple[int, int]] = ()
     since: int | None = None
     offsets: tuple[int, ...] | None = None
     places: bool = False
+    doubts: bool = False
 
 
 NOTHING_MORE = Wanted()
@@ -78,30 +81,28 @@ class Lookout:
 
     Args:
         client: asks the cluster.
-        storage: ``storage.path`` of the job whose findings are used.
+        settings: the settings of the job whose tables are read.
         place: the partition.
         hasher: hashes keys and contents of records, so that the repair's table holds no plain text.
-        settings: how many bytes a second brokers are read, and how long a request may take.
         say: called with a line about how far a long reading is.
     """
 
     def __init__(
         self,
         client: ReplicaClient,
-        storage: str,
+        settings: Settings,
         place: TopicPartition,
         hasher: ContentHasher,
-        settings: FindingSettings,
         say: Callable[[str], None],
     ) -> None:
         self._client = client
-        self._storage = storage
         self._place = place
         self._hasher = hasher
-        self._settings = settings
+        self._job = settings
+        self._settings = settings.findings
         self._say = say
         self._told = time.monotonic()
-        self._paces = Paces(settings.max_bytes_per_second)
+        self._paces = Paces(settings.findings.max_bytes_per_second)
         self._logs: dict[tuple[int, int, int], ProducerLog] = {}
 
     def look(self, wanted: Wanted = NOTHING_MORE) -> Look:
@@ -113,10 +114,10 @@ class Lookout:
         Raises:
             UnknownTopic: there is no such partition.
             ReplicaError: no broker answers.
-            FindingsTableError: the findings cannot be read.
+            FindingsTableError, PauseError: a table of the job cannot be read.
         """
         at_ms = now_ms()
-        findings = standing(self._storage, self._place)
+        findings = standing(self._job.storage.path, self._place)
         topic = self._client.metadata([self._place.topic])[self._place.topic]
         if topic.error is not None:
             raise topic.error
@@ -144,6 +145,7 @@ class Lookout:
             said,
             None if offsets is None else layout_of(self._client, self._place),
             {} if offsets is None else self._shown(partition.replicas, offsets),
+            known(self._job, [self._place]).doubts(self._place, partition.replicas) if wanted.doubts else None,
         )
 
     def _shown(self, brokers: Collection[int], offsets: Collection[int]) -> dict[int, dict[int, Row]]:

@@ -10,13 +10,16 @@ from parallax.model import UNKNOWN
 from parallax.moments import span_text
 from parallax.repair.actions import TAKES_MS, Action, Asked, Assign, Change, Elect, Maker, Wait
 from parallax.repair.claims import together
-from parallax.repair.layout import Layout
+from parallax.repair.fit import loses, unsure
+from parallax.repair.layout import Layout, hindered
 from parallax.repair.record import EventKind, Repair
 from parallax.repair.seen import Look, disturbed, shows_the_same
 from parallax.repair.steps import MoveStep
 
 TELL_MS = 20_000
 """How often a process that waits for a copy records that it is at work, milliseconds (`owner.SILENT_MS`)."""
+UNSURE_MS = 180_000
+"""So long a repair waits until the job knows whether what is copied is right; milliseconds. A verdict takes seconds."""
 _ELECTED_MS = 2_000
 """After this time an election that changed nothing is asked for again; milliseconds."""
 
@@ -212,7 +215,32 @@ def unlike(step: MoveStep, look: Look, intended: Mapping[str, Any] | None = None
         return f"its replicas are {list(look.assigned)}, and the step begins with {list(step.before)}"
     if not step.move.elects and look.leader != step.source:
         return f"broker {look.leader} leads, and broker {step.source} has to"
-    return disturbed(look) or _unproven(step, look)
+    return disturbed(look) or (changed(step, look) if step.is_final else "") or _unproven(step, look)
+
+
+def changed(step: MoveStep, look: Look) -> str:
+    """Why a plan would not have a step any more: a setting, room, an automation, or where logs begin. Else empty.
+
+    Args:
+        step: the step.
+        look: a look at its partition.
+    """
+    layout = look.layout or Layout(error="it was not looked at")
+    if why := hindered(layout, look.place, step.move, step.source, is_paused=step.is_paused):
+        return why
+    marks = look.replicas[step.source].marks if step.source in look.replicas else None
+    is_given_up = marks is not None and marks.log_start_offset <= step.given_up
+    return "" if is_given_up else loses(look, step.source)
+
+
+def unsure_of(step: MoveStep, look: Look) -> str:
+    """Why nobody knows at the moment whether the source of a step that deletes a copy is right. Empty if it is.
+
+    Args:
+        step: the step.
+        look: a look at its partition.
+    """
+    return unsure(look, step.source) if step.dropped and not step.is_said else ""
 
 
 def _unproven(step: MoveStep, look: Look) -> str:
@@ -229,6 +257,21 @@ def _unproven(step: MoveStep, look: Look) -> str:
     if step.source not in known.sources:
         return f"no finding proves any more that broker {step.source} is right"
     return shows_the_same(look, step.source, wrong or step.wrong, step.source if step.is_said else None)
+
+
+def waiting(made: Maker, step: int, why: str) -> Action:
+    """Wait until the job knows whether what is copied is right; after some time stop, since some only a person can end.
+
+    Args:
+        made: makes events.
+        step: the number of the step that waits.
+        why: what is not known yet, a phrase.
+    """
+    if made.at_ms - made.repair.changed_ms > UNSURE_MS:
+        return made.event(EventKind.STOPPED, step, reason=f"{why}. Go on with it once that is known")
+    if made.at_ms - made.repair.at_ms > TELL_MS:
+        return made.event(EventKind.WORKING, step, reason=f"waiting for the job: {why}")
+    return Wait(why)
 
 
 def intention(step: MoveStep, look: Look) -> dict[str, Any]:
@@ -269,4 +312,16 @@ def following(step: MoveStep, look: Look, asked: Asked | None, made: Maker) -> A
     return change
 
 
-__all__ = ["TELL_MS", "after", "following", "intention", "is_known", "lacking", "unlike"]
+__all__ = [
+    "TELL_MS",
+    "UNSURE_MS",
+    "after",
+    "changed",
+    "following",
+    "intention",
+    "is_known",
+    "lacking",
+    "unlike",
+    "unsure_of",
+    "waiting",
+]

@@ -98,6 +98,7 @@ class Repair:
         owner: the process that may go on with the repair.
         began_ms: when the repair was begun, milliseconds since 1970 UTC.
         at_ms: when its last event was, milliseconds since 1970 UTC.
+        changed_ms: the same without events that only say that it is at work.
         is_kept: whether an event holds what the replicas showed before anything was changed.
         intended: by number of a step that was begun, how it was going to be done. If a step intends to write an end
             marker a second time, ``below`` (the log end before the marker) stays that of the first time.
@@ -113,6 +114,7 @@ class Repair:
     owner: str
     began_ms: int
     at_ms: int
+    changed_ms: int
     phase: Phase = Phase.RUNNING
     is_kept: bool = False
     intended: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
@@ -147,7 +149,7 @@ class Record:
         for event in events:
             if event.kind is EventKind.BEGUN:
                 self.repairs[event.repair_id] = Repair(
-                    event.repair_id, event.place, event.document, event.owner, event.at_ms, event.at_ms
+                    event.repair_id, event.place, event.document, event.owner, event.at_ms, event.at_ms, event.at_ms
                 )
             elif event.repair_id in self.repairs:
                 self.repairs[event.repair_id] = _after(self.repairs[event.repair_id], event)
@@ -162,6 +164,7 @@ def _after(known: Repair, event: Event) -> Repair:
         known,
         owner=event.owner,
         at_ms=event.at_ms,
+        changed_ms=known.changed_ms if event.kind is EventKind.WORKING else event.at_ms,
         phase=known.phase if event.kind is EventKind.WORKING else _PHASE.get(event.kind, Phase.RUNNING),
         reason=event.reason,
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from parallax.errors import one_line
 from parallax.moments import now_ms
 from parallax.repair.actions import Asked, Assign, Change, Elect, Put, Wait, Write
-from parallax.repair.decide import following
+from parallax.repair.decide import asks_tables, following
 from parallax.repair.looking import Lookout, Wanted
 from parallax.repair.owner import in_words
 from parallax.repair.plan import Plan
@@ -84,7 +84,8 @@ class Run:
             self._take_news()
             try:
                 since = min((how["below"] for how in self._repair.intended.values() if "below" in how), default=None)
-                look = self._lookout.look(wanted(self._plan, since))
+                doubts = asks_tables(self._repair, self._plan)
+                look = self._lookout.look(wanted(self._plan, since, doubts=doubts))
                 answered = time.monotonic()
             except ReplicaError as error:
                 if time.monotonic() - answered > _SILENT_S:
@@ -157,17 +158,18 @@ _NAMES = {
 }
 
 
-def wanted(made: Plan, since: int | None = None) -> Wanted:
+def wanted(made: Plan, since: int | None = None, *, doubts: bool = False) -> Wanted:
     """What a look must cover for the steps of a plan: the steps' transactions and offsets.
 
     Args:
         made: the plan.
         since: in a long log, offsets before this one may be skipped; None: all before the log's end may be.
+        doubts: whether to cover what the job's tables say against the replicas.
     """
     ends = [(step.producer_id, step.start_offset) for step in made.steps if isinstance(step, EndStep)]
     moves = [step.offsets for step in made.steps if isinstance(step, MoveStep)]
     offsets = tuple(sorted({offset for some in moves for offset in some})) if moves else None
-    return Wanted(ends, since, offsets)
+    return Wanted(ends, since, offsets, doubts=doubts)
 
 
 def said(event: Event, made: Plan) -> str:

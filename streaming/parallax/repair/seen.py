@@ -10,6 +10,7 @@ from parallax.findings.hanging import Standing, Verdict
 from parallax.model import UNKNOWN, Outcome, RowKind, TopicPartition
 from parallax.repair.claims import Claim
 from parallax.repair.layout import Layout
+from parallax.repair.leading import Doubts
 from parallax.replica.types import ProducerState, Watermarks
 
 END_MARKERS = {RowKind.COMMIT: "commit", RowKind.ABORT: "abort"}
@@ -150,6 +151,7 @@ class Look:
         layout: what is needed to reassign the partition; None if that was not asked for.
         shown: by broker and offset, what its replica shows at the offsets that findings are about; offsets that were
             cleaned are left out.
+        doubts: what the job's tables say against the replicas besides findings; None if they were not read.
     """
 
     at_ms: int
@@ -167,6 +169,7 @@ class Look:
     claims: tuple[Claim, ...] = ()
     layout: Layout | None = None
     shown: Mapping[int, Mapping[int, Row]] = field(default_factory=dict)
+    doubts: Doubts | None = None
 
     def holders(self, producer_id: int, start_offset: int) -> list[int]:
         """Sorted ids of the brokers that hold open the transaction that ``producer_id`` began at ``start_offset``."""

@@ -73,6 +73,9 @@ class MoveStep(Told):
         move: the reassignment.
         source: the broker whose replica is right, and leads while anything is copied.
         is_said: whether only a person says that the replica of ``source`` is right, and nothing proves it.
+        given_up: up to which offset (exclusive) the person who says so gives up what only other replicas hold, because
+            the log of ``source`` begins there; -1 if nothing is given up.
+        is_paused: whether a person says that Cruise Control moves no partitions during the repair.
         wrong: ids of all brokers whose replicas are wrong by the plan's findings, in this step or another.
         offsets: the offsets at which findings say that these replicas are wrong.
     """
@@ -82,6 +85,8 @@ class MoveStep(Told):
     move: Move
     source: int
     is_said: bool
+    given_up: int
+    is_paused: bool
     wrong: tuple[int, ...]
     offsets: tuple[int, ...]
 
@@ -95,6 +100,11 @@ class MoveStep(Told):
             raise ValueError(f"step {self.number} deletes a copy that it does not call wrong")
         if move.purpose in (Purpose.LEAD, Purpose.ORDER) and before != after:
             raise ValueError(f"step {self.number} is about the order, and deletes or copies")
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the step deletes a wrong replica or changes who leads, which nothing brings back."""
+        return bool(self.dropped) or self.move.elects
 
     @property
     def dropped(self) -> tuple[int, ...]:

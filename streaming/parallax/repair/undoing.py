@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from parallax.findings.grounds import in_words
 from parallax.repair.actions import TAKES_MS, Action, Asked, Assign, Maker, Wait
+from parallax.repair.fit import loses, unsure
 from parallax.repair.layout import Layout
-from parallax.repair.moving import TELL_MS, is_known
+from parallax.repair.moving import TELL_MS, is_known, waiting
 from parallax.repair.record import EventKind
 from parallax.repair.seen import Look, shows_the_same
 from parallax.repair.steps import MoveStep
 
 
-def undone(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, asked: Asked | None, made: Maker) -> Action:
+def undone(
+    goal: tuple[int, ...],
+    steps: Sequence[MoveStep],
+    look: Look,
+    asked: Asked | None,
+    planned: Collection[str],
+    made: Maker,
+) -> Action:
     """The next action of a repair that is being undone.
 
     It is to wait, to reassign the partition to ``goal``, or to record one of three events: the reassignment is under
@@ -24,6 +32,7 @@ def undone(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, asked: 
         steps: the steps of the repair that reassign the partition.
         look: a look at the partition.
         asked: the last change that this process asked the cluster for; None if there was none.
+        planned: the ids of the findings that the plan of the repair knows.
         made: makes the events of this repair.
     """
     layout = look.layout or Layout(error="it was not looked at")
@@ -37,7 +46,7 @@ def undone(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, asked: 
         reason = f"somebody else has it reassigned, to brokers {list(target)}: nothing is put back"
         return made.event(EventKind.STOPPED, reason=reason)
     if target != goal:
-        return _put_back(goal, steps, look, asked, made)
+        return _put_back(goal, steps, look, asked, planned, made)
     if look.place in layout.moving:
         if waited_ms < TELL_MS:
             return Wait("it is being copied")
@@ -47,9 +56,16 @@ def undone(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, asked: 
     return made.event(EventKind.CLOSED, reason=f"the replicas are assigned as they were: {list(goal)}")
 
 
-def _put_back(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, asked: Asked | None, made: Maker) -> Action:
-    if why := _would_lose(goal, steps[0], look):
-        return made.event(EventKind.STOPPED, reason=why)
+def _put_back(
+    goal: tuple[int, ...],
+    steps: Sequence[MoveStep],
+    look: Look,
+    asked: Asked | None,
+    planned: Collection[str],
+    made: Maker,
+) -> Action:
+    if (losing := set(look.assigned) - set(goal)) and (found := _lost(losing, steps[0], look, planned, made)):
+        return found
     change = Assign(0, goal)
     mine = asked if asked is not None and asked.change == change else None
     if mine is not None and mine.refusal:
@@ -59,18 +75,22 @@ def _put_back(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, aske
     return change
 
 
-def _would_lose(goal: tuple[int, ...], step: MoveStep, look: Look) -> str:
-    """A sentence that the copy of a broker that only helped out may be the last right one, and would be deleted."""
-    losing = set(look.assigned) - set(goal)
-    if not losing:
-        return ""
+def _lost(losing: set[int], step: MoveStep, look: Look, planned: Collection[str], made: Maker) -> Action | None:
+    """What is done instead, if the copy of a broker that only helped out may be the last right one."""
     source, right = step.source, step.source if step.is_said else None
+    held = f"{in_words(losing)} would delete its copy, and may be right"
+    if new := sorted(look.findings - set(planned)):
+        reason = f"{held}: there is a finding that the plan does not know: {', '.join(new)}. It stays; plan again"
+        return made.event(EventKind.CLOSED, reason=reason)
     if look.leader != source:
-        return (
-            f"{in_words(losing)} would delete its copy, and may be right: broker {source}, which is, has to lead "
-            f"first, and broker {look.leader} does. Have it elected, and undo again"
+        reason = (
+            f"{held}: broker {source}, which is, has to lead first, and broker {look.leader} does. Have it elected, "
+            "and undo again"
         )
-    return shows_the_same(look, source, set(step.wrong) & set(look.assigned), right)
+        return made.event(EventKind.STOPPED, reason=reason)
+    if why := loses(look, source) or shows_the_same(look, source, set(step.wrong) & set(look.assigned), right):
+        return made.event(EventKind.STOPPED, reason=why)
+    return waiting(made, 0, why) if right is None and (why := unsure(look, source)) else None
 
 
 __all__ = ["undone"]

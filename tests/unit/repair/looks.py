@@ -8,6 +8,7 @@ from typing import Any
 
 from parallax.findings.hanging import Standing, Verdict
 from parallax.model import Outcome, RowKind, TopicPartition
+from parallax.repair.leading import Doubts
 from parallax.repair.seen import Log, Look, Replica, Row, Transaction
 from parallax.replica.types import ProducerState, Watermarks
 
@@ -32,8 +33,8 @@ def state(open_from: int = -1, epoch: int = 3, coordinator_epoch: int = 1, produ
     return ProducerState(producer_id, epoch, 0, NOW - 60_000, coordinator_epoch, open_from)
 
 
-def replica(open_from: int = -1, stable: int = END, log_end: int = END, **more: Any) -> Replica:
-    return Replica(Watermarks(log_end, stable, 0, log_end), (state(open_from, **more),))
+def replica(open_from: int = -1, stable: int = END, log_end: int = END, start: int = 0, **more: Any) -> Replica:
+    return Replica(Watermarks(log_end, stable, start, log_end), (state(open_from, **more),))
 
 
 def held(brokers: Sequence[int] = (2,)) -> dict[int, Replica]:
@@ -64,6 +65,7 @@ def look(replicas: Mapping[int, Replica] | None = None, *transactions: Transacti
         frozenset({1, 2, 3}),
         replicas or held(),
         transactions or (transaction(),),
+        doubts=Doubts(),
     )
     return replace(made, **fields)
 

@@ -12,7 +12,9 @@ from parallax.model import NOBODY, FindingStatus
 from parallax.repair.claims import Claim, claims
 from parallax.repair.copies import Said
 from parallax.repair.layout import Layout
+from parallax.repair.leading import Doubts
 from parallax.repair.plan import Plan, make
+from parallax.repair.seen import Replica
 from tests.builders.findings import finding
 from tests.unit.repair.looks import PLACE, START, look, replica
 from tests.unit.repair.seeing import GIB, LAYOUT, WRONG, seen
@@ -89,6 +91,34 @@ def test_of_two_replicas_the_roomiest_broker_stands_in_or_the_plan_asks_for_one(
 )
 def test_what_stands_against_a_copy_is_said_with_what_to_do(layout: Layout | None, text: str) -> None:
     assert text in missing(make(seen(layout=layout), {}))
+
+
+def starts(**of: int) -> dict[int, Replica]:
+    return {broker: replica(start=of.get(f"b{broker}", 0)) for broker in (1, 2, 3)}
+
+
+def test_nothing_is_copied_from_a_log_that_begins_later_than_another_one() -> None:
+    text = missing(make(seen(replicas=starts(b1=10, b2=10)), {}))
+    assert "the log of broker 1 begins at offset 10, and that of broker 3 at 0" in text
+    assert "with --right 1 if you know that it may go" in text
+    one = make(seen(replicas=starts(b1=10)), {})
+    assert [step.source for step in one.steps if step.kind == "assignment"] == [2] * 4, "one that has all is copied"
+    said = make(seen(replicas=starts(b1=10, b2=10)), {}, more=Said(right=1))
+    assert said.missing == ()
+    assert [step.given_up for step in said.steps if step.kind == "assignment"] == [10] * 4
+    assert "What speaks against it: the log of broker 1 begins at offset 10" in said.steps[0].needs[0]
+    assert make(seen(replicas=starts(b1=10, b2=10, b3=10)), {}).missing == (), "retention has passed over all of them"
+
+
+def test_nothing_is_copied_from_a_replica_that_may_not_lead_by_what_the_job_knows() -> None:
+    text = missing(make(seen(doubts=Doubts(("1 suspect is being checked",))), {}))
+    assert "nobody knows whether broker 1 is right about all that broker 3 holds: 1 suspect is being checked" in text
+    assert "were not read" in missing(make(seen(doubts=None), {}))
+    one = make(seen(doubts=Doubts(single={1: ["it was away"]})), {})
+    assert [step.source for step in one.steps if step.kind == "assignment"] == [2] * 4
+    said = make(seen(doubts=Doubts(("no job watches",))), {}, more=Said(right=1))
+    assert said.missing == ()
+    assert "What speaks against it: no job watches" in said.steps[0].needs[0]
 
 
 def test_a_person_may_say_that_nothing_else_moves_partitions() -> None:

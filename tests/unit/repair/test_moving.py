@@ -11,7 +11,9 @@ from parallax.repair.actions import TAKES_MS, Asked, Assign, Elect, Put, Wait
 from parallax.repair.claims import Claim
 from parallax.repair.command import document
 from parallax.repair.copies import Said
-from parallax.repair.decide import following, outdated
+from parallax.repair.decide import asks_tables, following, outdated
+from parallax.repair.leading import Doubts
+from parallax.repair.moving import TELL_MS, UNSURE_MS
 from parallax.repair.plan import Plan, make
 from parallax.repair.record import Event, EventKind, Phase, Record, Repair
 from parallax.repair.seen import Look
@@ -245,6 +247,53 @@ def test_what_a_person_says_is_right_counts_as_long_as_nothing_proves_otherwise(
     proven = Claim("f1", frozenset({1}), frozenset({2, 3}), (17,))
     kind, reason = put(next_of(up_to(DROP, intended(DROP)), at((1, 3, 2), claims=(proven,)), plan=plan))
     assert (kind, "no finding proves any more that broker 3 is wrong" in reason) == (EventKind.STOPPED, True)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"layout": {"min_isr": 3}}, "2 replicas would be left, and 3 have to be (min.insync.replicas is 3)"),
+        ({"layout": {"automation": "there is the topic x"}}, "Cruise Control runs here"),
+        ({"layout": {"moving": {PLACE._replace(partition=7): (1, 2)}}}, "1 other partition is being reassigned"),
+        ({"replicas": {1: replica(start=10), 2: replica(start=10), 3: replica()}}, "broker 1 begins at offset 10"),
+    ],
+    ids=["min.insync.replicas", "Cruise Control", "others are moved", "a log start"],
+)
+def test_nothing_is_deleted_once_the_plan_would_not_be_made_any_more(changed: dict[str, Any], why: str) -> None:
+    kind, reason = put(next_of(up_to(DROP), at((1, 3, 2), **changed)))
+    assert (kind, why in reason) == (EventKind.STOPPED, True), reason
+    assert why in outdated(PLAN, at((3, 1, 2), leader=3, epoch=9, **changed)), "it does not even begin"
+    assert next_of(up_to(COPY, intended(COPY)), at((1, 2), **changed)) == Assign(3, (1, 3, 2)), "it is given back"
+
+
+def test_a_copy_that_would_take_too_long_by_a_new_setting_is_not_begun() -> None:
+    slow = at((3, 1, 2), leader=3, epoch=9, layout={"throttle": 1_000_000, "retention_ms": 60_000})
+    assert "a throttle holds copies back" in outdated(PLAN, slow)
+
+
+def test_what_the_job_does_not_know_yet_is_waited_for_and_then_stops_it() -> None:
+    pending = at((1, 3, 2), doubts=Doubts(("1 suspect is being checked",)))
+    assert asks_tables(up_to(DROP), PLAN)
+    assert not asks_tables(up_to(COPY), PLAN), "what gives back is not asked"
+    assert next_of(up_to(DROP), pending) == Wait("1 suspect is being checked")
+    assert "1 suspect is being checked" in outdated(PLAN, replace(KNOWN, doubts=pending.doubts))
+    told = put(next_of(up_to(DROP), replace(pending, at_ms=NOW + TELL_MS + 1)))
+    assert told == (EventKind.WORKING, "waiting for the job: 1 suspect is being checked")
+    at_work = event(EventKind.WORKING, 2, at_ms=NOW + UNSURE_MS)
+    late = replace(pending, at_ms=NOW + UNSURE_MS + 1)
+    assert put(next_of(up_to(DROP, at_work), late))[0] is EventKind.STOPPED
+    said = make(replace(KNOWN, doubts=pending.doubts), {}, more=Said(right=1))
+    assert next_of(up_to(DROP, intended(DROP)), pending, plan=said) == Assign(2, (1, 2)), "a person has said so"
+
+
+def test_what_a_person_gives_up_is_no_more_than_was_shown() -> None:
+    later = {1: replica(start=10), 2: replica(start=10), 3: replica()}
+    plan = make(replace(KNOWN, replicas=later), {}, more=Said(right=1))
+    mine = up_to(DROP, intended(DROP))
+    assert next_of(mine, at((1, 3, 2), replicas=later), plan=plan) == Assign(2, (1, 2))
+    more = later | {1: replica(start=11)}
+    kind, reason = put(next_of(mine, at((1, 3, 2), replicas=more), plan=plan))
+    assert (kind, "begins at offset 11" in reason) == (EventKind.STOPPED, True)
 
 
 def test_what_was_taken_away_is_given_back_whatever_stands_by_then() -> None:
