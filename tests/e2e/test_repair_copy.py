@@ -81,7 +81,9 @@ def repair(*words: object) -> Result:
 
 
 def planned(config: Path, *more: object) -> tuple[Path, list[dict[str, Any]]]:
+    """A plan; where no other option is given, a person says that broker 1 is right, since no job watches."""
     file = config.parent / "copy.plan"
+    more = more or ("--right", 1)
     done = repair("plan", "aaaa", "-c", config, "-o", file, "--format", "json", *more)
     assert done.exit_code == 0, done.output
     return file, json.loads(done.stdout)["steps"]
@@ -120,6 +122,9 @@ def test_one_that_is_killed_at_each_change_is_resumed_and_the_order_comes_back(
 ) -> None:
     filled(kafka, topic, [3, 1, 2])
     config = settings(kafka, tmp_path, accused(topic, 3, 3, [3, 1, 2], offset=NOT_REACHED))
+    unwatched = repair("plan", "aaaa", "-c", config)
+    assert "nobody knows whether broker 1 is right" in " ".join(unwatched.stdout.split()), unwatched.output
+    assert "no job watches: start it" in " ".join(unwatched.stdout.split())
     file, steps = planned(config)
     assert moves(steps) == [("lead", [1, 3, 2]), ("drop", [1, 2]), ("copy", [1, 3, 2]), ("order", [3, 1, 2])]
     words = ["repair", "run", str(file), "-c", str(config), "--yes"]

@@ -82,7 +82,7 @@ def repair(*words: object) -> Result:
 
 def planned(config: Path) -> Path:
     file = config.parent / "copy.plan"
-    done = repair("plan", "aaaa", "-c", config, "-o", file, "--format", "json")
+    done = repair("plan", "aaaa", "-c", config, "-o", file, "--format", "json", "--right", 1)
     assert done.exit_code == 0, done.output
     steps = json.loads(done.stdout)["steps"]
     assert [(step["move"]["purpose"], step["move"]["replicas"]) for step in steps] == [

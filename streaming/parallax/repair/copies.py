@@ -301,7 +301,13 @@ def proof(look: Look, joint: Together, source: int, wrong: Collection[int], *, i
 
 
 def given_up(look: Look, source: int, said: Said) -> int:
-    """Before which offset a person gives up what only other replicas hold (`MoveStep.given_up`); -1 for nothing."""
+    """Before which offset a person gives up what only other replicas hold (`MoveStep.given_up`); -1 for nothing.
+
+    Args:
+        look: a look at the partition.
+        source: the broker whose replica the person calls right.
+        said: what the person states.
+    """
     marks = look.replicas[source].marks
     return UNKNOWN if said.right is None or marks is None or not loses(look, source) else marks.log_start_offset
 

@@ -1,7 +1,7 @@
 """Decides whether a replica may be copied over another one, by what is no finding. Pure.
 
 Findings prove what a replica shows at single offsets. A copy deletes all that the other replica holds. What only that
-one shows rightly must not go with it. So a plan asks this before it names a source, and whoever runs the plan asks it
+one shows rightly must not go with it. So a plan asks this before it names a source, and a run of the plan asks it
 again before each step that deletes a copy or changes who leads.
 """
 
@@ -11,7 +11,7 @@ from parallax.repair.seen import Look
 
 
 def unsure(look: Look, source: int) -> str:
-    """Why nobody knows whether a replica is right beside the findings; empty if nothing speaks against it.
+    """Why nobody knows whether a replica is right apart from the findings; empty if nothing speaks against it.
 
     It is the same that ``parallax lead`` says of it (`parallax.repair.leading.Doubts`).
 

@@ -76,7 +76,7 @@ def has_room(free: int, size: int) -> bool:
 def hindered(layout: Layout, place: TopicPartition, move: Move, source: int, *, is_paused: bool = False) -> str:
     """Why a reassignment of a partition may not be made, and what to do about it; empty if it may.
 
-    A plan asks it of each of its reassignments. Whoever runs the plan asks it again, before the first change and before
+    A plan asks it of each of its reassignments. A run of the plan asks it again, before the first change and before
     each step that deletes a copy or changes who leads.
 
     Args:

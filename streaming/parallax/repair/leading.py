@@ -82,7 +82,7 @@ def by_clock(place: TopicPartition, absences: Absences, now: float) -> dict[int,
 class Doubts:
     """Why it is unknown whether the replicas of one partition are right, by all but the partition's findings.
 
-    Whoever asks whether a replica may lead, or may be copied over another one, asks this.
+    Both questions ask this: whether a replica may lead, and whether it may be copied over another one.
 
     Attributes:
         whole: phrases that count for every replica.

@@ -42,6 +42,10 @@ class Copy:
     has_other: bool = True
 
     @property
+    def is_right(self) -> bool:
+        return not self.is_wrong and self.has_other
+
+    @property
     def is_whole(self) -> bool:
         return self.parts >= PARTS
 
@@ -88,7 +92,7 @@ class Cluster:
     @property
     def has_right(self) -> bool:
         """Whether a right copy is left."""
-        return any(one.is_whole and not one.is_wrong for one in self.copies.values())
+        return any(one.is_whole and one.is_right for one in self.copies.values())
 
     @property
     def has_other(self) -> bool:
@@ -119,7 +123,7 @@ class Cluster:
         gone = [b for b in before if b not in self.assigned]
         for broker in gone:
             copy = self.copies.pop(broker)
-            if self.is_ours and not copy.is_wrong and broker in self.original:
+            if self.is_ours and copy.is_right and broker in self.original:
                 self.errors.append(f"the right copy of broker {broker} was deleted")
         if self.leader in gone:
             self.elect()
@@ -327,7 +331,7 @@ class History(Recorded):
                     return  # it never arrives
                 if isinstance(action, Elect):
                     self.cluster.prefer()
-                    self.cluster.is_led_by_ours = True
+                    self.cluster.is_led_by_ours = self.cluster.leader in {step.source for step in moves(plan)}
                     return
                 self.cluster.assign(action.replicas, ours=True)
                 if action.step and self.chance.random() < 0.9:  # else its answer is lost
@@ -337,7 +341,7 @@ class History(Recorded):
         """A wrong copy is deleted only while enough others are left, by the settings that the look has shown."""
         if not isinstance(action, Assign) or seen.layout is None:
             return
-        dropped = any(step.dropped for step in plan.steps if isinstance(step, MoveStep) and step.number == action.step)
+        dropped = any(step.dropped for step in moves(plan) if step.number == action.step)
         if dropped and len(action.replicas) < max(2, seen.layout.min_isr):
             self.cluster.errors.append(f"{len(action.replicas)} are left, and min.insync.replicas is {self.min_isr}")
 
@@ -348,6 +352,10 @@ class History(Recorded):
         wrong = sorted(broker for broker in anew if copies[broker].is_wrong)
         if wrong:
             self.cluster.errors.append(f"it is over, and brokers {wrong} are wrong")
+
+
+def moves(plan: Plan) -> list[MoveStep]:
+    return [step for step in plan.steps if isinstance(step, MoveStep)]
 
 
 __all__ = ["History"]
