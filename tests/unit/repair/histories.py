@@ -60,7 +60,7 @@ class Cluster:
         is_led_by_ours: whether the repair had the present leader elected.
         is_suspected: whether a suspect, or a finding, is about the other value by now.
         was_suspected: whether one was when the repair asked for its last reassignment.
-        was_apart: whether logs began apart then.
+        was_apart: whether the log of the leader began later than another one then.
         errors: what the repair should never have brought about.
     """
 
@@ -109,7 +109,7 @@ class Cluster:
             for broker in set(self.target) - set(self.assigned) - set(replicas):
                 self.copies.pop(broker, None)
         self.target, self.is_ours, self.was_suspected = replicas, ours, self.is_suspected
-        self.was_apart = len({one.start for one in self.copies.values()}) > 1
+        self.was_apart = self.leader in self.copies and self.copies[self.leader].start > self.start
         for broker in replicas:
             self.copies.setdefault(broker, Copy(0))
         self.settle()
