@@ -1,27 +1,33 @@
-"""Decides the next action when a repair is undone: its partition goes back to the brokers that held it before. Pure."""
+"""Decides the next action when a repair is undone: its partition goes back to the brokers that held it before. Pure.
+
+A repair can be undone while it is open, and once it is over if its steps have left the partition assigned otherwise
+than before (`parallax.repair.record.Repair.left`), as one step of a plan alone may. What was put back stays so: it is
+compared with the partition as the plan found it, whichever steps were run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from parallax.counts import agreed
 from parallax.findings.grounds import in_words
 from parallax.repair.actions import TAKES_MS, Action, Asked, Assign, Maker, Wait
 from parallax.repair.layout import Layout
 from parallax.repair.moving import TELL_MS, is_known
-from parallax.repair.record import EventKind
+from parallax.repair.plan import Plan
+from parallax.repair.record import EventKind, Repair
 from parallax.repair.seen import Look, shows_the_same
-from parallax.repair.steps import MoveStep
+from parallax.repair.steps import EndStep, MoveStep, Step
 
 
-def undone(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, asked: Asked | None, made: Maker) -> Action:
+def undone(plan: Plan, look: Look, asked: Asked | None, made: Maker) -> Action:
     """The next action of a repair that is being undone.
 
-    It is to wait, to reassign the partition to ``goal``, or to record one of three events: the reassignment is under
-    way, is complete, or is not possible (with the reason).
+    It is to wait, to reassign the partition to the brokers that held it when the plan was made, or to record one of
+    three events: the reassignment is under way, is complete, or is not possible (with the reason).
 
     Args:
-        goal: ids of the brokers that held the partition before the repair, the preferred leader first.
-        steps: the steps of the repair that reassign the partition.
+        plan: the repair's plan, with at least one step that reassigns the partition.
         look: a look at the partition.
         asked: the last change that this process asked the cluster for; None if there was none.
         made: makes the events of this repair.
@@ -29,12 +35,16 @@ def undone(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, asked: 
     layout = look.layout or Layout(error="it was not looked at")
     if layout.error:
         return Wait(layout.error)
+    goal, steps = plan.replicas, [step for step in plan.steps if isinstance(step, MoveStep)]
     known = {goal, *(state for step in steps for state in (step.before, step.move.replicas))}
     target, waited_ms = layout.moving.get(look.place, look.assigned), made.at_ms - made.repair.at_ms
     if target not in known and is_known(target, known) and waited_ms < TAKES_MS:
         return Wait("no broker shows it yet")
     if target not in known:
-        reason = f"somebody else has it reassigned, to brokers {list(target)}: nothing is put back"
+        reason = (
+            f"somebody else has it reassigned, to brokers {list(target)}: nothing is put back. To close the repair, "
+            f"have it assigned to {list(goal)}, and undo again"
+        )
         return made.event(EventKind.STOPPED, reason=reason)
     if target != goal:
         return _put_back(goal, steps, look, asked, made)
@@ -44,7 +54,21 @@ def undone(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, asked: 
         return made.event(EventKind.WORKING, reason="the partition is being assigned as it was")
     if out := set(goal) - look.isr:
         return Wait(f"{in_words(out)} {'is' if len(out) == 1 else 'are'} not in sync yet")
-    return made.event(EventKind.CLOSED, reason=f"the replicas are assigned as they were: {list(goal)}")
+    rest = stays(plan.steps, made.repair)
+    put_back = f"the replicas are assigned as they were: {list(goal)}"
+    return made.event(EventKind.CLOSED, reason=f"{put_back}; {rest}" if rest else put_back)
+
+
+def stays(steps: Iterable[Step], repair: Repair) -> str:
+    """The end markers that an undone repair leaves in the log, a phrase; empty if it wrote none.
+
+    Args:
+        steps: the steps of the repair.
+        repair: the repair's state.
+    """
+    done = [step.number for step in steps if isinstance(step, EndStep) and step.number in repair.intended]
+    named = f"{agreed(len(done), 'step', 'steps')} {', '.join(map(str, done))}"
+    return f"the end markers of {named}, where they were written, stay in the log" if done else ""
 
 
 def _put_back(goal: tuple[int, ...], steps: Sequence[MoveStep], look: Look, asked: Asked | None, made: Maker) -> Action:
@@ -73,4 +97,4 @@ def _would_lose(goal: tuple[int, ...], step: MoveStep, look: Look) -> str:
     return shows_the_same(look, source, set(step.wrong) & set(look.assigned), right)
 
 
-__all__ = ["undone"]
+__all__ = ["stays", "undone"]
