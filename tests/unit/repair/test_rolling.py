@@ -13,7 +13,7 @@ from parallax.model import TopicPartition
 from parallax.repair import roll as module
 from parallax.repair.leading import Led
 from parallax.repair.roll import Judged, Rolled, document, in_words, roll
-from parallax.repair.rolling import Outage, TopicSettings, elected, may_stop, notes
+from parallax.repair.rolling import Outage, TopicSettings, elected, may_stop, notes, refuses
 from parallax.replica.errors import NotHosted, Unauthorized, UnknownTopic
 from parallax.replica.types import PartitionMetadata, TopicMetadata
 from tests.unit.repair.commands import config
@@ -133,6 +133,22 @@ def test_producers_that_would_be_refused_wait_for_who_is_behind_and_are_a_note_i
     assert (said(led(1, 1, 2, 3), two), notes(led(1, 1, 2, 3), two, 1)) == ("safe", [])
 
 
+def test_a_restart_that_refuses_producers_whoever_waits_is_safe_and_warned_of() -> None:
+    two, one = replace(KEPT, min_isr=2), led(1, 1, 2, isr=(1, 2))
+    found = Rolled(1, (Judged(one, may_stop(one, two, SHORT), tuple(notes(one, two, 1)), refuses(one, two, 1)),), ())
+    assert found.exit_code == 0
+    assert in_words(found).splitlines() == [
+        "broker 1: may be restarted now (1 partition watched, 1 would refuse producers with acks=all)",
+        "  orders-0: warning: producers with acks=all would be refused: 1 replica would be in sync, "
+        "min.insync.replicas is 2",
+    ]
+    told = document(found)
+    assert (told["may_restart"], told["partitions_refusing_producers"]) == ("safe", 1)
+    assert not refuses(one, KEPT, 1)
+    behind = replace(one, isr=(1,))
+    assert not refuses(behind, two, 1), "they are refused now, whoever is restarted"
+
+
 def test_a_partition_that_no_other_broker_holds_is_a_note_since_nothing_can_be_waited_for() -> None:
     alone, short = led(1, 1, isr=(1,), b1=OPEN), replace(KEPT, retention_ms=1, min_isr=1)
     assert said(alone, short) == "safe"
@@ -170,7 +186,7 @@ def test_the_gravest_partition_decides_and_nothing_watched_is_no_permission() ->
         "broker 1: must not be restarted now (3 partitions watched)",
         "  orders-0: unsafe (it is wrong)",
         "  orders-0: unknown (it is away)",
-        "  orders-0: a note",
+        "  orders-0: warning: a note",
         f"  6 other partitions of it are not watched, and not judged {left_out}: {named}",
     ]
     assert document(Rolled(1, (bad,), ()))["partitions"][0]["would_lead"] == 2
@@ -217,7 +233,8 @@ def test_the_partitions_that_the_broker_holds_and_the_job_watches_are_judged(
     (one,) = found.partitions
     refused = ("producers with acks=all would be refused: 1 replica would be in sync, min.insync.replicas is 2",)
     assert (one.led.elr, one.notes) == ((9,), refused)
-    assert json.dumps(document(found))
+    told = json.loads(json.dumps(document(found)))
+    assert (told["partitions_refusing_producers"], told["partitions"][0]["refuses_producers"]) == (1, True)
     assert roll(load(config(tmp_path)), 9, 600).exit_code == 3
     refused_topic = TopicMetadata("orders", "A", {}, Unauthorized("it may not be described", topic="orders"))
     hidden = roll(load(config(tmp_path)), 1, 600)
