@@ -105,6 +105,7 @@ def test_an_outage_has_to_be_shorter_than_what_it_lacks_is_kept() -> None:
     )
 
 
+REFUSED = "producers with acks=all would be refused: 1 replica would be in sync, min.insync.replicas is 2"
 ALONE = led(1, 1, 2, 3, isr=(1,))
 
 
@@ -126,10 +127,9 @@ def test_if_it_alone_is_in_sync_it_is_said_who_would_lead(
 
 def test_producers_that_would_be_refused_wait_for_who_is_behind_and_are_a_note_if_nobody_is() -> None:
     two = replace(KEPT, min_isr=2)
-    refused = "producers with acks=all would be refused: 1 replica would be in sync, min.insync.replicas is 2"
     behind = led(1, 1, 2, 3, isr=(1, 2))
-    assert (said(behind, two), notes(behind, two, 1)) == (f"unsafe ({refused})", []), "it is said once"
-    assert (said(led(1, 1, 2), two), notes(led(1, 1, 2, isr=(1, 2)), two, 1)) == ("safe", [refused])
+    assert (said(behind, two), notes(behind, two, 1)) == (f"unsafe ({REFUSED})", []), "it is said once"
+    assert (said(led(1, 1, 2), two), notes(led(1, 1, 2, isr=(1, 2)), two, 1)) == ("safe", [REFUSED])
     assert (said(led(1, 1, 2, 3), two), notes(led(1, 1, 2, 3), two, 1)) == ("safe", [])
 
 
@@ -139,8 +139,7 @@ def test_a_restart_that_refuses_producers_whoever_waits_is_safe_and_warned_of() 
     assert found.exit_code == 0
     assert in_words(found).splitlines() == [
         "broker 1: may be restarted now (1 partition watched, 1 would refuse producers with acks=all)",
-        "  orders-0: warning: producers with acks=all would be refused: 1 replica would be in sync, "
-        "min.insync.replicas is 2",
+        f"  orders-0: warning: {REFUSED}",
     ]
     told = document(found)
     assert (told["may_restart"], told["partitions_refusing_producers"]) == ("safe", 1)
@@ -231,8 +230,7 @@ def test_the_partitions_that_the_broker_holds_and_the_job_watches_are_judged(
         1,
     )
     (one,) = found.partitions
-    refused = ("producers with acks=all would be refused: 1 replica would be in sync, min.insync.replicas is 2",)
-    assert (one.led.elr, one.notes) == ((9,), refused)
+    assert (one.led.elr, one.notes) == ((9,), (REFUSED,))
     told = json.loads(json.dumps(document(found)))
     assert (told["partitions_refusing_producers"], told["partitions"][0]["refuses_producers"]) == (1, True)
     assert roll(load(config(tmp_path)), 9, 600).exit_code == 3
