@@ -1,19 +1,18 @@
 """Names the process that runs a repair (its *owner*), and says whether that process has ended.
 
-A process number means something only in one PID namespace of one running kernel: two pods of one StatefulSet, or two
+A process number means something only in one PID namespace of one running kernel. Two pods of one StatefulSet, or two
 containers with one host name, may both have a process 7. So an owner's name says in which *place* it runs: the kernel's
-boot id, and the inode of its PID namespace. A process of the same place is looked up, by number and by start in clock
-ticks since the boot, which no change of the clock moves. A process of another place, or on an object store, cannot be
-looked up. There its record counts: an owner records something at least every `BEAT_S` seconds, whatever it waits for.
-One that was killed is therefore known to have ended
+boot id, and the inode of its PID namespace.
 
-- immediately, in the same place;
-- elsewhere (another machine, pod or container, or this machine before it was booted again), once its record has not
-  grown for `SILENT_S` seconds by the clock of whoever watches it. As with the lease of a job
-  (`parallax.views.lease.decide`), no two clocks are compared.
+- In the same place, the process is looked up, by its number and by its start in clock ticks since the boot. No change
+  of the clock moves these. A killed owner is known to have ended immediately.
+- In another place, no process can be looked up: on another machine, in another pod or container, or on this machine
+  before it was booted again. An owner records something at least every `BEAT_S` seconds, whatever it waits for. It has
+  ended once its record has not grown for `SILENT_S` seconds by the clock of the process that watches it. As with the
+  lease of a job (`parallax.views.lease.decide`), no two clocks are compared.
 
-An owner that was frozen, or cut off from the storage, for longer may be taken over from. It reads the record again
-right before each change, so it changes nothing afterwards. A request that it had just sent may still arrive, since
+An owner may be frozen, or lack the storage, for longer than that, and be taken over from. It reads the record again
+right before each change, so it changes nothing afterwards. A request that it has just sent may still arrive, since
 Kafka has no request that would be refused then.
 """
 

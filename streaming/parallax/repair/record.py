@@ -127,10 +127,9 @@ class Repair:
 
     @property
     def left(self) -> tuple[int, ...]:
-        """How a repair that is over has left the partition assigned, where that differs from before; else empty.
+        """The brokers that hold the partition since a repair is over; empty if they held it before, in this order.
 
-        A repair that ran one step of a plan alone (``--step``) may leave it so, and ``parallax repair undo`` puts it
-        back.
+        One step of a plan alone (``--step``) may leave others. ``parallax repair undo`` puts the former ones back.
         """
         moves = [step["move"]["replicas"] for step in self.plan.get("steps", ()) if "move" in step]
         is_changed = self.phase is Phase.OVER and moves and [*moves[-1]] != [*self.plan["replicas"]]

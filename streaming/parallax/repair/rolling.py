@@ -11,10 +11,9 @@ Later an election of preferred leaders makes the first replica of the assignment
 safe only if each broker that would lead may lead. And the other brokers must keep the tombstones and end markers that
 the broker misses for longer than the outage takes.
 
-That producers are refused meanwhile (``min.insync.replicas``) is another fact, which harms no replica. Each partition is
-said to refuse them or not. If all replicas are in sync, no wait would change it, and the restart is safe: with two
-replicas and ``min.insync.replicas=2`` no broker could ever be restarted otherwise. If another replica is behind, a wait
-changes it, and the answer is no until then.
+That producers are refused meanwhile (``min.insync.replicas``) is another fact, which harms no replica. If all replicas
+are in sync, no wait would change it, and the restart is safe: with two replicas and ``min.insync.replicas=2`` no broker
+could ever be restarted otherwise. If another replica is behind, a wait changes it, and the answer is no until then.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Decides the next action when a repair is undone: its partition goes back to the brokers that held it before. Pure.
 
-A repair can be undone while it is open, and once it is over if its steps have left the partition assigned otherwise
-than before (`parallax.repair.record.Repair.left`), as one step of a plan alone may. What was put back stays so: it is
-compared with the partition as the plan found it, whichever steps were run.
+A repair can be undone while it is open. One that is over can be undone if it has left the partition assigned otherwise
+(`parallax.repair.record.Repair.left`). One step of a plan alone may do so. Whichever steps were run, the partition goes
+back to the brokers that held it when the plan was made.
 """
 
 from __future__ import annotations
