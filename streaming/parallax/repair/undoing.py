@@ -54,9 +54,16 @@ def undone(plan: Plan, look: Look, asked: Asked | None, made: Maker) -> Action:
         return made.event(EventKind.WORKING, reason="the partition is being assigned as it was")
     if out := set(goal) - look.isr:
         return Wait(f"{in_words(out)} {'is' if len(out) == 1 else 'are'} not in sync yet")
-    rest = stays(plan.steps, made.repair)
     put_back = f"the replicas are assigned as they were: {list(goal)}"
-    return made.event(EventKind.CLOSED, reason=f"{put_back}; {rest}" if rest else put_back)
+    said = (put_back, stays(plan.steps, made.repair), _prefers_wrong(goal[0], look))
+    return made.event(EventKind.CLOSED, reason="; ".join(filter(None, said)))
+
+
+def _prefers_wrong(first: int, look: Look) -> str:
+    """That a replica which a finding still calls wrong is the preferred leader again; empty if none is."""
+    if not any(first in one.wrong for one in look.claims):
+        return ""
+    return f"broker {first} is preferred again, and a finding still calls it wrong: see `parallax lead`"
 
 
 def stays(steps: Iterable[Step], repair: Repair) -> str:

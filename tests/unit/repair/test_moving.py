@@ -290,7 +290,10 @@ def test_undo_assigns_the_partition_as_it_was_whichever_step_was_the_last() -> N
     assert next_of(undoing(), at((1, 2)), Asked(goal, NOW)) == Wait("no broker shows it yet")
     back = at((3, 1, 2))
     assert next_of(undoing(), replace(back, isr=frozenset({1, 2}))) == Wait("broker 3 is not in sync yet")
-    assert put(next_of(undoing(), back)) == (EventKind.CLOSED, "the replicas are assigned as they were: [3, 1, 2]")
+    done = "the replicas are assigned as they were: [3, 1, 2]"
+    warned = f"{done}; broker 3 is preferred again, and a finding still calls it wrong: see `parallax lead`"
+    assert put(next_of(undoing(), back)) == (EventKind.CLOSED, warned)
+    assert put(next_of(undoing(), replace(back, claims=()))) == (EventKind.CLOSED, done)
 
 
 def test_undo_gives_no_stand_in_up_while_one_leads_that_may_be_wrong() -> None:

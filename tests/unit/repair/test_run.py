@@ -136,7 +136,7 @@ def test_what_is_refused_stops_it_and_undo_puts_back_what_was_assigned(cluster: 
     resumed = invoked("undo", told["id"][:8], "--format", "json", "-c", path)
     back = json.loads(resumed.stdout)
     assert (resumed.exit_code, back["phase"]) == (0, "closed"), resumed.output
-    assert back["reason"] == "the replicas are assigned as they were: [3, 1, 2]"
+    assert back["reason"].startswith("the replicas are assigned as they were: [3, 1, 2]")
     assert cluster.asked == [(1, 3, 2), (3, 1, 2)]
 
 
