@@ -226,7 +226,7 @@ def test_an_owner_that_cannot_be_looked_up_and_still_records_is_at_work(
     assert cluster.written == []
 
 
-def test_a_running_repair_records_that_it_runs_while_a_look_takes_long_and_nobody_takes_it_over(
+def test_a_repair_records_that_it_runs_while_a_look_takes_long_and_nobody_takes_it_over(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "BEAT_S", 0.05)
