@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from parallax.check_line import Line, Result
 from parallax.config import Settings
 from parallax.errors import one_line
+from parallax.repair.record import Phase
 from parallax.repair.table import read_record
 from parallax.replica.changes import MARKER_RIGHTS, MOVE_RIGHTS, MayRepair
 from parallax.replica.client import ReplicaClient
@@ -29,8 +30,11 @@ def repairs(client: ReplicaClient, settings: Settings) -> Iterator[Line]:
         for one in record.repairs.values():
             if one.is_open:
                 what = f"a repair of {one.place.name} is {one.phase}{f' ({one.reason})' if one.reason else ''}"
-                command = f"parallax repair resume {one.repair_id[:8]}"
-                yield Line(_ABOUT, Result.NOTE, f"{what}; go on with it by `{command}`, or give it up by undo.")
+                undo = f"`parallax repair undo {one.repair_id[:8]}`"
+                how = f"by {undo}"
+                if one.phase is not Phase.UNDOING:
+                    how = f"by `parallax repair resume {one.repair_id[:8]}`, or give it up {how}"
+                yield Line(_ABOUT, Result.NOTE, f"{what}; go on with it {how}.")
     if settings.repair.mode == "off":
         return
     try:

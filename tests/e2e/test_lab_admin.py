@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,11 @@ def marks(client: ReplicaClient, broker: int, topic: str) -> tuple[int, int] | N
 
 def test_leaders_move_to_the_broker_that_is_named(lab: Cluster, topic: str) -> None:
     lab.create_topic(topic, replicas=[1, 2, 3])
-    for broker in (2, 3, 1):
+    for broker in (2, 3, 1) * 4:
         assert admin.elect_leaders(lab, topic, broker=broker) == broker
+        for one in lab.brokers.values():
+            with closing(ReplicaClient({"bootstrap.servers": one.address})) as client:
+                assert client.metadata([topic])[topic].partitions[0].leader == broker, "each broker names it"
     with pytest.raises(LabError, match="broker 9 is no replica of it"):
         admin.elect_leaders(lab, topic, broker=9)
 

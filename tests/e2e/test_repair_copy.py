@@ -210,6 +210,39 @@ def test_of_two_replicas_a_third_broker_stands_in_and_undo_puts_the_assignment_b
     assert state(client, topic) == ([1, 2], 1)
 
 
+def test_what_a_step_that_was_run_alone_took_away_is_given_back_by_undo_killed_or_not(
+    kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
+) -> None:
+    filled(kafka, topic, [3, 1, 2])
+    config = settings(kafka, tmp_path, accused(topic, 3, 3, [3, 1, 2], offset=NOT_REACHED))
+    file, steps = planned(config)
+    assert moves(steps)[:2] == [("lead", [1, 3, 2]), ("drop", [1, 2])]
+    early = repair("run", file, "-c", config, "--yes", "--step", 2)
+    assert (early.exit_code, "the step begins with [1, 3, 2]" in early.stderr) == (2, True), early.output
+    ids = []
+    for number in (1, 2):
+        done = repair("run", file, "-c", config, "--yes", "--step", number, "--format", "json")
+        assert (done.exit_code, ends(done)) == (0, "over"), done.output
+        ids.append(json.loads(done.stdout)["id"])
+    assert state(client, topic) == ([1, 2], 1)
+    told = json.loads(repair("status", "-c", config, "--format", "json").stdout)
+    assert [one["left_assigned"] for one in told] == [[1, 3, 2], [1, 2]]
+    first, second = ids
+    refused = repair("undo", first, "-c", config)
+    assert (refused.exit_code, f"repair {second[:8]} of {topic}-0 came later" in refused.stderr) == (2, True)
+    for when in ("before", "after"):
+        words = [sys.executable, "-c", dying(when, "reassign"), "repair", "undo", second, "-c", str(config)]
+        assert subprocess.run(words, capture_output=True, timeout=120, check=False).returncode == -signal.SIGKILL
+        assert repair("resume", second, "-c", config).exit_code == 2, "it is being undone"
+    back = repair("undo", second, "-c", config, "--format", "json")
+    assert (back.exit_code, ends(back)) == (0, "closed"), back.output
+    assert state(client, topic)[0] == [3, 1, 2]
+    until_all_show_the_same(client, topic)
+    assert repair("undo", second, "-c", config).exit_code == 2, "nothing is left"
+    last = repair("undo", first, "-c", config, "--format", "json")
+    assert (last.exit_code, ends(last), state(client, topic)[0]) == (0, "closed", [3, 1, 2]), last.output
+
+
 def test_a_reassignment_that_somebody_else_asks_for_stops_it(
     kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
 ) -> None:

@@ -129,7 +129,7 @@ def lies(
         if one.may is May.SAFE and wrong.get(broker):
             yield Broken(SAFE, wrong[broker][0].what, f"broker {broker} is called safe to lead: {wrong[broker][0]}")
     for _ in range(2 * len(found)):
-        yield from _restarted(found, wrong, _drawn(tuple(found), draw), counts)
+        yield from restarted(found, wrong, _drawn(tuple(found), draw), counts)
 
 
 def _drawn(brokers: tuple[int, ...], draw: random.Random) -> Controller:
@@ -146,10 +146,17 @@ def _drawn(brokers: tuple[int, ...], draw: random.Random) -> Controller:
     return Controller(replicas, leader, isr, elr, min_isr, draw.random() < 0.3)
 
 
-def _restarted(
+def restarted(
     found: Mapping[int, Fitness], wrong: Mapping[int, Sequence[Place]], before: Controller, counts: dict[str, int]
 ) -> Iterator[Broken]:
-    """What does not hold if one broker is restarted of which it is said that it may be."""
+    """What does not hold if one broker is restarted of which it is said that it may be.
+
+    Args:
+        found: by replica, whether it is said that it may lead.
+        wrong: by replica, in what it is wrong and an operator is told of it.
+        before: the partition before the restart.
+        counts: where it is counted how often something was said.
+    """
     settings = TopicSettings(
         is_compacted=True,
         retention_ms=RETENTION_MS,
@@ -169,6 +176,7 @@ def _restarted(
             None if before.elr is None else set(before.elr),
             before.min_isr,
             before.may_be_unclean,
+            set(before.away),
         )
         took_writes = len(after.isr) >= after.min_isr
         after.stop(broker)

@@ -253,5 +253,6 @@ def _document(repair: Repair) -> dict[str, object]:
         "owner": repair.owner,
         "steps": len(repair.plan["steps"]),
         "done": sorted(repair.proven),
+        "left_assigned": list(repair.left) or None,
         "reason": repair.reason,
     }

@@ -53,7 +53,7 @@ _CHECKPOINTS = (
 def elect_leaders(
     cluster: Cluster, topic: str, partition: int = 0, *, broker: int | None = None, unclean: bool = False
 ) -> int:
-    """Make the controller elect a partition's leader; returns the id of the broker that leads then.
+    """Make the controller elect a partition's leader; returns its id once every broker names it as the leader.
 
     Args:
         cluster: the cluster.
@@ -64,7 +64,7 @@ def elect_leaders(
         unclean: if no replica in sync is left, elect one that is not in sync.
 
     Raises:
-        LabError: the brokers refuse, or another broker leads after half a minute.
+        LabError: the brokers refuse, or some broker still names another leader after half a minute.
     """
     if broker is not None and not unclean:
         _prefer(cluster, topic, partition, broker)
@@ -75,8 +75,8 @@ def elect_leaders(
         for result in (r for t in answer.replica_election_results for r in t.partition_result):
             if for_code(result.error_code) not in _NO_REFUSAL:
                 raise LabError(f"{what} was refused ({for_code(result.error_code).__name__})")
-        state = cluster.partition(topic, partition)
-        return state.leader if state is not None and state.leader >= 0 and broker in (None, state.leader) else None
+        leader = cluster.named_leader(topic, partition)
+        return leader if broker in (None, leader) else None
 
     with _kafka_python(cluster, what) as admin:
         return until(lambda: _unless_away(lambda: elected(admin)), what, interval=0.2)

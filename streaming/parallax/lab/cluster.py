@@ -323,6 +323,21 @@ class Cluster:
             return None
         return PartitionState(found.leader, frozenset(found.replicas), frozenset(found.isrs)) if found else None
 
+    def named_leader(self, topic: str, partition: int = 0) -> int | None:
+        """The leader of a partition that every broker names; None while they name several, or nobody.
+
+        The controller elects a leader, and each broker learns of it a moment later. Brokers that are stopped, paused or
+        cannot be reached count as naming nobody else.
+
+        Args:
+            topic: name of the topic.
+            partition: the partition's number.
+        """
+        asked = [broker.address for broker in self.brokers.values() if broker.running and not broker.paused]
+        named = {_leader_by(address, topic, partition) for address in asked} - {_NOT_THERE}
+        leader = named.pop() if len(named) == 1 else None
+        return leader if leader is not None and leader >= 0 else None
+
     def wait_isr(self, topics: str | Collection[str], brokers: Collection[int], *, timeout: float = 180.0) -> None:
         """Wait until the ISR of every topic's partition 0 is exactly these brokers and one of them leads.
 
@@ -435,6 +450,24 @@ class Cluster:
         with closing(ReplicaClient({"bootstrap.servers": self.bootstrap_servers})) as client:
             for number in [number for number, broker in self.brokers.items() if broker.running and not broker.paused]:
                 until(partial(_shows, shows, client, number), f"broker {number} {what}")
+
+
+_NOT_THERE = -2
+
+
+def _leader_by(address: str, topic: str, partition: int) -> int | None:
+    """The leader that the broker at an address names; None if it names none, `_NOT_THERE` if it cannot be reached."""
+    # A client that knows no other address yet asks this broker.
+    with closing(ReplicaClient({"bootstrap.servers": address})) as client:
+        try:
+            found = client.metadata([topic])[topic].partitions.get(partition)
+        except DeadlineExceeded:
+            return None
+        except Unreachable:
+            return _NOT_THERE
+        except ReplicaError:
+            return None
+    return None if found is None else found.leader
 
 
 def _shows(shows: Callable[[ReplicaClient, int], bool], client: ReplicaClient, broker: int) -> bool:

@@ -135,7 +135,7 @@ def _in_words(repair: Repair, step: Mapping[str, Any]) -> str:
         return f"{name} {did}, and {proof} by {at}."
     if repair.phase is Phase.RUNNING:
         return f"{name}, begun at {time_text(repair.began_ms)}, is to {does}; that is not proven yet."
-    how = "was given up" if repair.phase is Phase.CLOSED else "stopped"
+    how = {Phase.CLOSED: "was given up", Phase.UNDOING: "was being undone"}.get(repair.phase, "stopped")
     reason = f": {repair.reason.rstrip('.')}" if repair.reason else ""
     return f"{name}, to {does}, {how} at {at}{reason}. It is not proven that it did."
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,7 +14,6 @@ from uuid import uuid4
 from pydantic import TypeAdapter, ValidationError
 
 from parallax.config import Settings
-from parallax.counts import agreed
 from parallax.errors import one_line, plain
 from parallax.findings.finding import Finding, current
 from parallax.findings.naming import AT_LEAST, matching, named
@@ -24,21 +23,25 @@ from parallax.moments import now_ms
 from parallax.repair.copies import NOTHING_SAID, Said
 from parallax.repair.decide import outdated
 from parallax.repair.looking import Lookout, Wanted
-from parallax.repair.owner import in_words, is_at_work, myself
+from parallax.repair.owner import SILENT_S, in_words, is_alive, myself
 from parallax.repair.plan import FORMAT, Plan, make, wants_copies
 from parallax.repair.record import Event, EventKind, Phase, Record, Repair
 from parallax.repair.run import RepairCommandError, Run, Say, said, wanted
 from parallax.repair.seen import Look, disturbed
-from parallax.repair.steps import EndStep, MoveStep
+from parallax.repair.steps import MoveStep
 from parallax.repair.table import RepairTable, read_record
+from parallax.repair.undoing import stays
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.shell import Shell
 from parallax.views.binding import settled
 from parallax.views.event_log import WrittenMeanwhile
 from parallax.views.hash_key import hash_key
+from parallax.views.lease import Sight, Step, decide
 
 _PLAN = TypeAdapter(Plan)
+_LOOK_S = 0.5
+"""How often the record of a repair is looked at to see whether its owner lives; seconds."""
 
 
 def place_of(storage: str, finding: str) -> TopicPartition:
@@ -216,7 +219,7 @@ def resume(settings: Settings, wanted: str, say: Say) -> Repair:
         ConfigError, ReplicaError, FindingsTableError: as of `plan`.
     """
     check_may_run(settings)
-    table, record, known = _known(settings, wanted, "resume")
+    table, record, known = _known(settings, wanted, "resume", say)
     if known.phase is Phase.UNDOING:
         raise RepairCommandError(
             "repair resume: this repair is being undone; go on with that by `parallax repair undo`"
@@ -224,14 +227,15 @@ def resume(settings: Settings, wanted: str, say: Say) -> Repair:
     made, owner = _plan_of(json.dumps(known.plan), f"repair resume {wanted}"), myself()
     again = Event(EventKind.RESUMED, known.repair_id, *known.place, now_ms(), owner, reason=f"by {in_words(owner)}")
     with _lookout(settings, made.place, say) as (lookout, client):
-        _append(table, record, again, lambda: _check_idle(record.repairs[known.repair_id], "resume"))
+        _append(table, record, again, lambda: _check_unchanged(record, known, "resume"))
         return Run(table, record, lookout, client, made, known.repair_id, owner, say).until_it_ends()
 
 
 def undo(settings: Settings, wanted: str, say: Say) -> Repair:
     """Give a repair up: the partition is assigned to the brokers that held it before the repair.
 
-    An end marker that the repair wrote stays in the log. Returns the repair's recorded state at the end.
+    A repair that is over is undone if it has left the partition assigned otherwise (`Repair.left`). An end marker that
+    the repair wrote stays in the log. Returns the repair's recorded state at the end.
 
     Args:
         settings: the job's settings; if the partition has to be reassigned, ``repair.mode`` has to be ``on``.
@@ -239,37 +243,30 @@ def undo(settings: Settings, wanted: str, say: Say) -> Repair:
         say: called with a line about each thing that happens.
 
     Raises:
-        RepairCommandError: there is no such repair, it is over, its process is at work, or reassigning is not allowed.
+        RepairCommandError: there is no such repair, it has left nothing to put back, its process is at work, a later
+            repair of the partition has to be undone first, or reassigning is not allowed.
         EventLogError: nothing can be recorded.
         ConfigError, ReplicaError, FindingsTableError: as of `plan`, if the partition has to be reassigned.
     """
-    table, record, known = _known(settings, wanted, "undo")
+    table, record, known = _known(settings, wanted, "undo", say)
     made, owner = _plan_of(json.dumps(known.plan), f"repair undo {wanted}"), myself()
-    moved = [step for step in made.steps if isinstance(step, MoveStep) and step.number in known.intended]
-    event = partial(Event, repair_id=known.repair_id, topic=known.place.topic, partition=known.place.partition)
-    if not moved:
-        closed = event(EventKind.CLOSED, at_ms=now_ms(), owner=owner, reason=_stays(made, known))
-        _append(table, record, closed, lambda: _check_idle(record.repairs[known.repair_id], "undo"))
-        return record.repairs[known.repair_id]
-    check_may_run(settings)
-    undoing = event(
-        EventKind.UNDOING, at_ms=now_ms(), owner=owner, document={"replicas": made.replicas}, reason=_stays(made, known)
-    )
-    with _lookout(settings, made.place, say) as (lookout, client):
-        _append(table, record, undoing, lambda: _check_idle(record.repairs[known.repair_id], "undo"))
-        return Run(table, record, lookout, client, made, known.repair_id, owner, say).until_it_ends()
+    is_moved = any(isinstance(step, MoveStep) and step.number in known.intended for step in made.steps)
+    left = stays(made.steps, known)
+    kind, reason = EventKind.UNDOING, left
+    if is_moved:
+        check_may_run(settings)
+    else:
+        kind, reason = EventKind.CLOSED, f"nothing is put back: {left}" if left else "nothing was changed"
+    event = Event(kind, known.repair_id, *known.place, now_ms(), owner, reason=reason)
+    with _lookout(settings, made.place, say) if is_moved else nullcontext() as looks:
+        _append(table, record, event, lambda: _check_unchanged(record, known, "undo"))
+        if looks is None:
+            return record.repairs[known.repair_id]
+        return Run(table, record, *looks, made, known.repair_id, owner, say).until_it_ends()
 
 
-def _stays(made: Plan, known: Repair) -> str:
-    """What an undone repair leaves changed."""
-    done = [step.number for step in made.steps if isinstance(step, EndStep) and step.number in known.intended]
-    if done:
-        steps = f"{agreed(len(done), 'step', 'steps')} {', '.join(map(str, done))}"
-        return f"nothing is put back: the end markers of {steps}, where they were written, stay in the log"
-    return "the replicas are assigned as they were" if known.intended else "nothing was changed"
-
-
-def _known(settings: Settings, wanted: str, command: str) -> tuple[RepairTable, Record, Repair]:
+def _known(settings: Settings, wanted: str, command: str, say: Say) -> tuple[RepairTable, Record, Repair]:
+    """The table of repairs, what is on record there, and the repair that is meant: nobody is at work on it."""
     table = RepairTable(settings.storage.path, create=False) if RepairTable.is_there(settings.storage.path) else None
     record = Record()
     if table is not None:
@@ -278,18 +275,63 @@ def _known(settings: Settings, wanted: str, command: str) -> tuple[RepairTable, 
     if table is None or len(found) != 1:
         problem = "names several repairs" if found else f"is the id of no repair; {AT_LEAST}"
         raise RepairCommandError(f"repair {command}: {wanted!r} {problem}; `parallax repair status` lists them")
-    known = record.repairs[found[0]]
-    _check_idle(known, command)
-    return table, record, known
+    _check_may(record, found[0], command)
+    _await_owner(table, record, found[0], command, say)
+    _check_may(record, found[0], command)
+    return table, record, record.repairs[found[0]]
 
 
-def _check_idle(known: Repair, command: str) -> None:
-    if not known.is_open:
-        raise RepairCommandError(f"repair {command}: this repair is {known.phase}; nothing of it is left to do")
-    if known.is_running and is_at_work(known.owner, known.at_ms, now_ms()):
+def _check_may(record: Record, repair_id: str, command: str) -> None:
+    """Check that something is left to do of a repair, and that no later one of its partition has to be undone first."""
+    known = record.repairs[repair_id]
+    if not known.is_open and not (command == "undo" and known.left):
+        rest = "; `parallax repair undo` assigns the replicas as they were before it" if known.left else ""
+        raise RepairCommandError(f"repair {command}: this repair is {known.phase}; nothing of it is left to do{rest}")
+    later = record.later(known)
+    if later is not None:
+        how = f"left the replicas as {list(later.left)}" if later.left else f"is {later.phase}"
         raise RepairCommandError(
-            f"repair {command}: {in_words(known.owner)} is at work on it; wait until that process has ended"
+            f"repair {command}: repair {later.repair_id[:8]} of {known.place.name} came later, and {how}; undo that "
+            "one first"
         )
+
+
+def _await_owner(table: RepairTable, record: Record, repair_id: str, command: str, say: Say) -> None:
+    """Wait until the process that runs a repair is known to have ended; a refusal if it is at work."""
+    first, since = record.repairs[repair_id], time.monotonic()
+    while True:
+        now = record.repairs[repair_id]
+        alive = is_alive(now.owner) if now.is_running else False
+        watched_s = time.monotonic() - since
+        step = Step.GIVE_UP if alive else decide(_sight(first, alive), _sight(now, alive), watched_s, SILENT_S)
+        if step is Step.TAKE:
+            return
+        if step is Step.GIVE_UP:
+            raise RepairCommandError(
+                f"repair {command}: {in_words(now.owner)} is at work on it; wait until that process has ended"
+            )
+        if watched_s < _LOOK_S:
+            say(
+                f"{in_words(now.owner)} may be at work on it, and cannot be looked up from here; if it records nothing "
+                f"for {SILENT_S:.0f} s, it has ended"
+            )
+        time.sleep(_LOOK_S)
+        record.take_in(table.news())
+
+
+def _sight(known: Repair, alive: bool | None) -> Sight:
+    """A repair as whoever wants to take it over sees it: its record is what grows while its owner lives."""
+    return Sight(1, known.sequence, released=alive is False, owner=known.owner)
+
+
+def _check_unchanged(record: Record, known: Repair, command: str) -> None:
+    """Check that nobody has recorded anything of a repair since it was known that nobody is at work on it."""
+    now = record.repairs[known.repair_id]
+    if now != known:
+        raise RepairCommandError(
+            f"repair {command}: {in_words(now.owner)} went on with it meanwhile; see `parallax repair status`"
+        )
+    _check_may(record, known.repair_id, command)
 
 
 def _append(table: RepairTable, record: Record, event: Event, check: Callable[[], None]) -> None:

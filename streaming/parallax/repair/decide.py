@@ -11,7 +11,7 @@ from typing import Any
 
 from parallax.model import UNKNOWN, RowKind
 from parallax.repair import ending, moving
-from parallax.repair.actions import Action, Asked, Maker
+from parallax.repair.actions import TAKES_MS, Action, Asked, Maker, Wait
 from parallax.repair.plan import Plan
 from parallax.repair.record import EventKind, Phase, Repair
 from parallax.repair.seen import END_MARKERS, Look, Row
@@ -38,10 +38,10 @@ def following(repair: Repair, plan: Plan, look: Look, owner: str, asked: Asked |
     if repair.phase is not Phase.RUNNING:
         return None
     step = _next(repair, plan)
-    if step is None:
-        return made.event(EventKind.OVER, reason="every step is done and proven")
     if another := _another(plan, look):
-        return made.event(EventKind.STOPPED, step.number, reason=another)
+        return made.event(EventKind.STOPPED, 0 if step is None else step.number, reason=another)
+    if step is None:
+        return _ended(plan, look, made)
     if not repair.is_kept:
         return made.event(EventKind.KEPT, document=kept(plan, look))
     intended = repair.intended.get(step.number)
@@ -72,6 +72,18 @@ def _next(repair: Repair, plan: Plan) -> Step | None:
     return next((step for step in plan.steps if step.number not in repair.proven), None)
 
 
+def _ended(plan: Plan, look: Look, made: Maker) -> Action:
+    """What follows once every step is proven: it is over, unless the partition was reassigned since."""
+    moves = [step.move.replicas for step in plan.steps if isinstance(step, MoveStep)]
+    left = moves[-1] if moves else plan.replicas
+    done = "every step is done and proven"
+    if moves and (why := moving.assigned_otherwise(left, look)):
+        is_late = made.at_ms - made.repair.at_ms > TAKES_MS
+        return made.event(EventKind.STOPPED, reason=f"{done}, and {why}") if is_late else Wait(why)
+    rest = f"; the replicas stay {list(left)} until `parallax repair undo` assigns them as they were, "
+    return made.event(EventKind.OVER, reason=done if left == plan.replicas else f"{done}{rest}{list(plan.replicas)}")
+
+
 def _begin(step: Step, look: Look, intended: Mapping[str, Any] | None, asked: Asked | None, made: Maker) -> Action:
     """Put on record how a step is done, and then have it done."""
     if isinstance(step, MoveStep):
@@ -87,8 +99,7 @@ def _begin(step: Step, look: Look, intended: Mapping[str, Any] | None, asked: As
 def _undoing(plan: Plan, look: Look, asked: Asked | None, made: Maker) -> Action:
     if another := _another(plan, look):
         return made.event(EventKind.STOPPED, reason=another)
-    moves = [step for step in plan.steps if isinstance(step, MoveStep)]
-    return undone(plan.replicas, moves, look, asked, plan.findings, made)
+    return undone(plan, look, asked, made)
 
 
 def _after(repair: Repair, step: Step, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:

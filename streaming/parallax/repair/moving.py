@@ -17,7 +17,7 @@ from parallax.repair.seen import Look, disturbed, shows_the_same
 from parallax.repair.steps import MoveStep
 
 TELL_MS = 20_000
-"""How often a process that waits for a copy records that it is at work, milliseconds (`owner.SILENT_MS`)."""
+"""How often a process that waits for a copy records how far that is; milliseconds."""
 UNSURE_MS = 180_000
 """So long a repair waits until the job knows whether what is copied is right; milliseconds. A verdict takes seconds."""
 _ELECTED_MS = 2_000
@@ -81,6 +81,17 @@ def is_known(assigned: tuple[int, ...], states: Collection[tuple[int, ...]]) -> 
     return assigned in states or set(assigned) in pairs
 
 
+def assigned_otherwise(left: tuple[int, ...], look: Look) -> str:
+    """That a partition is not assigned as a repair has left it, or will not be in a moment; empty if it is.
+
+    Args:
+        left: ids of the brokers that the repair's last step assigned the partition to, the preferred leader first.
+        look: a look at the partition.
+    """
+    now = (look.layout or Layout()).moving.get(look.place, look.assigned)
+    return "" if now == left else f"the partition was reassigned since: its replicas are {list(now)}"
+
+
 def _interfered(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Layout) -> str:
     """That somebody, or a failure, has changed what the step goes by; empty if nothing has."""
     target = layout.moving.get(look.place)
@@ -92,7 +103,7 @@ def _interfered(step: MoveStep, intended: Mapping[str, Any], look: Look, layout:
 
 
 def _told(repair: Repair, step: MoveStep, layout: Layout, made: Maker) -> Action:
-    """That a copy is under way: on record now and then, so that nobody takes the repair over."""
+    """That a copy is under way, and how far it is: on record now and then, for `parallax repair status`."""
     whole = layout.sizes.get(step.source, 0)
     copied = (f"broker {b} has {layout.sizes.get(b, 0):,} of {whole:,} bytes" for b in step.move.copied)
     said = ", ".join(copied) or "it is being reassigned"
@@ -316,6 +327,7 @@ __all__ = [
     "TELL_MS",
     "UNSURE_MS",
     "after",
+    "assigned_otherwise",
     "changed",
     "following",
     "intention",

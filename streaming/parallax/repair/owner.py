@@ -1,55 +1,97 @@
-"""Names the process that runs a repair (its *owner*), so that others can see whether it still runs."""
+"""Names the process that runs a repair (its *owner*), and says whether that process has ended.
+
+A process number means something only in one PID namespace of one running kernel. Two pods of one StatefulSet, or two
+containers with one host name, may both have a process 7. So an owner's name says in which *place* it runs: the kernel's
+boot id, and the inode of its PID namespace.
+
+- In the same place, the process is looked up, by its number and by its start in clock ticks since the boot. No change
+  of the clock moves these. A killed owner is known to have ended immediately.
+- In another place, no process can be looked up: on another machine, in another pod or container, or on this machine
+  before it was booted again. An owner records something at least every `BEAT_S` seconds, whatever it waits for. It has
+  ended once its record has not grown for `SILENT_S` seconds by the clock of the process that watches it. As with the
+  lease of a job (`parallax.views.lease.decide`), no two clocks are compared.
+
+An owner may be frozen, or lack the storage, for longer than that, and be taken over from. It reads the record again
+right before each change, so it changes nothing afterwards. A request that it has just sent may still arrive, since
+Kafka has no request that would be refused then.
+"""
 
 from __future__ import annotations
 
 import getpass
 import os
 import socket
+from pathlib import Path
 
-import psutil
-
-SILENT_MS = 60_000
-"""A repair's owner on another machine counts as gone if it has put nothing on record for this long; milliseconds.
-
-No step takes as long without an event on record.
-"""
+BEAT_S = 10.0
+"""After so many seconds without another event, a repair's process records that it runs."""
+SILENT_S = 60.0
+"""An owner in another place counts as ended if its record has not grown for so many seconds."""
+_PROC = Path("/proc")
 
 
 def myself() -> str:
-    """The name of this process as an owner: user, machine, process number, and when the process was started.
+    """The name of this process as an owner: user and machine, place, process number, and when the process was started.
 
-    The start time distinguishes it from a later process with the same number.
+    Without ``/proc``, place and start are empty, so others go by the record.
     """
-    return f"{_user()}@{socket.gethostname()}:{os.getpid()}:{psutil.Process().create_time():.2f}"
+    try:
+        place, started = _place(), _started("self")
+    except OSError:
+        place = started = ""
+    return f"{_user()}@{socket.gethostname()}:{place}:{os.getpid()}:{started}"
 
 
-def is_at_work(owner: str, last_ms: int, now_ms: int) -> bool:
-    """Whether the owner of a repair may still run, so that no other process may take the repair over.
-
-    A process on this machine is looked up. One on another machine counts as running until it has recorded nothing for
-    some time (`SILENT_MS`).
+def is_alive(owner: str) -> bool | None:
+    """Whether the process of an owner runs; None if that cannot be known here, because it is of another place.
 
     Args:
         owner: the owner, as `myself` returned it in that process.
-        last_ms: when it last recorded an event, milliseconds since 1970 UTC.
-        now_ms: now, milliseconds since 1970 UTC.
     """
     try:
-        who, number, began = owner.rsplit(":", 2)
-        host = who.rpartition("@")[2]
-        if host == socket.gethostname():
-            return abs(psutil.Process(int(number)).create_time() - float(began)) < 1
-    except psutil.NoSuchProcess:
+        _, place, number, started = owner.rsplit(":", 3)
+        if not place or place != _place():
+            return None
+        os.kill(int(number), 0)
+    except ProcessLookupError:
         return False
-    except (ValueError, psutil.Error):
-        pass
-    return now_ms - last_ms < SILENT_MS
+    except PermissionError:
+        pass  # It is there, and another user's.
+    except (OSError, ValueError, OverflowError):
+        return None
+    try:
+        return _started(number) == started
+    except OSError:
+        return None  # Where hidepid is set, /proc does not show the processes of others.
 
 
 def in_words(owner: str) -> str:
     """The owner of a repair for people: ``ann@host (process 4711)``."""
-    who, _, rest = owner.rpartition(":")[0].rpartition(":")
-    return f"{who} (process {rest})" if who else owner
+    who, *rest = owner.split(":")
+    return f"{who} (process {rest[-2]})" if len(rest) > 1 else owner
+
+
+def _place() -> str:
+    """Where this process's number means something.
+
+    Raises:
+        OSError: ``/proc`` does not say, or is that of another PID namespace.
+    """
+    if (_PROC / "self").readlink().name != str(os.getpid()):
+        raise OSError("/proc is that of another PID namespace")
+    boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return f"{boot}.{(_PROC / 'self/ns/pid').stat().st_ino}"
+
+
+def _started(process: str) -> str:
+    """When a process was started, in clock ticks since the boot; empty if it has ended, and waits for its parent.
+
+    Raises:
+        OSError: ``/proc`` does not say.
+    """
+    # The name of the program, in brackets, may hold spaces and brackets (proc_pid_stat(5)).
+    fields = (_PROC / process / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    return "" if fields[0] in "ZX" else fields[19]
 
 
 def _user() -> str:
@@ -59,4 +101,4 @@ def _user() -> str:
         return str(os.getuid())
 
 
-__all__ = ["SILENT_MS", "in_words", "is_at_work", "myself"]
+__all__ = ["BEAT_S", "SILENT_S", "in_words", "is_alive", "myself"]

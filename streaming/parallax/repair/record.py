@@ -26,6 +26,8 @@ class EventKind(StrEnum):
     """A step is going to be done; ``document`` says how."""
     ANSWERED = "answered"
     """The cluster has accepted the step's change; whether the replicas show it is still to be seen."""
+    BEAT = "beat"
+    """The repair's process runs, and had nothing else to record for a while (`parallax.repair.owner.BEAT_S`)."""
     WORKING = "working"
     """A copy is under way, and the repair's process waits for it; ``reason`` says how far it is."""
     PROVEN = "proven"
@@ -105,7 +107,8 @@ class Repair:
         answered: by step number, when the cluster answered that it made the step's change, milliseconds since 1970 UTC.
         proven: numbers of the steps whose result every replica shows.
         resumed_ms: when somebody last resumed the repair after a stop, milliseconds since 1970 UTC; -1 for never.
-        reason: the reason of the last event.
+        reason: the reason of the last event that is no beat.
+        sequence: the number of its last event. While it grows, the repair's process runs.
     """
 
     repair_id: str
@@ -122,6 +125,17 @@ class Repair:
     proven: frozenset[int] = frozenset()
     resumed_ms: int = -1
     reason: str = ""
+    sequence: int = 0
+
+    @property
+    def left(self) -> tuple[int, ...]:
+        """The brokers that hold the partition since a repair is over; empty if they held it before, in this order.
+
+        One step of a plan alone (``--step``) may leave others. ``parallax repair undo`` puts the former ones back.
+        """
+        moves = [step["move"]["replicas"] for step in self.plan.get("steps", ()) if "move" in step]
+        is_changed = self.phase is Phase.OVER and moves and [*moves[-1]] != [*self.plan["replicas"]]
+        return tuple(moves[-1]) if is_changed else ()
 
     @property
     def is_open(self) -> bool:
@@ -149,7 +163,14 @@ class Record:
         for event in events:
             if event.kind is EventKind.BEGUN:
                 self.repairs[event.repair_id] = Repair(
-                    event.repair_id, event.place, event.document, event.owner, event.at_ms, event.at_ms, event.at_ms
+                    event.repair_id,
+                    event.place,
+                    event.document,
+                    event.owner,
+                    event.at_ms,
+                    event.at_ms,
+                    event.at_ms,
+                    sequence=event.sequence,
                 )
             elif event.repair_id in self.repairs:
                 self.repairs[event.repair_id] = _after(self.repairs[event.repair_id], event)
@@ -158,10 +179,23 @@ class Record:
         """The repair of a partition that is running, being undone, or stopped; None if there is none."""
         return next((one for one in self.repairs.values() if one.is_open and one.place == place), None)
 
+    def later(self, known: Repair) -> Repair | None:
+        """The last repair of the same partition that began after one and is not closed or has left no change.
+
+        None if there is none. Repairs of a partition are undone in the reverse of their order.
+        """
+        since = [*self.repairs.values()]
+        since = since[since.index(known) + 1 :]
+        left = [one for one in since if one.place == known.place and (one.is_open or one.left)]
+        return left[-1] if left else None
+
 
 def _after(known: Repair, event: Event) -> Repair:
+    if event.kind is EventKind.BEAT:
+        return replace(known, sequence=event.sequence)
     said = replace(
         known,
+        sequence=event.sequence,
         owner=event.owner,
         at_ms=event.at_ms,
         changed_ms=known.changed_ms if event.kind is EventKind.WORKING else event.at_ms,

@@ -14,7 +14,7 @@ from parallax.findings.leading import Fitness, May, unknown, worst
 from parallax.model import TopicPartition
 from parallax.repair.lead import EXIT_CODES, led
 from parallax.repair.leading import Led
-from parallax.repair.rolling import Outage, TopicSettings, elected, may_stop, notes
+from parallax.repair.rolling import Outage, TopicSettings, elected, may_stop, notes, refuses
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, UnknownTopic
 from parallax.source.options import matches
@@ -35,11 +35,13 @@ class Judged:
         led: who leads the partition, and which replicas may.
         fitness: whether the restart is safe for the partition, with the reasons.
         notes: phrases that say what a safe restart still costs, e.g. refused producers (`rolling.notes`).
+        is_refusing: whether producers with ``acks=all`` are refused meanwhile, and are not now.
     """
 
     led: Led
     fitness: Fitness
     notes: tuple[str, ...] = ()
+    is_refusing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,11 @@ class Rolled:
         It is 0 if the broker may be restarted, 1 if it must not, and 3 if that is unknown.
         """
         return EXIT_CODES[self.may]
+
+    @property
+    def refusing(self) -> int:
+        """In how many partitions producers with ``acks=all`` are refused during the restart, and are not now."""
+        return sum(one.is_refusing for one in self.partitions)
 
 
 def roll(settings: Settings, broker: int, outage_s: float) -> Rolled:
@@ -111,7 +118,8 @@ def roll(settings: Settings, broker: int, outage_s: float) -> Rolled:
     partitions = []
     for known_one in led(settings, watched):
         one, topic = replace(known_one, elr=eligible.get(known_one.place, ())), of[known_one.place.topic]
-        partitions.append(Judged(one, may_stop(one, topic, outage), tuple(notes(one, topic, broker))))
+        told = tuple(notes(one, topic, broker))
+        partitions.append(Judged(one, may_stop(one, topic, outage), told, refuses(one, topic, broker)))
     unread = [
         f"{name}: {one_line(topic.error)}"
         for name, topic in sorted(known.items())
@@ -142,6 +150,7 @@ def document(found: Rolled) -> dict[str, Any]:
     return {
         "broker": found.broker,
         "may_restart": str(found.may),
+        "partitions_refusing_producers": found.refusing,
         "unwatched_partitions": len(found.unwatched),
         "unread_topics": list(found.unread),
         "partitions": [
@@ -152,6 +161,7 @@ def document(found: Rolled) -> dict[str, Any]:
                 "would_lead": elected(one.led, found.broker),
                 "may_restart": str(one.fitness.may),
                 "why": list(one.fitness.why),
+                "refuses_producers": one.is_refusing,
                 "notes": list(one.notes),
             }
             for one in found.partitions
@@ -172,14 +182,15 @@ def in_words(found: Rolled) -> str:
     The text names each partition for which a restart is not safe, and the notes on all partitions.
     """
     count = len(found.partitions)
-    lines = [f"broker {found.broker}: {_ANSWERS[found.may]} ({counted(count, 'partition')} watched)"]
+    refusing = f", {found.refusing} would refuse producers with acks=all" if found.refusing else ""
+    lines = [f"broker {found.broker}: {_ANSWERS[found.may]} ({counted(count, 'partition')} watched{refusing})"]
     against = sorted(
         (one for one in found.partitions if one.fitness.may is not May.SAFE),
         key=lambda one: (one.fitness.may is not May.UNSAFE, one.led.place),
     )
     lines += _listed([f"{one.led.place.name}: {one.fitness.in_words}" for one in against])
     lines += _listed([f"nobody can tell of {one}" for one in found.unread])
-    lines += _listed([f"{one.led.place.name}: {note}" for one in found.partitions for note in one.notes])
+    lines += _listed([f"{one.led.place.name}: warning: {note}" for one in found.partitions for note in one.notes])
     if count := len(found.unwatched):
         named = ", ".join(place.name for place in found.unwatched[:_FEW])
         more = f", and {count - _FEW:,} more" if count > _FEW else ""

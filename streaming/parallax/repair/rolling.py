@@ -10,6 +10,10 @@ Who leads during the restart is decided by Kafka's controller (``PartitionChange
 Later an election of preferred leaders makes the first replica of the assignment lead, once it is in sync. A restart is
 safe only if each broker that would lead may lead. And the other brokers must keep the tombstones and end markers that
 the broker misses for longer than the outage takes.
+
+That producers are refused meanwhile (``min.insync.replicas``) is another fact, which harms no replica. If all replicas
+are in sync, no wait would change it, and the restart is safe: with two replicas and ``min.insync.replicas=2`` no broker
+could ever be restarted otherwise. If another replica is behind, a wait changes it, and the answer is no until then.
 """
 
 from __future__ import annotations
@@ -129,14 +133,20 @@ def _left(led: Led, broker: int) -> int:
     return len({*led.isr} - {broker})
 
 
-def _refuses(led: Led, topic: TopicSettings, broker: int) -> bool:
-    """Whether producers are refused while a broker is away, and are not now."""
+def refuses(led: Led, topic: TopicSettings, broker: int) -> bool:
+    """Return whether producers with ``acks=all`` are refused while a broker is away, and are not now.
+
+    Args:
+        led: who leads the partition now, with its replicas.
+        topic: the settings of the partition's topic.
+        broker: the broker that is away.
+    """
     return topic.min_isr is not None and _left(led, broker) < topic.min_isr <= len(led.isr)
 
 
 def _by_producers(led: Led, topic: TopicSettings, broker: int) -> Fitness:
     """Whether producers are refused that would not be if the restart waited for a replica that is behind."""
-    if not _refuses(led, topic, broker) or len(led.isr) >= len(led.replicas):
+    if not refuses(led, topic, broker) or len(led.isr) >= len(led.replicas):
         return SAFE
     return Fitness(May.UNSAFE, (_refused(led, topic, broker),))
 
@@ -177,7 +187,7 @@ def notes(led: Led, topic: TopicSettings, broker: int) -> list[str]:
     if _is_alone(led, broker):
         return [f"nobody leads it meanwhile: no other broker holds it than broker {broker}"]
     is_said = _by_producers(led, topic, broker).may is not May.SAFE
-    found = [_refused(led, topic, broker)] if _refuses(led, topic, broker) and not is_said else []
+    found = [_refused(led, topic, broker)] if refuses(led, topic, broker) and not is_said else []
     first = elected(led, broker)
     next_ones, lacks = _next(led, topic, {broker, first})
     wrong = [one for one in next_ones if led.fitness[one].may is May.UNSAFE]
@@ -196,4 +206,4 @@ def _next(led: Led, topic: TopicSettings, away: set[int | None]) -> tuple[list[i
     return ([one for one in led.replicas if one not in away], True) if topic.is_unclean else ([], False)
 
 
-__all__ = ["Outage", "TopicSettings", "elected", "may_stop", "notes"]
+__all__ = ["Outage", "TopicSettings", "elected", "may_stop", "notes", "refuses"]

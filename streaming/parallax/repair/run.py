@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 from parallax.errors import one_line
 from parallax.moments import now_ms
 from parallax.repair.actions import Asked, Assign, Change, Elect, Put, Wait, Write
 from parallax.repair.decide import asks_tables, following
 from parallax.repair.looking import Lookout, Wanted
-from parallax.repair.owner import in_words
+from parallax.repair.owner import BEAT_S, in_words
 from parallax.repair.plan import Plan
 from parallax.repair.record import Event, EventKind, Record, Repair
 from parallax.repair.steps import EndStep, MoveStep
 from parallax.repair.table import RepairTable
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError, Unreachable
-from parallax.views.event_log import WrittenMeanwhile
+from parallax.views.event_log import EventLogError, WrittenMeanwhile
 
 _ROUND_S = 0.2
 """How often the partition is looked at, seconds; a person waits for the result."""
@@ -79,6 +82,10 @@ class Run:
             EventLogError: nothing can be recorded.
             FindingsTableError: the findings cannot be read.
         """
+        with beating(self._table.storage, self._repair_id, self._owner):
+            return self._go_on()
+
+    def _go_on(self) -> Repair:
         answered = time.monotonic()
         while True:
             self._take_news()
@@ -111,10 +118,15 @@ class Run:
             )
 
     def _put(self, event: Event) -> None:
-        try:
-            self._record.take_in([self._table.append(event)])
-        except WrittenMeanwhile:
-            return  # read and decided again
+        decided_by = self._repair
+        while True:
+            try:
+                self._record.take_in([self._table.append(event)])
+                break
+            except WrittenMeanwhile:
+                self._take_news()
+                if replace(self._repair, sequence=decided_by.sequence) != decided_by:
+                    return  # It is decided again. Beats and events of other repairs change nothing.
         self._waits_for = ""
         self._say(said(event, self._plan))
 
@@ -125,6 +137,7 @@ class Run:
         time.sleep(_ROUND_S)
 
     def _do(self, change: Change) -> None:
+        self._take_news()  # The look may have taken longer than anybody waits for this process.
         self._asked = Asked(change, now_ms())
         try:
             self._ask(change)
@@ -149,6 +162,43 @@ class Run:
                 self._client.reassign(self._plan.place, replicas)
             case Elect():
                 self._client.elect(self._plan.place)
+
+
+@contextmanager
+def beating(storage: str, repair_id: str, owner: str) -> Iterator[None]:
+    """Record as long as this lasts, in a thread of its own, that the process that runs a repair lives.
+
+    Nothing is recorded while the repair's other events say so. It ends once another process has the repair.
+
+    Args:
+        storage: ``storage.path``.
+        repair_id: the repair's id.
+        owner: this process, which owns the repair.
+    """
+    stop = threading.Event()
+    thread = threading.Thread(target=_beat, args=(storage, repair_id, owner, stop), name="repair", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _beat(storage: str, repair_id: str, owner: str, stop: threading.Event) -> None:
+    table, record, last = None, Record(), 0
+    while not stop.wait(BEAT_S):
+        try:
+            table = table or RepairTable(storage, create=False)
+            record.take_in(table.news())
+            known = record.repairs[repair_id]
+            if not known.is_running or known.owner != owner:
+                return
+            if known.sequence == last:
+                record.take_in([table.append(Event(EventKind.BEAT, repair_id, *known.place, now_ms(), owner))])
+            last = record.repairs[repair_id].sequence
+        except EventLogError:
+            continue  # Somebody else was first, or the storage does not answer: the next beat tries again.
 
 
 _NAMES = {

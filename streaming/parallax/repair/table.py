@@ -19,7 +19,7 @@ TABLE = Table(
     (
         Column("sequence", pa.int64(), "Number of the event, from 1."),
         Column("at_ms", pa.int64(), "When, in milliseconds since 1970 UTC."),
-        Column("kind", pa.string(), "begun, kept, intended, answered, proven, stopped, resumed, over or closed."),
+        Column("kind", pa.string(), ", ".join(EventKind) + "."),
         Column("repair_id", pa.string(), "Id of the repair, 32 hexadecimal digits."),
         Column("topic", pa.string(), "Topic."),
         Column("partition", pa.int32(), "Number of the partition."),

@@ -1,70 +1,87 @@
-"""Decides the next action when a repair is undone: its partition goes back to the brokers that held it before. Pure."""
+"""Decides the next action when a repair is undone: its partition goes back to the brokers that held it before. Pure.
+
+A repair can be undone while it is open. One that is over can be undone if it has left the partition assigned otherwise
+(`parallax.repair.record.Repair.left`). One step of a plan alone may do so. Whichever steps were run, the partition goes
+back to the brokers that held it when the plan was made.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 
+from parallax.counts import agreed
 from parallax.findings.grounds import in_words
 from parallax.repair.actions import TAKES_MS, Action, Asked, Assign, Maker, Wait
 from parallax.repair.fit import loses, unsure
 from parallax.repair.layout import Layout
 from parallax.repair.moving import TELL_MS, is_known, waiting
-from parallax.repair.record import EventKind
+from parallax.repair.plan import Plan
+from parallax.repair.record import EventKind, Repair
 from parallax.repair.seen import Look, shows_the_same
-from parallax.repair.steps import MoveStep
+from parallax.repair.steps import EndStep, MoveStep, Step
 
 
-def undone(
-    goal: tuple[int, ...],
-    steps: Sequence[MoveStep],
-    look: Look,
-    asked: Asked | None,
-    planned: Collection[str],
-    made: Maker,
-) -> Action:
+def undone(plan: Plan, look: Look, asked: Asked | None, made: Maker) -> Action:
     """The next action of a repair that is being undone.
 
-    It is to wait, to reassign the partition to ``goal``, or to record one of three events: the reassignment is under
-    way, is complete, or is not possible (with the reason).
+    It is to wait, to reassign the partition to the brokers that held it when the plan was made, or to record one of
+    three events: the reassignment is under way, is complete, or is not possible (with the reason).
 
     Args:
-        goal: ids of the brokers that held the partition before the repair, the preferred leader first.
-        steps: the steps of the repair that reassign the partition.
+        plan: the repair's plan, with at least one step that reassigns the partition.
         look: a look at the partition.
         asked: the last change that this process asked the cluster for; None if there was none.
-        planned: the ids of the findings that the plan of the repair knows.
         made: makes the events of this repair.
     """
     layout = look.layout or Layout(error="it was not looked at")
     if layout.error:
         return Wait(layout.error)
+    goal, steps = plan.replicas, [step for step in plan.steps if isinstance(step, MoveStep)]
     known = {goal, *(state for step in steps for state in (step.before, step.move.replicas))}
     target, waited_ms = layout.moving.get(look.place, look.assigned), made.at_ms - made.repair.at_ms
     if target not in known and is_known(target, known) and waited_ms < TAKES_MS:
         return Wait("no broker shows it yet")
     if target not in known:
-        reason = f"somebody else has it reassigned, to brokers {list(target)}: nothing is put back"
+        reason = (
+            f"somebody else has it reassigned, to brokers {list(target)}: nothing is put back. To close the repair, "
+            f"have it assigned to {list(goal)}, and undo again"
+        )
         return made.event(EventKind.STOPPED, reason=reason)
     if target != goal:
-        return _put_back(goal, steps, look, asked, planned, made)
+        return _put_back(plan, steps, look, asked, made)
     if look.place in layout.moving:
         if waited_ms < TELL_MS:
             return Wait("it is being copied")
         return made.event(EventKind.WORKING, reason="the partition is being assigned as it was")
     if out := set(goal) - look.isr:
         return Wait(f"{in_words(out)} {'is' if len(out) == 1 else 'are'} not in sync yet")
-    return made.event(EventKind.CLOSED, reason=f"the replicas are assigned as they were: {list(goal)}")
+    put_back = f"the replicas are assigned as they were: {list(goal)}"
+    said = (put_back, stays(plan.steps, made.repair), _prefers_wrong(goal[0], look))
+    return made.event(EventKind.CLOSED, reason="; ".join(filter(None, said)))
 
 
-def _put_back(
-    goal: tuple[int, ...],
-    steps: Sequence[MoveStep],
-    look: Look,
-    asked: Asked | None,
-    planned: Collection[str],
-    made: Maker,
-) -> Action:
-    if (losing := set(look.assigned) - set(goal)) and (found := _lost(losing, steps[0], look, planned, made)):
+def _prefers_wrong(first: int, look: Look) -> str:
+    """That a replica which a finding still calls wrong is the preferred leader again; empty if none is."""
+    if not any(first in one.wrong for one in look.claims):
+        return ""
+    return f"broker {first} is preferred again, and a finding still calls it wrong: see `parallax lead`"
+
+
+def stays(steps: Iterable[Step], repair: Repair) -> str:
+    """The end markers that an undone repair leaves in the log, a phrase; empty if it wrote none.
+
+    Args:
+        steps: the steps of the repair.
+        repair: the repair's state.
+    """
+    done = [step.number for step in steps if isinstance(step, EndStep) and step.number in repair.intended]
+    named = f"{agreed(len(done), 'step', 'steps')} {', '.join(map(str, done))}"
+    return f"the end markers of {named}, where they were written, stay in the log" if done else ""
+
+
+def _put_back(plan: Plan, steps: Sequence[MoveStep], look: Look, asked: Asked | None, made: Maker) -> Action:
+    goal = plan.replicas
+    if (losing := set(look.assigned) - set(goal)) and (found := _lost(losing, steps[0], look, plan, made)):
         return found
     change = Assign(0, goal)
     mine = asked if asked is not None and asked.change == change else None
@@ -75,11 +92,11 @@ def _put_back(
     return change
 
 
-def _lost(losing: set[int], step: MoveStep, look: Look, planned: Collection[str], made: Maker) -> Action | None:
+def _lost(losing: set[int], step: MoveStep, look: Look, plan: Plan, made: Maker) -> Action | None:
     """What is done instead, if the copy of a broker that only helped out may be the last right one."""
     source, right = step.source, step.source if step.is_said else None
     held = f"{in_words(losing)} would delete its copy, and may be right"
-    if new := sorted(look.findings - set(planned)):
+    if new := sorted(look.findings - set(plan.findings)):
         reason = f"{held}: there is a finding that the plan does not know: {', '.join(new)}. It stays; plan again"
         return made.event(EventKind.CLOSED, reason=reason)
     if look.leader != source:
@@ -93,4 +110,4 @@ def _lost(losing: set[int], step: MoveStep, look: Look, planned: Collection[str]
     return waiting(made, 0, why) if right is None and (why := unsure(look, source)) else None
 
 
-__all__ = ["undone"]
+__all__ = ["stays", "undone"]

@@ -69,6 +69,8 @@ class EventLog(Generic[E]):
     """The message if there is no table."""
 
     def __init__(self, storage: str, *, create: bool = True) -> None:
+        self.storage = storage
+        """``storage.path``, below which the log is."""
         self._uri = rust_uri(storage, self.name)
         self._table: DeltaTable = self._tried(self._made if create else lambda: DeltaTable(self._uri))
         self._sequence = 0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kafka.errors import ClusterAuthorizationFailedError, KafkaConnectionError, KafkaError
 
-from parallax.lab import admin
+from parallax.lab import admin, cluster
 from parallax.lab.errors import LabError
 
 
@@ -30,8 +30,8 @@ class OneLeader:
     """A cluster whose partitions are led by broker 2."""
 
     @staticmethod
-    def partition(_topic: str, _partition: int) -> Any:
-        return SimpleNamespace(leader=2, replicas=frozenset({1, 2}))
+    def named_leader(_topic: str, _partition: int) -> int:
+        return 2
 
 
 def elect(controller: Controller, patch: pytest.MonkeyPatch) -> int:
@@ -55,3 +55,20 @@ def test_an_election_is_asked_for_again_while_the_broker_that_was_asked_is_away(
 def test_an_election_that_is_forbidden_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LabError, match="election of a leader"):
         elect(Controller(ClusterAuthorizationFailedError), monkeypatch)
+
+
+def test_a_leader_is_named_once_each_broker_that_can_be_reached_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broker(number: int, **state: bool) -> Any:
+        return SimpleNamespace(address=f"b{number}", **{"running": True, "paused": False, **state})
+
+    brokers = {1: broker(1), 2: broker(2), 3: broker(3, running=False), 4: broker(4, paused=True)}
+    for said, expected in (
+        ({"b1": 2, "b2": 2}, 2),
+        ({"b1": 1, "b2": 2}, None),
+        ({"b1": None, "b2": 2}, None),
+        ({"b1": -1, "b2": -1}, None),
+        ({"b1": cluster._NOT_THERE, "b2": 2}, 2),
+        ({"b1": cluster._NOT_THERE, "b2": cluster._NOT_THERE}, None),
+    ):
+        monkeypatch.setattr(cluster, "_leader_by", lambda address, *_, said=said: said[address])
+        assert cluster.Cluster.named_leader(SimpleNamespace(brokers=brokers), "t") == expected, said  # type: ignore[arg-type]

@@ -1,13 +1,17 @@
 """Histories of copies, played by chance: a cluster, a process that repairs and dies, people and failures in between.
 
-Nothing here asks the plan what is right: the cluster knows which copies are, and who deletes what.
+A plan is run whole, or one step after the other by repairs of their own, in its order or not; what these leave is
+undone. Meanwhile it is asked again and again which broker may be restarted. Nothing here asks the plan what is right:
+the cluster knows which copies are, and who deletes what.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from parallax.findings.leading import may_lead
 from parallax.model import Outcome
 from parallax.repair.actions import Action, Asked, Assign, Elect, Put, Wait
 from parallax.repair.claims import Claim
@@ -19,6 +23,9 @@ from parallax.repair.plan import Plan, make
 from parallax.repair.record import Event, EventKind, Phase, Record, Repair
 from parallax.repair.seen import Look
 from parallax.repair.steps import MoveStep
+from tests.builders.findings import evidence, finding
+from tests.simulation.leads import Controller, restarted
+from tests.simulation.properties import Place
 from tests.unit.repair.looks import NOW, PLACE, look, record, replica
 
 BROKERS, PARTS, WRONG_AT = (1, 2, 3, 4), 4, 17
@@ -198,20 +205,21 @@ class Cluster:
 
 
 class Recorded:
-    """The record of one repair, and the clock that dates its events."""
+    """The record of repairs, the id of the present one, and the clock that dates its events."""
 
     at_ms: int
     record: Record
+    repair_id = ID
 
     @property
     def repair(self) -> Repair:
-        return self.record.repairs[ID]
+        return self.record.repairs[self.repair_id]
 
     def put(self, event: Event) -> None:
         self.record.take_in([event])
 
     def event(self, kind: EventKind, step: int = 0) -> None:
-        self.put(Event(kind, ID, *PLACE, self.at_ms, ME, step))
+        self.put(Event(kind, self.repair_id, *PLACE, self.at_ms, ME, step))
 
 
 @dataclass
@@ -222,11 +230,14 @@ class History(Recorded):
         claim: what the finding says, for as long as it stands.
         other: what a second one says of the other value, once the suspect is judged.
         suspected, judged: at which looks the suspect is raised, and judged.
-        ended: how it ended: the phase of the repair, or ``no plan``.
+        asked_of: who was wrong and who was right when the finding's replicas were asked last.
+        ended: how it ended: the phase of the last repair, or ``no plan``.
+        counts: how often something was said, or done.
     """
 
     seed: int
     ended: str = ""
+    counts: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.chance = Random(self.seed)
@@ -249,6 +260,7 @@ class History(Recorded):
         self.cluster = Cluster(self.chance, copies, assigned, self.chance.choice(assigned), assigned)
         self.at_ms, self.asked, self.record = NOW, None, Record()
         self.min_isr = self.chance.randint(1, count)
+        self.asked_of = wrong, frozenset(assigned) - wrong
 
     def look(self) -> Look:
         cluster = self.cluster
@@ -288,22 +300,84 @@ class History(Recorded):
         if not plan.steps or outdated(plan, self.look()):
             self.ended = "no plan"
             return self
-        self.put(Event(EventKind.BEGUN, ID, *PLACE, self.at_ms, ME, document=document(plan)))
+        parts = [plan]
+        if self.chance.random() < 0.4:
+            parts = [plan.only(step.number) for step in plan.steps]
+            if self.chance.random() < 0.3:
+                self.chance.shuffle(parts)
+        begun = dict[str, Plan]()
+        for number, part in enumerate(parts):
+            if outdated(part, self.look()):
+                continue
+            self.repair_id = f"{number:032x}"
+            begun[self.repair_id] = part
+            self.put(Event(EventKind.BEGUN, self.repair_id, *PLACE, self.at_ms, ME, document=document(part)))
+            self.go_on(part, most)
+            if self.repair.is_open or (parts[1:] and self.chance.random() < 0.25):
+                break
+        if parts[1:] and begun and not self.repair.is_open and self.chance.random() < 0.7:
+            self.undo(begun, most)
+        self.ended = str(self.repair.phase) if begun else "no plan"
+        return self
+
+    def undo(self, begun: dict[str, Plan], most: int) -> None:
+        """Undo what repairs that are over have left, the last one first, as `parallax repair undo` lets a person."""
+        for known in reversed([one for one in self.record.repairs.values() if one.left]):
+            if self.record.later(known) is not None:
+                self.cluster.errors.append(f"{known.repair_id} cannot be undone, and is the last")
+                return
+            self.repair_id = known.repair_id
+            self.event(EventKind.UNDOING)
+            self.go_on(begun[known.repair_id], most)
+            if self.repair.is_open:
+                return
+            if self.repair.phase is not Phase.CLOSED:  # it was resumed instead
+                self.counts["over again"] += 1
+                return
+            self.counts["undone"] += 1
+
+    def go_on(self, plan: Plan, most: int) -> None:
         for _ in range(most):
             if not self.repair.is_open:
-                break
+                return
             if self.chance.random() < 0.02:
                 self.cluster.behead()
             seen = self.look()
             if self.chance.random() < 0.02:
                 self.min_isr += 1
-            if self.chance.random() < 0.12:
+            is_disturbed = self.chance.random() < 0.12
+            if is_disturbed:
                 self.cluster.disturb()  # between the look and what is done after it
             self.step(plan, seen)
+            if self.repair.phase is Phase.CLOSED and not is_disturbed:
+                self.check_undone(plan, seen)
+            if self.chance.random() < 0.1:
+                self.ask()
+            if self.chance.random() < 0.2:
+                self.roll()
             self.at_ms += self.chance.choice((200, 200, 1_000, 40_000))
             self.cluster.tick()
-        self.ended = str(self.repair.phase)
-        return self
+
+    def ask(self) -> None:
+        """The job asks the replicas of its finding again: it does not know of a copy that is not whole or not there."""
+        there = {b for b in self.cluster.isr if self.cluster.copies[b].is_whole}
+        wrong = frozenset(b for b in there if self.cluster.copies[b].is_wrong)
+        self.asked_of = wrong, frozenset(there) - wrong
+
+    def roll(self) -> None:
+        """Ask of each broker whether it may be restarted, and hold it against who would lead."""
+        cluster, (wrong, right) = self.cluster, self.asked_of
+        if cluster.leader < 0 or cluster.leader not in cluster.isr:
+            return
+        holders = tuple(cluster.holders)
+        sides = {"no value": sorted(right), f"value at offset {WRONG_AT}": sorted(wrong)}
+        known = evidence(sides, sorted(wrong | right), cluster.leader, assigned=list(holders))
+        found = may_lead(holders, [finding(broker=min(wrong), offset=WRONG_AT, evidence=known)] if wrong else [])
+        told = {b: [Place(b, "value")] for b in wrong & set(holders) if cluster.copies[b].is_wrong}
+        before = Controller(
+            holders, cluster.leader, set(cluster.isr), None, self.min_isr, may_be_unclean=False, away=set(cluster.down)
+        )
+        cluster.errors += map(str, restarted(found, told, before, self.counts))
 
     def step(self, plan: Plan, seen: Look) -> None:
         if self.repair.phase is Phase.STOPPED:
@@ -345,10 +419,19 @@ class History(Recorded):
         if dropped and len(action.replicas) < max(2, seen.layout.min_isr):
             self.cluster.errors.append(f"{len(action.replicas)} are left, and min.insync.replicas is {self.min_isr}")
 
+    def check_undone(self, plan: Plan, seen: Look) -> None:
+        """Who held it holds it again; a broker that helped out stays where a finding is new to the plan."""
+        cluster = self.cluster
+        if seen.findings - {*plan.findings}:
+            return
+        if self.repair.intended and (cluster.target, cluster.assigned) != (None, plan.replicas):
+            cluster.errors.append(f"{plan.replicas} held it, it is undone, and these do: {cluster.holders}")
+
     def check_over(self, plan: Plan) -> None:
         """Those that were copied anew are right; what somebody else has made wrong meanwhile is another finding's."""
         copies = self.cluster.copies
-        anew = self.claim.wrong & set(plan.replicas) & copies.keys()
+        copied = {b for step in plan.steps if isinstance(step, MoveStep) for b in step.move.copied}
+        anew = self.claim.wrong & copied & copies.keys()
         wrong = sorted(broker for broker in anew if copies[broker].is_wrong)
         if wrong:
             self.cluster.errors.append(f"it is over, and brokers {wrong} are wrong")

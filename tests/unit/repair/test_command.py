@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +14,10 @@ from parallax.commands import repair as repair_command
 from parallax.commands.repair import in_words
 from parallax.config import Settings
 from parallax.repair import command
+from parallax.repair import run as runs
 from parallax.repair.command import RepairCommandError, document, resume, run, undo
 from parallax.repair.plan import Plan, make
-from parallax.repair.record import Event, EventKind, Phase, Record
+from parallax.repair.record import Event, EventKind, Phase, Record, Repair
 from parallax.repair.seen import End, Look
 from parallax.repair.table import RepairTable, read_record
 from parallax.replica.changes import EndMarker
@@ -63,6 +66,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    monkeypatch.setattr(command, "SILENT_S", 0.0)
     return standing_in(Cluster(), monkeypatch)
 
 
@@ -189,6 +193,94 @@ def test_nobody_takes_over_from_a_process_that_is_at_work(cluster: Cluster, tmp_
     for refused in (lambda: resume(settings(tmp_path), name, print), lambda: undo(settings(tmp_path), name, print)):
         with pytest.raises(RepairCommandError, match="is at work on it; wait until that process has ended"):
             refused()
+
+
+def test_an_owner_that_cannot_be_looked_up_is_taken_over_from_once_it_records_nothing(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "SILENT_S", 1.0)
+    name, said = left_by(tmp_path, AWAY, EventKind.KEPT), list[str]()
+    began = time.monotonic()
+    assert resume(settings(tmp_path), name, said.append).phase is Phase.OVER
+    assert time.monotonic() - began >= 1.0
+    assert said[0] == (
+        "ann@elsewhere (process 7) may be at work on it, and cannot be looked up from here; if it records nothing "
+        "for 1 s, it has ended"
+    )
+
+
+@pytest.mark.parametrize("takes_over", [resume, undo])
+def test_an_owner_that_cannot_be_looked_up_and_still_records_is_at_work(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes_over: Callable[..., Repair]
+) -> None:
+    monkeypatch.setattr(command, "SILENT_S", 30.0)
+    name = left_by(tmp_path, AWAY, EventKind.KEPT)
+
+    def beat(_: str) -> None:
+        table = RepairTable(str(tmp_path))
+        table.news()
+        table.append(Event(EventKind.BEAT, "a" * 32, *PLACE, 1, AWAY))
+
+    with pytest.raises(RepairCommandError, match="is at work on it; wait until that process has ended"):
+        takes_over(settings(tmp_path), name, beat)
+    assert cluster.written == []
+
+
+def test_a_repair_records_that_it_runs_while_a_look_takes_long_and_nobody_takes_it_over(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "BEAT_S", 0.05)
+    monkeypatch.setattr(command, "SILENT_S", 2.0)
+    monkeypatch.setattr(command, "is_alive", lambda _: None)  # as in another container
+    refused: list[str] = []
+
+    def slow() -> None:
+        known = [one for one in read_record(str(tmp_path)).repairs.values() if one.is_kept]
+        if not known or refused:
+            return
+        try:
+            undo(settings(tmp_path), known[0].repair_id, lambda _: None)
+        except RepairCommandError as error:
+            refused.append(str(error))
+
+    cluster.on_look = slow
+    assert run(settings(tmp_path), PLAN, lambda _: None).phase is Phase.OVER
+    assert ["is at work on it" in text for text in refused] == [True]
+    assert EventKind.BEAT in kinds(tmp_path)
+
+
+def test_a_beat_or_another_repair_meanwhile_makes_nobody_decide_again(cluster: Cluster, tmp_path: Path) -> None:
+    looks = list[int]()
+
+    def beaten() -> None:
+        looks.append(1)
+        table = RepairTable(str(tmp_path))
+        for known in [one for one in record_of(table).repairs.values() if one.place == PLACE]:
+            table.append(Event(EventKind.BEAT, known.repair_id, *PLACE, 1, known.owner))
+            table.append(Event(EventKind.BEGUN, "b" * 32, "other", 0, 1, AWAY))
+
+    cluster.on_look = beaten
+    assert run(settings(tmp_path), PLAN, lambda _: None).phase is Phase.OVER
+    assert len(looks) < 10, "each look came to an event"
+
+
+def test_who_was_taken_over_from_during_a_look_asks_for_no_change(cluster: Cluster, tmp_path: Path) -> None:
+    def taken_over() -> None:
+        table = RepairTable(str(tmp_path))
+        known = record_of(table).open_in(PLACE)
+        if known is not None and known.intended and known.owner != AWAY:
+            table.append(Event(EventKind.RESUMED, known.repair_id, *PLACE, 1, AWAY))
+
+    cluster.on_look = taken_over
+    with pytest.raises(RepairCommandError, match="has taken this repair over"):
+        run(settings(tmp_path), PLAN, print)
+    assert (cluster.written, kinds(tmp_path)[-1]) == ([], EventKind.RESUMED)
+
+
+def record_of(table: RepairTable) -> Record:
+    record = Record()
+    record.take_in(table.news())
+    return record
 
 
 def test_who_was_taken_over_from_changes_nothing_any_more(cluster: Cluster, tmp_path: Path) -> None:

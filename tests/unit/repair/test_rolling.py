@@ -13,7 +13,7 @@ from parallax.model import TopicPartition
 from parallax.repair import roll as module
 from parallax.repair.leading import Led
 from parallax.repair.roll import Judged, Rolled, document, in_words, roll
-from parallax.repair.rolling import Outage, TopicSettings, elected, may_stop, notes
+from parallax.repair.rolling import Outage, TopicSettings, elected, may_stop, notes, refuses
 from parallax.replica.errors import NotHosted, Unauthorized, UnknownTopic
 from parallax.replica.types import PartitionMetadata, TopicMetadata
 from tests.unit.repair.commands import config
@@ -105,6 +105,7 @@ def test_an_outage_has_to_be_shorter_than_what_it_lacks_is_kept() -> None:
     )
 
 
+REFUSED = "producers with acks=all would be refused: 1 replica would be in sync, min.insync.replicas is 2"
 ALONE = led(1, 1, 2, 3, isr=(1,))
 
 
@@ -126,11 +127,25 @@ def test_if_it_alone_is_in_sync_it_is_said_who_would_lead(
 
 def test_producers_that_would_be_refused_wait_for_who_is_behind_and_are_a_note_if_nobody_is() -> None:
     two = replace(KEPT, min_isr=2)
-    refused = "producers with acks=all would be refused: 1 replica would be in sync, min.insync.replicas is 2"
     behind = led(1, 1, 2, 3, isr=(1, 2))
-    assert (said(behind, two), notes(behind, two, 1)) == (f"unsafe ({refused})", []), "it is said once"
-    assert (said(led(1, 1, 2), two), notes(led(1, 1, 2, isr=(1, 2)), two, 1)) == ("safe", [refused])
+    assert (said(behind, two), notes(behind, two, 1)) == (f"unsafe ({REFUSED})", []), "it is said once"
+    assert (said(led(1, 1, 2), two), notes(led(1, 1, 2, isr=(1, 2)), two, 1)) == ("safe", [REFUSED])
     assert (said(led(1, 1, 2, 3), two), notes(led(1, 1, 2, 3), two, 1)) == ("safe", [])
+
+
+def test_a_restart_that_refuses_producers_whoever_waits_is_safe_and_warned_of() -> None:
+    two, one = replace(KEPT, min_isr=2), led(1, 1, 2, isr=(1, 2))
+    found = Rolled(1, (Judged(one, may_stop(one, two, SHORT), tuple(notes(one, two, 1)), refuses(one, two, 1)),), ())
+    assert found.exit_code == 0
+    assert in_words(found).splitlines() == [
+        "broker 1: may be restarted now (1 partition watched, 1 would refuse producers with acks=all)",
+        f"  orders-0: warning: {REFUSED}",
+    ]
+    told = document(found)
+    assert (told["may_restart"], told["partitions_refusing_producers"]) == ("safe", 1)
+    assert not refuses(one, KEPT, 1)
+    behind = replace(one, isr=(1,))
+    assert not refuses(behind, two, 1), "they are refused now, whoever is restarted"
 
 
 def test_a_partition_that_no_other_broker_holds_is_a_note_since_nothing_can_be_waited_for() -> None:
@@ -170,7 +185,7 @@ def test_the_gravest_partition_decides_and_nothing_watched_is_no_permission() ->
         "broker 1: must not be restarted now (3 partitions watched)",
         "  orders-0: unsafe (it is wrong)",
         "  orders-0: unknown (it is away)",
-        "  orders-0: a note",
+        "  orders-0: warning: a note",
         f"  6 other partitions of it are not watched, and not judged {left_out}: {named}",
     ]
     assert document(Rolled(1, (bad,), ()))["partitions"][0]["would_lead"] == 2
@@ -215,9 +230,9 @@ def test_the_partitions_that_the_broker_holds_and_the_job_watches_are_judged(
         1,
     )
     (one,) = found.partitions
-    refused = ("producers with acks=all would be refused: 1 replica would be in sync, min.insync.replicas is 2",)
-    assert (one.led.elr, one.notes) == ((9,), refused)
-    assert json.dumps(document(found))
+    assert (one.led.elr, one.notes) == ((9,), (REFUSED,))
+    told = json.loads(json.dumps(document(found)))
+    assert (told["partitions_refusing_producers"], told["partitions"][0]["refuses_producers"]) == (1, True)
     assert roll(load(config(tmp_path)), 9, 600).exit_code == 3
     refused_topic = TopicMetadata("orders", "A", {}, Unauthorized("it may not be described", topic="orders"))
     hidden = roll(load(config(tmp_path)), 1, 600)

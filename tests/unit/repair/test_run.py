@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from parallax.model import TopicPartition
+from parallax.repair import command
 from parallax.repair.claims import Claim
 from parallax.repair.looking import NOTHING_MORE, Wanted
 from parallax.repair.record import EventKind
 from parallax.repair.seen import Look
-from parallax.repair.table import RepairTable
+from parallax.repair.table import RepairTable, read_record
 from parallax.replica.errors import Unauthorized, Unreachable
 from tests.unit.repair.commands import config, invoked, standing_in
 from tests.unit.repair.looks import PLACE
@@ -33,7 +34,7 @@ class Cluster:
         self.assigned, self.leader, self.epoch = (3, 1, 2), 3, 9
         self.wrong, self.claim = {3}, WRONG
         self.asked: list[tuple[int, ...]] = []
-        self.fails: list[tuple[Exception, bool]] = []
+        self.fails: list[tuple[BaseException, bool]] = []
         self.automation = ""
 
     def look(self, wanted: Wanted = NOTHING_MORE) -> Look:
@@ -59,6 +60,10 @@ class Cluster:
         assert place == PLACE
         self.leader, self.epoch = self.assigned[0], self.epoch + 1
         return True
+
+
+class KilledError(BaseException):
+    """The process is killed."""
 
 
 @pytest.fixture
@@ -131,7 +136,7 @@ def test_what_is_refused_stops_it_and_undo_puts_back_what_was_assigned(cluster: 
     resumed = invoked("undo", told["id"][:8], "--format", "json", "-c", path)
     back = json.loads(resumed.stdout)
     assert (resumed.exit_code, back["phase"]) == (0, "closed"), resumed.output
-    assert back["reason"] == "the replicas are assigned as they were: [3, 1, 2]"
+    assert back["reason"].startswith("the replicas are assigned as they were: [3, 1, 2]")
     assert cluster.asked == [(1, 3, 2), (3, 1, 2)]
 
 
@@ -162,3 +167,97 @@ def test_a_person_says_who_is_right_and_that_cruise_control_is_paused(cluster: C
     path, plan = planned(tmp_path, "--right", 2, "--automation-paused")
     assert invoked("run", plan, "--yes", "-c", path).exit_code == 0
     assert cluster.asked == [(2, 3, 1), (2, 1), (2, 3, 1), (3, 1, 2)]
+
+
+def known_id(folder: Path) -> str:
+    return list(read_record(str(folder / "data")).repairs)[-1]
+
+
+def stepped(path: Path, plan: Path, number: int) -> dict[str, object]:
+    """Run one step of a plan alone; gives the repair as the command prints it."""
+    ended = invoked("run", plan, "--step", number, "--yes", "--format", "json", "-c", path)
+    assert ended.exit_code == 0, ended.output
+    return dict(json.loads(ended.stdout))
+
+
+@pytest.mark.parametrize("last", [1, 2, 3])
+def test_what_steps_that_were_run_alone_have_left_is_put_back_by_undo(
+    cluster: Cluster, tmp_path: Path, last: int
+) -> None:
+    path, plan = planned(tmp_path)
+    done = [stepped(path, plan, number) for number in range(1, last + 1)]
+    left = [[1, 3, 2], [1, 2], [1, 3, 2]][last - 1]
+    assert (done[-1]["phase"], done[-1]["done"], done[-1]["left_assigned"]) == ("over", [last], left)
+    assert f"the replicas stay {left} until `parallax repair undo` assigns them as they were" in str(done[-1]["reason"])
+    (told,) = json.loads(invoked("status", "--format", "json", "-c", path).stdout)[-1:]
+    assert told == done[-1]
+    back = invoked("undo", str(done[-1]["id"])[:8], "--format", "json", "-c", path)
+    assert (back.exit_code, json.loads(back.stdout)["phase"]) == (0, "closed"), back.output
+    assert json.loads(back.stdout)["left_assigned"] is None
+    assert cluster.assigned == (3, 1, 2)
+    again = invoked("undo", str(done[-1]["id"])[:8], "-c", path)
+    assert (again.exit_code, "this repair is closed; nothing of it is left to do" in again.stderr) == (2, True)
+    asked = list(cluster.asked)
+    for one in reversed(done[:-1]):
+        assert invoked("undo", str(one["id"])[:8], "-c", path).exit_code == 0, (
+            "it finds that nothing is left to put back"
+        )
+    assert cluster.asked == asked
+
+
+def test_repairs_of_a_partition_are_undone_in_the_reverse_of_their_order(cluster: Cluster, tmp_path: Path) -> None:
+    path, plan = planned(tmp_path)
+    first, second = (str(stepped(path, plan, number)["id"])[:8] for number in (1, 2))
+    refused = invoked("undo", first, "-c", path)
+    assert refused.exit_code == 2
+    assert f"repair {second} of orders-0 came later, and left the replicas as [1, 2]; undo that one" in refused.stderr
+    cluster.fails = [(Unauthorized("no"), False)]
+    assert invoked("undo", second, "-c", path).exit_code == 1
+    refused = invoked("undo", first, "-c", path)
+    assert (refused.exit_code, f"repair {second} of orders-0 came later, and is stopped" in refused.stderr) == (2, True)
+    assert [invoked("undo", one, "-c", path).exit_code for one in (second, first)] == [0, 0]
+    assert (cluster.assigned, cluster.asked[-1]) == ((3, 1, 2), (3, 1, 2))
+
+
+def test_a_repair_of_all_steps_leaves_nothing_to_undo_and_one_of_a_step_nothing_to_resume(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    path, plan = planned(tmp_path)
+    one = str(stepped(path, plan, 1)["id"])
+    refused = invoked("resume", one, "-c", path)
+    hint = "this repair is over; nothing of it is left to do; `parallax repair undo` assigns the replicas as they were"
+    assert (refused.exit_code, hint in refused.stderr) == (2, True), refused.output
+    assert invoked("undo", one, "-c", path).exit_code == 0
+    cluster.leader = 3
+    assert invoked("run", plan, "--yes", "-c", path).exit_code == 0
+    for word in ("undo", "resume"):
+        refused = invoked(word, known_id(tmp_path), "-c", path)
+        assert (refused.exit_code, "this repair is over; nothing of it is left to do\n" in refused.stderr) == (2, True)
+
+
+def test_a_step_that_needs_another_first_is_not_begun_alone(cluster: Cluster, tmp_path: Path) -> None:
+    path, plan = planned(tmp_path)
+    for number, text in (
+        (2, "its replicas are [3, 1, 2], and the step begins with [1, 3, 2]"),
+        (3, "begins with [1, 2]"),
+    ):
+        refused = invoked("run", plan, "--step", number, "--yes", "-c", path)
+        assert (refused.exit_code, text in refused.stderr) == (2, True), refused.output
+    assert (cluster.asked, RepairTable(str(tmp_path / "data")).news()) == ([], [])
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+@pytest.mark.parametrize("kind", [EventKind.INTENDED, EventKind.UNDOING])
+def test_a_step_or_its_undoing_that_was_killed_around_its_request_is_undone(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: EventKind, is_done: bool
+) -> None:
+    path, plan = planned(tmp_path)
+    name = str(stepped(path, plan, 1)["id"]) if kind is EventKind.UNDOING else ""
+    cluster.fails = [(KilledError(), is_done)]
+    with pytest.raises(KilledError):
+        invoked("undo", name, "-c", path) if name else invoked("run", plan, "--step", 1, "--yes", "-c", path)
+    assert RepairTable(str(tmp_path / "data")).news()[-1].kind is kind
+    monkeypatch.setattr(command, "is_alive", lambda _: False)
+    back = invoked("undo", known_id(tmp_path), "--format", "json", "-c", path)
+    assert (back.exit_code, json.loads(back.stdout)["phase"]) == (0, "closed"), back.output
+    assert (cluster.assigned, cluster.leader) == ((3, 1, 2), 1 if name else 3)
