@@ -614,7 +614,7 @@ class TestEachFinding:
     def test_an_incident_is_said_without_its_count_which_moves(self, state: MonitorState) -> None:
         state.update_findings(FindingsStatus(open=(replace(INCIDENT, summary="100000 in all"),)))
         said = (str(INCIDENT.kind), "critical", "2", "", "a-missed-tombstone", "Many keys of orders-0.")
-        headline = "Broker 2 still shows deleted records of orders-0; the leader is wrong"
+        headline = "Broker 2 still shows a deleted record of orders-0; the leader is wrong"
         assert samples(state)["finding_info", ("orders", "0", "c", headline, *said, explain("c"))] == INCIDENT.sequence
 
     def test_of_very_many_the_gravest_are_listed_and_the_others_counted(self, state: MonitorState) -> None:

@@ -282,7 +282,7 @@ class TestWhatIsAskedFor:
         assert json.loads(texts[1])["repairs"] == [f"{'c' * 32}: repaired"]
         assert f"On record about who may have read it\n{'c' * 32}: broker 2 led" in texts[0]
         assert json.loads(texts[1])["led"] == [f"{'c' * 32}: broker 2 led"]
-        assert "What they had seen at its offset: parallax seen --topic" in texts[0]
+        assert "What they had seen there: parallax seen --topic" in texts[0]
 
     def test_an_id_that_names_nothing_is_refused(self, many: str) -> None:
         for command in (print_finding, print_explanation):
