@@ -53,8 +53,8 @@ class ReplicaState:
         reported_at: when anything was last reported about the replica, seconds since 1970 UTC by this machine's clock.
         offsets_at: when the replica last reported these offsets itself, by the same clock.
         answers: whether it answered when it was last asked, even if only to refuse.
-        is_offline: whether its broker answered when it was last asked, but not for this replica. False if the broker
-            was away: then the replica is as its broker is.
+        offline_since: since when its broker answers, but not for this replica, seconds since 1970 UTC. None if the
+            replica answers, or if the broker is away: then the replica is as its broker is.
     """
 
     high_watermark: int | None = None
@@ -66,7 +66,7 @@ class ReplicaState:
     reported_at: float = 0.0
     offsets_at: float = 0.0
     answers: bool = True
-    is_offline: bool = False
+    offline_since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +160,8 @@ class Snapshot:
         audits: what the job's audits have found and read.
         initially_read: by partition, whether it was read up to where its logs ended when the job started.
         initially_left: by replica that was not read that far, how many offsets are left to read.
+        expected: partitions that an earlier process of the job read until it stopped, and of which no broker has
+            reported anything yet.
         started_at: when the job started.
         taken_at: the moment of the snapshot.
         is_all_compared: whether the comparison has taken in everything that is recorded.
@@ -209,6 +211,7 @@ class Snapshot:
     started_at: float
     taken_at: float
     is_all_compared: bool = False
+    expected: frozenset[TopicPartition] = frozenset()
     absences: Absences = field(default_factory=Absences)
     audits_at: Mapping[TopicPartition, float] | None = field(default_factory=dict)
     guard: GuardStatus | None = None
