@@ -45,6 +45,12 @@ def test_text_lists_what_is_open(storage: str) -> None:
     assert "payments" in printed(storage, "text", everything=True)
 
 
+def test_who_leads_is_said_as_of_when_the_replicas_were_asked(tmp_path: Path) -> None:
+    event = replace(EVENT, broker=2, exposed=True, evidence=json.dumps({"leader": 2}))
+    FindingsTable(str(tmp_path)).append([event])
+    assert "broker 2, which led when asked" in printed(str(tmp_path), "text")
+
+
 def test_json_carries_the_evidence(storage: str) -> None:
     (document,) = json.loads(printed(storage, "json"))
     assert document["kind"] == "content_mismatch"
