@@ -164,7 +164,8 @@ class Snapshot:
             reported anything yet.
         started_at: when the job started.
         taken_at: the moment of the snapshot.
-        is_all_compared: whether the comparison has taken in everything that is recorded.
+        all_compared_at: when everything that was recorded by then had been compared, the last time; None if it never
+            had.
         mismatches: by address at which another cluster answers, the id of that cluster.
         comparison_errors: by partition, how often a fault of Parallax kept it from being compared.
         hanging: the transactions that hang.
@@ -210,7 +211,7 @@ class Snapshot:
     initially_read: Mapping[TopicPartition, bool]
     started_at: float
     taken_at: float
-    is_all_compared: bool = False
+    all_compared_at: float | None = None
     expected: frozenset[TopicPartition] = frozenset()
     absences: Absences = field(default_factory=Absences)
     audits_at: Mapping[TopicPartition, float] | None = field(default_factory=dict)
@@ -265,8 +266,8 @@ class Snapshot:
 
         Usually this is the last time that the comparison committed a result. There are two exceptions:
 
-        - If everything recorded has been compared, it is the last time that every query looked for more. This holds for
-          a few minutes after a result, because within that time some broker's report must arrive
+        - As long as everything recorded has been compared, it is the last time that every query looked for more. This
+          holds for a few minutes after a result, because within that time some broker's report must arrive
           (`parallax.source.repeats`).
         - If there is nothing to watch, it is the last time that every query looked for more.
         """
@@ -274,6 +275,6 @@ class Snapshot:
         looked = min((query.last_progress or 0.0 for query in self.queries.values()), default=None)
         if self.nothing_since is not None:
             return looked
-        if compared is None or looked is None or not self.is_all_compared:
+        if compared is None or looked is None or self.all_compared_at is None:
             return compared
-        return max(compared, min(looked, compared + _IDLE_S))
+        return max(compared, min(looked, self.all_compared_at, compared + _IDLE_S))

@@ -94,6 +94,7 @@ class MonitorState:
         self._comparison_errors: dict[TopicPartition, int] = {}
         self._forgot_at = 0.0
         self._has_progress = self._has_positions = False
+        self._all_compared_at: float | None = None
         self._is_all_compared = False
         self._reachable: dict[int, bool] = {}
         self._assigned: dict[TopicPartition, frozenset[int]] = {}
@@ -196,7 +197,7 @@ class MonitorState:
             answered[look] = answered.get(look, False) or _has_answered(row)
         with self._lock:
             self._has_progress |= bool(rows)
-            self._is_all_compared &= not rows
+            self._record(bool(rows))
             for row in rows:
                 broker = int(row["broker"])
                 replica = str(row["topic"]), int(row["partition"]), broker
@@ -239,7 +240,7 @@ class MonitorState:
         """Set how far replicas are recorded at one isolation level: by replica, the next offset to read."""
         with self._lock:
             self._has_positions |= bool(positions)
-            self._is_all_compared &= not positions
+            self._record(bool(positions))
             for replica, offset in positions.items():
                 self._positions[replica, isolation] = int(offset)
                 self._lags.read((replica, isolation), int(offset))
@@ -420,7 +421,7 @@ class MonitorState:
                 expected=self._expected,
                 started_at=self._started_at,
                 taken_at=now,
-                is_all_compared=self._is_all_compared,
+                all_compared_at=now if self._is_all_compared else self._all_compared_at,
                 absences=self._absences,
                 audits_at=self._audits_at,
                 guard=self._guard,
@@ -446,6 +447,11 @@ class MonitorState:
             behind_since.update(self._lags.since())
             caught_up.update(self._catching_up.look(self._replicas, self._coverage, held, self._told_until))
             return self._with_nothing(self._without_deleted(found))
+
+    def _record(self, is_new: bool) -> None:
+        """Note that something was recorded: until then all that was had been compared, if it had."""
+        if is_new and self._is_all_compared:
+            self._is_all_compared, self._all_compared_at = False, self._clock()
 
     def _still_expected(self, now: float) -> frozenset[TopicPartition]:
         began = [query.last_progress for query in self._queries.values()]

@@ -651,6 +651,18 @@ def test_while_brokers_learn_of_a_deletion_one_by_one_nothing_is_alarming(health
     assert healthy.says().condition is Condition.AGREE
 
 
+def test_what_is_recorded_after_a_time_of_rest_is_compared_in_a_moment_and_nothing_alarms(healthy: Monitor) -> None:
+    for _ in range(20):
+        healthy.clock.now += 10
+        healthy.state.update_query(replace(Report(), last_progress=healthy.clock.now))
+        assert healthy.says().condition is Condition.AGREE
+    healthy.state.update_progress([progress(broker=b) for b in BROKERS])
+    assert healthy.says().condition is Condition.AGREE
+    healthy.clock.now += STALE_S + 1
+    healthy.state.update_query(replace(Report(), last_progress=healthy.clock.now))
+    assert healthy.says().reasons == ("nothing has been compared for 2.0 min",)
+
+
 def test_after_a_restart_all_agree_only_once_what_was_known_before_is_compared_again(monitor: Monitor) -> None:
     monitor.state.expect([TopicPartition("orders", 0), TopicPartition("late", 0)])
     monitor.started()
