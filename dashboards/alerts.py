@@ -30,6 +30,11 @@ Known = Callable[..., str]
 """`Expressions.known`, for the time that the alert waits."""
 
 
+def agreed(one: str, many: str) -> str:
+    """A word of an annotation: ``one`` if the alert's value is 1, else ``many``."""
+    return f"{{{{ if eq $value 1.0 }}}}{one}{{{{ else }}}}{many}{{{{ end }}}}"
+
+
 class Alerts:
     """Makes alert rules for some parameters."""
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboards.alerts import BEHIND, FOR, NOBODY_KNOWS, WHERE, Alerts
+from dashboards.alerts import BEHIND, FOR, NOBODY_KNOWS, WHERE, Alerts, agreed
 from dashboards.expressions import ACKNOWLEDGED, FINDING, SAID, SHOWN, STANDS, STATES
 from dashboards.partition import UID as PARTITION
 from parallax.alerting.listing import ALARMS, Turn
@@ -58,8 +58,8 @@ class FindingAlerts(Alerts):
                 f"max by (cluster) ({self._e.of('findings_unlisted')}) > 0",
                 "critical",
                 f"More findings are open{FOR} than alerts name one by one",
-                "{{ $value }} more findings are open than are listed. `parallax findings list -c CONFIG` shows all of "
-                "them.",
+                f"{{{{ $value }}}} more {agreed('finding is', 'findings are')} open than are listed. "
+                "`parallax findings list -c CONFIG` shows all of them.",
                 (f"More findings were open{FOR} than alerts name one by one", "Each has an alert of its own now."),
             ),
             self._lasting(

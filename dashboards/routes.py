@@ -22,7 +22,8 @@ _HEAD = """# An Alertmanager for Parallax: alertmanager --config.file=alertmanag
 # Checked: a real Alertmanager, with receivers that speak as these services. Not run: against the services, by mail.
 # What a job that is away cannot know pages nobody, nor does a finding that somebody has acknowledged.
 #
-# One message for all findings of a partition that have the same alert. alertname and outgrown belong into group_by:
+# Chat and mail get one message about all findings of a partition: one when it changes, and one end. A service with
+# incidents, such as PagerDuty, has an incident for each alert of them. alertname and outgrown belong into its group_by:
 # PagerDuty calls nobody again for a group that somebody has taken on, so a finding that becomes worse needs a group of
 # its own. It has one by its next alert or, where that has paged before, by ParallaxFindingWorse with the label
 # outgrown. A page goes on until its finding is over, and each of them is resolved then. No page suppresses another one
@@ -39,14 +40,14 @@ _HEAD = """# An Alertmanager for Parallax: alertmanager --config.file=alertmanag
 """
 
 _RECEIVERS = """\
-# Each receiver has a webhook. For another service take out the webhook's lines, and "# " in front of those of the
-# service. A receiver of which only the name is left sends nothing.
+# For a service take out "# " in front of its lines, and the lines of each webhook that you do not use. A receiver of
+# which only the name is left sends nothing.
 receivers:
 """
 _SLACK = """\
 slack_configs:
 - api_url_file: /etc/alertmanager/slack-url # FILL IN: a file that holds the address of an incoming webhook of Slack
-  send_resolved: {ends}
+  send_resolved: true
   color: '{{ template "parallax.color" . }}'
   title: '{{ template "parallax.title" . }}'
   text: '{{ template "parallax.text" . }}'
@@ -54,7 +55,7 @@ slack_configs:
 _PAGERDUTY = """\
 pagerduty_configs:
 - routing_key_file: /etc/alertmanager/pagerduty-key # FILL IN: a file that holds the integration key (Events API v2)
-  send_resolved: {ends}
+  send_resolved: true
   severity: '{{ .CommonLabels.severity }}'
   description: '{{ template "parallax.title" . }}'
   details:
@@ -65,7 +66,7 @@ email_configs:
 - to: on-call@example.com # FILL IN
   from: alertmanager@example.com # FILL IN
   smarthost: smtp.example.com:587 # FILL IN: and auth_username, auth_password_file where it asks for them
-  send_resolved: {ends}
+  send_resolved: true
   headers:
     Subject: '{{ template "parallax.title" . }}'
   html: ''
@@ -79,9 +80,9 @@ class _Receiver(NamedTuple):
     Attributes:
         name: as the routes name it.
         gets: which alerts it gets.
-        webhook: what its webhook has to be.
+        webhook: what its webhook has to be; empty if it has none.
         others: the YAML of each other service.
-        ends: whether it is sent what is over.
+        ends: whether its webhook is sent what is over.
     """
 
     name: str
@@ -92,17 +93,20 @@ class _Receiver(NamedTuple):
 
     def written(self) -> str:
         """Its YAML, with other services as comments."""
-        webhook = f"webhook_configs:\n- url: http://127.0.0.1:9465/{self.name} # FILL IN: {self.webhook}\n"
-        blocks = [indent(webhook + ("" if self.ends else "  send_resolved: false\n"), "  ")]
-        blocks += (indent(one.replace("{ends}", str(self.ends).lower()), "  # ") for one in self.others)
+        blocks = []
+        if self.webhook:
+            webhook = f"webhook_configs:\n- url: http://127.0.0.1:9465/{self.name} # FILL IN: {self.webhook}\n"
+            blocks += [indent(webhook + ("" if self.ends else "  send_resolved: false\n"), "  ")]
+        blocks += (indent(one, "  # ") for one in self.others)
         return f"- name: {self.name} # {self.gets}\n{''.join(blocks)}"
 
 
 _ALL = (
-    _Receiver("page", "severity critical", others=(_SLACK, _PAGERDUTY, _EMAIL)),
-    _Receiver("ticket", "severity warning", others=(_SLACK, _PAGERDUTY, _EMAIL)),
+    _Receiver("chat", "severity critical, warning and info, in messages for people", "", (_SLACK, _EMAIL)),
+    _Receiver("page", "severity critical, by alert", others=(_PAGERDUTY,)),
+    _Receiver("ticket", "severity warning, by alert", others=(_PAGERDUTY,)),
     # That somebody has acknowledged something is not resolved: that would be read as if the finding were.
-    _Receiver("note", "severity info", others=(_SLACK, _EMAIL), ends=False),
+    _Receiver("note", "severity info, by alert", ends=False),
     _Receiver("dead-man", "ParallaxWatchdog", "your dead man's switch: it alarms once nothing comes", ends=False),
 )
 
@@ -118,6 +122,9 @@ def routes() -> str:
         "group_interval": "20s",
         "repeat_interval": "50s",
     }
+    # The alerts of a finding are one group for people, whatever becomes of it: it has one end.
+    findings = {"receiver": "chat", "matchers": ['finding_id != ""'], "group_by": alike[:3]}
+    chat = {"receiver": "chat", "continue": True, "routes": [findings]}
     tickets = {"receiver": "ticket", "matchers": ["severity = warning"]}
     notes = {"receiver": "note", "matchers": ["severity = info"]}
     absent = f"alertname = {ABSENT}"
@@ -139,7 +146,7 @@ def routes() -> str:
                     "group_wait": "10s",
                     "group_interval": "30s",
                     "repeat_interval": "4h",
-                    "routes": [watchdog, tickets, notes],
+                    "routes": [watchdog, chat, tickets, notes, {"receiver": "page"}],
                 },
                 "inhibit_rules": [
                     # Where only one target of a cluster is away, the others' alerts count.

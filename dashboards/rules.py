@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboards.alerts import FOR, WHERE, Alerts, Known, Of
+from dashboards.alerts import FOR, WHERE, Alerts, Known, Of, agreed
 from dashboards.expressions import ABSENT, FORMER, HEARD, SILENT, TARGET, UNHEARD, WORKS
 from dashboards.findings import FindingAlerts
 from dashboards.parameters import Parameters
@@ -29,11 +29,6 @@ _HEAD = """# Alert rules for Parallax.
 def rules(parameters: Parameters) -> str:
     """The text of the file of rules."""
     return written(_HEAD, Rules(parameters).document())
-
-
-def agreed(one: str, many: str) -> str:
-    """A word of an annotation: ``one`` if the alert's value is 1, else ``many``."""
-    return f"{{{{ if eq $value 1.0 }}}}{one}{{{{ else }}}}{many}{{{{ end }}}}"
 
 
 class Rules(Alerts):

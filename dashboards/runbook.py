@@ -13,8 +13,11 @@ from dashboards.findings import KNOWN, WORSE
 from parallax.alerting.conditions import CONDITIONS
 from parallax.alerting.listing import ALARMS
 
-BY_THE_JOB = CONDITIONS.keys() | {WORSE, KNOWN, *(alarm.name for alarm in ALARMS.values())}
-"""The alerts of which the job's own messages speak as well."""
+BY_THE_JOB: Mapping[str, str] = {
+    **dict.fromkeys((*CONDITIONS, *(alarm.name for alarm in ALARMS.values())), "webhook"),
+    **dict.fromkeys((WORSE, KNOWN), "webhook: in its alert"),
+}
+"""How the job's own messages speak of an alert. Two have no name there: the alert of the finding's state says it."""
 _WIDTH = 110
 _MEANING = re.compile(r"^## (Parallax\w+)\n- \*\*Meaning\*\* \([^)]*\):((?: .*\n)(?:  .*\n)*)", re.MULTILINE)
 
@@ -44,5 +47,5 @@ def with_alerts(page: str, rules: str) -> str:
 
 
 def _facts(rule: Mapping[str, Any]) -> str:
-    facts = (rule["labels"]["severity"], rule.get("for", ""), "webhook" if rule["alert"] in BY_THE_JOB else "")
+    facts = (rule["labels"]["severity"], rule.get("for", ""), BY_THE_JOB.get(rule["alert"], ""))
     return ", ".join(filter(None, facts))

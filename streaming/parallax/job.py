@@ -271,6 +271,7 @@ class Job:
             is_audited=settings.audit.takes_up_unread,
         )
         self._timekeeper.start()
+        self.state.expect(one for one in self._timekeeper.recalled if is_watched(one.topic, settings))
         if self._client is not None:
             self._pointed = PointedThread(settings, self._client, self._absent, self._timekeeper.read)
             self._pointed.start()
@@ -464,12 +465,12 @@ class Job:
                 log.warning("authorized again; the topic is read on", **about, took_s=round(change.seconds))
 
     def _compared(self, suspects: Sequence[Any], coverages: Sequence[Coverage]) -> None:
+        if suspects and self._manager is not None:
+            self._manager.offer(suspects)  # Before it is known that all was compared: they speak against it.
         with self._settling:
             if self._ledger is not None:
                 coverages = [self._ledger.settled(coverage) for coverage in coverages]
             self.state.update_coverage(coverages)
-        if suspects and self._manager is not None:
-            self._manager.offer(suspects)
         if self._audits is not None:
             self._audits.observe(coverages)
             self._tell_audits(self._audits)

@@ -97,7 +97,8 @@ class Kind:
             the end marker, ``start`` that of the transaction. ``lso`` is the accused's LSO, and ``shown`` is the offset
             of the value that the accused shows.
         was: the same sentence in the past tense, for a finding that is over. Fields: broker, partition, offset.
-        headline: what the accused does wrong, in a few words, without the offset. Fields: broker, partition.
+        headline: what the accused does wrong, in a few words, without the offset. Fields: broker, partition. It is
+            about one record or transaction; that about many is one of `Variant.MANY`.
         led: what an alert adds to ``headline`` while the finding is exposed or spread, so that consumers of the leader
             meet what is wrong.
         not_led: what an alert adds to ``headline`` otherwise. Field: broker.
@@ -175,7 +176,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="Broker {broker} shows the rolled-back record at offset {offset} of {partition} as committed; it was "
         "aborted {others}.",
         was="Broker {broker} showed the rolled-back record at offset {offset} of {partition} as committed.",
-        headline="Broker {broker} shows rolled-back records of {partition} as committed",
+        headline="Broker {broker} shows a rolled-back record of {partition} as committed",
         consumers="in read_committed read data that was rolled back",
         case=remedies.MISSED_MARKER,
         clears=Clears.OTHER_OUTCOME,
@@ -190,7 +191,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="Broker {broker} hides the committed record at offset {offset} of {partition} as aborted; it was "
         "committed {others}.",
         was="Broker {broker} hid the committed record at offset {offset} of {partition} as aborted.",
-        headline="Broker {broker} hides committed records of {partition} as aborted",
+        headline="Broker {broker} hides a committed record of {partition} as aborted",
         consumers="in read_committed never see data that was committed",
         case=remedies.MISSED_MARKER,
         clears=Clears.OTHER_OUTCOME,
@@ -205,7 +206,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="Broker {broker} shows the record at offset {offset} of {partition} otherwise than the end marker of its "
         "own log says (offset {marker}): its index of aborted transactions is wrong there.",
         was="Broker {broker} showed the record at offset {offset} of {partition} otherwise than its end marker says.",
-        headline="Broker {broker} shows records of {partition} otherwise than its own end markers say",
+        headline="Broker {broker} shows a record of {partition} otherwise than its own end marker says",
         consumers="in read_committed read data that was rolled back, or never see data that was committed",
         case=remedies.WRONG_INDEX,
         clears=Clears.OWN_END,
@@ -220,7 +221,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="Broker {broker} still shows a value of {partition} (offset {shown}) whose key was deleted at offset "
         "{offset}. Shown: {sides}.",
         was="Broker {broker} showed a value of {partition} whose key was deleted at offset {offset}.",
-        headline="Broker {broker} still shows deleted records of {partition}",
+        headline="Broker {broker} still shows a deleted record of {partition}",
         consumers="read what was deleted",
         case=remedies.MISSED_TOMBSTONE,
         clears=Clears.NO_VALUE,
@@ -235,7 +236,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="Broker {broker} lacks the record at offset {offset} of {partition} or shows an older one. "
         "Shown: {sides}.",
         was="Broker {broker} lacked the record at offset {offset} of {partition} or showed an older one.",
-        headline="Broker {broker} lacks records of {partition}, or shows older ones",
+        headline="Broker {broker} lacks a record of {partition}, or shows an older one",
         consumers="miss what was written",
         case=remedies.DIFFERENT_RECORDS,
         clears=Clears.HELD_RECORD,
@@ -248,7 +249,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=0,
         shows="The replicas of {partition} do not show the same latest value for the key of offset {offset}: {sides}.",
         was="The replicas of {partition} did not show the same for the record at offset {offset} or its key.",
-        headline="Broker {broker} shows other latest values of {partition} than the others",
+        headline="Broker {broker} shows another latest value of {partition} than the others",
         consumers="may read a value that is wrong, or miss one",
         case=remedies.DIFFERENT_RECORDS,
         clears=Clears.NOBODY,
@@ -309,12 +310,16 @@ class Variant(StrEnum):
     """The record is a tombstone, and the accused shows an older value of its key."""
     OLDER = "older"
     """No replica that answered holds the record. The accused shows an older value of its key."""
+    DELETED = "deleted"
+    """As `OLDER`, and the key was deleted. Another replica shows no value of it, and none shows a newer one."""
     GONE = "gone"
     """No replica that answered holds the record."""
     TAKEN = "taken"
     """The accused lacks a value that its cleaner has taken."""
     OUTCOMES = "outcomes"
     """Nobody is accused, and the replicas differ in the outcome of a record."""
+    MANY = "many"
+    """An incident about keys."""
     MANY_OUTCOMES = "many outcomes"
     """An incident about transactions."""
 
@@ -379,8 +384,13 @@ _EFFECTS: Mapping[tuple[FindingKind, str], Effect] = {
     ),
     (FindingKind.COMMITTED_RECORD_ABORTED, Variant.OLDER): Effect(
         f"{_NO_RECORD} Broker {{broker}} still shows an older value of its key, at offset {{shown}}.",
-        "Broker {broker} shows a value of {partition} that is older than what was committed",
-        "in read_committed see an older value than what was committed",
+        "Broker {broker} shows a value of {partition} that a committed transaction overwrote",
+        "in read_committed see a value that is out of date",
+    ),
+    (FindingKind.COMMITTED_RECORD_ABORTED, Variant.DELETED): Effect(
+        f"{_NO_RECORD} The key was deleted, and broker {{broker}} still shows a value of it, at offset {{shown}}.",
+        "Broker {broker} still shows a value of {partition} whose key was deleted",
+        "in read_committed go on seeing what was deleted",
     ),
     (FindingKind.COMMITTED_RECORD_ABORTED, Variant.GONE): Effect(
         _NO_RECORD,
@@ -401,6 +411,20 @@ _EFFECTS: Mapping[tuple[FindingKind, str], Effect] = {
         many="The replicas of {partition} do not show records of {counted} alike (offsets {lowest} to {highest}).",
         consumers="in read_committed may read them though they were rolled back, or miss them though they were "
         "committed",
+    ),
+    (FindingKind.DELETED_RECORD_RESURRECTED, Variant.MANY): _plain(FindingKind.DELETED_RECORD_RESURRECTED)._replace(
+        headline="Broker {broker} still shows deleted records of {partition}",
+    ),
+    (FindingKind.RECORD_MISSING, Variant.MANY): _plain(FindingKind.RECORD_MISSING)._replace(
+        headline="Broker {broker} lacks records of {partition}, or shows older ones",
+    ),
+    (FindingKind.VISIBILITY_MISMATCH, Variant.MANY): _plain(FindingKind.VISIBILITY_MISMATCH)._replace(
+        headline="Broker {broker} shows other latest values of {partition} than the others",
+    ),
+    (FindingKind.OUTCOME_CONTRADICTS_MARKER, Variant.MANY_OUTCOMES): _plain(
+        FindingKind.OUTCOME_CONTRADICTS_MARKER
+    )._replace(
+        headline="Broker {broker} shows records of {partition} otherwise than its own end markers say",
     ),
     (FindingKind.ABORTED_RECORD_COMMITTED, Variant.MANY_OUTCOMES): _plain(
         FindingKind.ABORTED_RECORD_COMMITTED

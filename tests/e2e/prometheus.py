@@ -141,17 +141,19 @@ class Alertmanager(_Service):
 
 def _with_examples(shipped: str, to: str) -> str:
     """The configuration with Slack and PagerDuty turned on by its words, which post to an address instead."""
-    services = ("slack_configs", "pagerduty_configs")
-    kinds = [yaml.safe_load(turned_on(shipped, one, ["page", "ticket"])) for one in services]
-    (slack,), (pagerduty,) = (kind["receivers"][0][one] for kind, one in zip(kinds, services, strict=True))
-    del slack["api_url_file"], pagerduty["routing_key_file"]
-    slack["api_url"] = f"{to}/slack"
-    pagerduty |= {"routing_key": "0" * 32, "url": f"{to}/pagerduty"}
+    services = {"chat": "slack_configs", "page": "pagerduty_configs", "ticket": "pagerduty_configs"}
     document = yaml.safe_load(shipped)
-    said = {"slack_configs": [slack], "pagerduty_configs": [pagerduty]}
-    document["receivers"] = [
-        {**one, **said} if one["name"] in ("page", "ticket") else one for one in document["receivers"]
-    ]
+    for receiver in document["receivers"]:
+        if (service := services.get(receiver["name"])) is not None:
+            on = yaml.safe_load(turned_on(shipped, service, [receiver["name"]]))["receivers"]
+            (said,) = next(one for one in on if one["name"] == receiver["name"])[service]
+            if receiver["name"] == "chat":
+                del said["api_url_file"]
+                said["api_url"] = f"{to}/slack"
+            else:
+                del said["routing_key_file"]
+                said |= {"routing_key": "0" * 32, "url": f"{to}/pagerduty"}
+            receiver[service] = [said]
     return yaml.safe_dump(document)
 
 

@@ -17,7 +17,7 @@ import yaml
 from prometheus_client import CollectorRegistry, start_http_server
 
 from parallax.alerting.collector import OfCluster, ParallaxCollector
-from parallax.alerting.listing import ALARMS, Turn, state_of
+from parallax.alerting.listing import ALARMS, FindingState, Turn, state_of
 from parallax.alerting.places import Places
 from parallax.alerting.state import MonitorState
 from parallax.audit.result import Result
@@ -328,7 +328,7 @@ if INSTALLED:
         registry.register(OfCluster(ParallaxCollector(state), "lab"))
         with (
             Receiver() as receiver,
-            Alertmanager(tmp_path / "alertmanager", receiver.port, is_quick=True) as alertmanager,
+            Alertmanager(tmp_path / "alertmanager", receiver.port, is_quick=True, speaks=True) as alertmanager,
             Prometheus(tmp_path / "prometheus", alertmanager.port, every_s=1) as prometheus,
             served(registry) as port,
         ):
@@ -383,13 +383,17 @@ if INSTALLED:
             assert "; the leader is wrong" in said, "of the new state"
             state.update_findings(FindingsStatus())
 
-            def ends() -> int:
-                return [m.body["status"] for m in receiver.messages if m.path == "/page"].count("resolved")
+            def ended() -> list[dict[str, Any]]:
+                pages = [m.body for m in receiver.messages if m.path == "/page" and m.body["status"] == "resolved"]
+                return [one for page in pages for one in page["alerts"]]
 
-            until(lambda: ends() == 3, "each page to be resolved", timeout=60)
-            ended = [m.body["alerts"] for m in receiver.messages if m.body["status"] == "resolved"]
-            was = {one["annotations"]["resolved_summary"] for end in ended for one in end}
-            assert was == {f"Replicas of {wrong.place.name} differed ({wrong.kind}), and that is over (cluster lab)"}
+            until(lambda: len(ended()) == 3, "each page to be resolved", timeout=60)
+            until(lambda: ends(receiver), "people to be told of the end", timeout=60)
+            settled(prometheus)
+            assert len(ends(receiver)) == 1, "one finding has one end"
+            assert {one["annotations"]["resolved_summary"] for one in ended()} == {
+                f"Replicas of {wrong.place.name} differed ({wrong.kind}), and that is over (cluster lab)"
+            }
 
     def test_a_finding_that_is_less_grave_ends_no_page_and_pages_again_when_it_is_worse(tmp_path: Path) -> None:
         state, exposed = MonitorState(), finding("f1", exposed=True)
@@ -399,7 +403,9 @@ if INSTALLED:
         registry.register(OfCluster(ParallaxCollector(state), "lab"))
         with (
             Receiver() as receiver,
-            Alertmanager(tmp_path / "alertmanager", receiver.port, is_quick=True, ends_all=True) as alertmanager,
+            Alertmanager(
+                tmp_path / "alertmanager", receiver.port, is_quick=True, speaks=True, ends_all=True
+            ) as alertmanager,
             Prometheus(tmp_path / "prometheus", alertmanager.port, every_s=1) as prometheus,
             served(registry) as port,
         ):
@@ -413,19 +419,17 @@ if INSTALLED:
                 known = alertmanager.alerts([f"alertname = {name}"])
                 return bool(known) and all(one["status"]["state"] == "suppressed" for one in known)
 
-            def settled(times: int) -> None:
+            def is_less_grave(times: int) -> None:
                 """The finding is less grave, for so long that an end would have been sent."""
                 state.update_findings(FindingsStatus(open=(unsettled,)))
                 until(lambda: len(told("/ticket")) == times, "the ticket", timeout=60)
                 until(lambda: is_suppressed("ParallaxDivergenceExposed"), "the page to go on, suppressed", timeout=60)
-                for _ in range(4):
-                    seen = prometheus.now("timestamp(finding:parallax_shown)")
-                    until(lambda: prometheus.now("timestamp(finding:parallax_shown)") != seen, "the rules", timeout=60)  # noqa: B023
+                settled(prometheus)
 
             prometheus.scrape(port)
             state.update_findings(FindingsStatus(open=(exposed,)))
             until(lambda: told("/page"), "the page", timeout=60)
-            settled(1)
+            is_less_grave(1)
             assert len(told("/page")) == 1, told("/page")
             state.update_findings(FindingsStatus(open=(exposed,)))
             until(lambda: len(told("/page")) == 2, "it to page once more", timeout=60)
@@ -435,7 +439,7 @@ if INSTALLED:
             assert told("/ticket")[1][1].startswith(
                 "When ParallaxDivergenceUnsettled ended, the finding had not. It has"
             )
-            settled(3)
+            is_less_grave(3)
             event = acknowledged(unsettled, "known since March", "ann", datetime.now(UTC))
             state.update_findings(FindingsStatus(acknowledged=(event,)))
             until(lambda: told("/note"), "the note", timeout=60)
@@ -448,6 +452,13 @@ if INSTALLED:
                 assert status == "resolved"
                 over = f"Replicas of {exposed.place.name} differed ({exposed.kind}), and that is over (cluster lab)"
                 assert said == over, path
+            until(lambda: ends(receiver), "people to be told of the end", timeout=60)
+            assert ends(receiver) == [f"[RESOLVED] {over}"], "one finding has one end"
+            assert [one["title"].split()[0] for one in chat(receiver)] == [
+                *["[FIRING]"] * 4,
+                "[ACKNOWLEDGED]",
+                "[RESOLVED]",
+            ]
 
     def test_an_outage_is_one_story_from_its_begin_to_what_came_of_it(tmp_path: Path) -> None:
         state, place = MonitorState(), TopicPartition("orders", 0)
@@ -576,9 +587,7 @@ if INSTALLED:
             until(lambda: len(events()) == 1, "the page", timeout=60)
             state.update_findings(FindingsStatus(open=(exposed,)))
             until(lambda: len(events()) == 2, "the next page", timeout=60)
-            for _ in range(4):
-                seen = prometheus.now("timestamp(finding:parallax_shown)")
-                until(lambda: prometheus.now("timestamp(finding:parallax_shown)") != seen, "the rules", timeout=60)  # noqa: B023
+            settled(prometheus)
             (first, second) = events()
             assert (first[0], second[0]) == ("trigger", "trigger")
             assert first[1] != second[1], "somebody may have taken on the first incident: only another one calls again"
@@ -589,13 +598,20 @@ if INSTALLED:
             until(lambda: len(events()) == 4, "both to be resolved", timeout=60)
             assert sorted(events()[2:]) == sorted(("resolve", key) for _, key in (first, second))
             was = f"Replicas of {confirmed.place.name} differed ({confirmed.kind}), and that is over (cluster lab)"
-            slack = [one["attachments"][0] for one in bodies("/slack")]
-            assert [one["title"] for one in slack[2:]] == [f"[RESOLVED] {was}"] * 2
+            until(lambda: ends(receiver), "people to be told of the end", timeout=60)
             for body in bodies("/page")[2:]:
                 (one,) = body["alerts"]
                 said = one["annotations"]
                 assert (said["summary"], said["description"]) == (was, over.summary), "what is known by then"
-            assert len(slack) == 4
+            settled(prometheus)
+            assert ends(receiver) == [f"[RESOLVED] {was}"], "one finding has one end"
+            first, worse, last = chat(receiver)
+            assert worse["title"].startswith(f"[FIRING] {Turn.WORSE}")
+            for one in (first, worse):
+                assert one["text"].count("Runbook: ") == 1, "the finding is told once, whatever alerts it has"
+            assert f"docs/runbook.md#{ALARMS[FindingState.CONFIRMED].name.lower()}\n" in first["text"]
+            assert f"docs/runbook.md#{ALARMS[FindingState.EXPOSED].name.lower()}\n" in worse["text"]
+            assert last["text"].count(over.summary) == 1
 
     def test_the_title_counts_findings_and_not_their_alerts(tmp_path: Path) -> None:
         with (
@@ -698,7 +714,7 @@ if INSTALLED:
             state.update_findings(FindingsStatus(open=(exposed,)))
             until(lambda: of("/page", "firing"), "the page", timeout=60)
             (said,) = until(lambda: of("/ticket", "resolved"), "the end of the ticket", timeout=60)
-            worse = "It has become worse: Broker 2 shows rolled-back records of orders-0 as committed"
+            worse = "It has become worse: Broker 2 shows a rolled-back record of orders-0 as committed"
             for annotation in ("summary", "resolved_summary"):
                 assert said[annotation].startswith(f"When ParallaxMarkerMissing ended, the finding had not. {worse}")
             (now,) = of("/page", "firing")[-1:]
@@ -754,6 +770,23 @@ if INSTALLED:
             until(lambda: any(m.path == "/slack" for m in receiver.messages), "the page", timeout=60)
             (one,) = (m.body["attachments"][0] for m in receiver.messages if m.path == "/slack")
             assert (one["title"], one["text"].strip()) == ("[FIRING] DiskFull", "DiskFull")
+
+
+def chat(receiver: Receiver) -> list[dict[str, Any]]:
+    """Each message to Slack."""
+    return [m.body["attachments"][0] for m in receiver.messages if m.path == "/slack"]
+
+
+def ends(receiver: Receiver) -> list[str]:
+    """The titles of what Slack was told to be over."""
+    return [one["title"] for one in chat(receiver) if one["title"].startswith("[RESOLVED]")]
+
+
+def settled(prometheus: Prometheus) -> None:
+    """Wait until Prometheus has scraped and looked at its rules four times, so that what they send has been sent."""
+    for _ in range(4):
+        seen = prometheus.now("timestamp(up)")
+        until(lambda: prometheus.now("timestamp(up)") != seen, "the next scrape", timeout=60)  # noqa: B023
 
 
 def saying(rule: Mapping[str, Any], state: str) -> str:

@@ -138,10 +138,21 @@ def test_a_report_says_what_it_has_written_as_text_or_as_a_document(storage: str
 def test_a_lab_is_lines_or_a_document(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     status = LabStatus("default", "4.2.1", "h:1", Path("/lab"), (BrokerStatus(1, "h:1", 7, "running"),))
     monkeypatch.setattr(f"parallax.lab.commands.{command}", lambda *_, **__: status)
-    words = ["lab", command, *(["2"] if command == "stop" else [])]
+    words = ["lab", command, *(["1"] if command == "stop" else [])]
     assert "broker 1  h:1  running (pid 7)" in CliRunner().invoke(app, words).stdout
     (broker,) = json.loads(CliRunner().invoke(app, [*words, "--format", "json"]).stdout)["brokers"]
     assert broker == {"id": 1, "address": "h:1", "pid": 7, "condition": "running"}
+
+
+@pytest.mark.parametrize("command", ["stop", "restart"])
+def test_who_stops_or_restarts_a_broker_of_a_lab_reads_of_that_one_alone(
+    monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    brokers = tuple(BrokerStatus(n, f"h:{n}", 7, "running") for n in (1, 2, 3))
+    status = LabStatus("default", "4.2.1", "h:1", Path("/lab"), brokers)
+    monkeypatch.setattr(f"parallax.lab.commands.{command}", lambda *_, **__: status)
+    said = CliRunner().invoke(app, ["lab", command, "2"])
+    assert (said.stdout, said.stderr) == ("  broker 2  h:2  running (pid 7)\n", "")
 
 
 def test_who_has_started_a_lab_reads_how_a_job_watches_it_and_where_kafkas_tools_are(

@@ -42,7 +42,6 @@ _UNDO = (
 _FROM_WHEEL = "e2e/test_wheel.py::test_from_the_wheel_alone_init_writes_what_check_accepts"
 _SWITCHES = "unit/commands/test_switches.py::test_without_a_cluster_at_hand_a_storage_is_paused_and_resumed"
 _GUARD = "e2e/test_guard.py::test_a_person_holds_and_lets_go_of_a_topic_without_a_job"
-_TOLD = "e2e/test_alertmanager.py::test_an_outage_is_one_story_from_its_begin_to_what_came_of_it"
 _HUNG = "a_hanging_transaction_is_told_from_one_that_goes_on_and_ends_by_the_printed_command"
 RUN_BY = {
     "parallax init": _WHEEL,
@@ -107,8 +106,6 @@ RUN_BY = {
     "rolling-restart.sh": "unit/test_deploy.py::"
     "test_a_rolling_restart_of_strimzi_waits_before_each_broker_and_until_it_is_back",
     "systemd-analyze verify": "unit/test_deploy.py::test_systemd_has_nothing_to_say_against_the_unit",
-    "prometheus": _TOLD,
-    "alertmanager": _TOLD,
     "promtool check rules": "unit/alerting/test_alert_rules.py::test_promtool_accepts_the_rules",
     "amtool check-config": "unit/alerting/test_alert_rules.py::test_amtool_accepts_the_routes_and_routes_by_severity",
     "kafka-acls.sh": "e2e/test_replica_security.py::"

@@ -310,14 +310,18 @@ def _of_brokers(snapshot: Snapshot) -> Iterator[Blind]:
     offline = {
         replica
         for replica, state in snapshot.replicas.items()
-        if state.is_offline and replica[2] not in away and replica not in snapshot.refused and snapshot.holds(replica)
+        if state.offline_since is not None
+        and replica[2] not in away
+        and replica not in snapshot.refused
+        and snapshot.holds(replica)
     }
     if offline:
         where = sorted({broker for *_, broker in offline})
         whose = f"{agreed(len(where), 'broker', 'brokers')} {', '.join(map(str, where))}"
         phrase = f"{whose} answered when last asked, but not for {counted(len(offline), 'replica')}"
         here = "the broker answered when last asked, but not for this replica"
-        yield Blind(Cause.REPLICA_OFFLINE, Reach(replicas=frozenset(offline)), None, phrase, here)
+        since = min(snapshot.replicas[replica].offline_since or snapshot.taken_at for replica in offline)
+        yield Blind(Cause.REPLICA_OFFLINE, Reach(replicas=frozenset(offline)), since, phrase, here)
 
 
 def _of_pauses(snapshot: Snapshot) -> Iterator[Blind]:

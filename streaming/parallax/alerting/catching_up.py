@@ -60,6 +60,7 @@ class CatchingUp:
         replicas: Mapping[Replica, ReplicaState],
         coverages: Mapping[TopicPartition, Coverage],
         held: HeldUp,
+        told_until: float = 0.0,
     ) -> dict[TopicPartition, bool]:
         """By partition that `observe` has named, whether it has caught up.
 
@@ -70,11 +71,13 @@ class CatchingUp:
             replicas: by replica, the offsets that it reported last.
             coverages: by partition, how far it has been compared.
             held: the partitions whose comparison does not go on now.
+            told_until: offsets that were reported until then make no goal, in seconds since 1970 UTC: a partition that
+                had to catch up may have grown since.
         """
         if held:
             self._drop([place for place in (*self._ends, *self._done) if place in held])
         for place in self._brokers.keys() - self._done:
-            now = None if place in held else self._ends_of(place, replicas)
+            now = None if place in held else self._ends_of(place, replicas, told_until)
             if now is None:
                 continue
             # Of a log that was truncated nothing is left to compare above its end.
@@ -113,10 +116,12 @@ class CatchingUp:
             self._ends.pop(place, None)
             self._done.discard(place)
 
-    def _ends_of(self, place: TopicPartition, replicas: Mapping[Replica, ReplicaState]) -> _Ends | None:
-        """How far the furthest of its logs goes; None if not every replica has said."""
+    def _ends_of(
+        self, place: TopicPartition, replicas: Mapping[Replica, ReplicaState], told_until: float
+    ) -> _Ends | None:
+        """How far the furthest of its logs goes; None if not every replica has said so since a time."""
         states = [replicas.get((*place, broker)) for broker in self._brokers[place]]
-        known = [state for state in states if state is not None and state.high_watermark is not None]
+        known = [s for s in states if s is not None and s.high_watermark is not None and s.offsets_at >= told_until]
         if len(known) < len(states):
             return None
         return (

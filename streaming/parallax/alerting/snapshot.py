@@ -53,8 +53,8 @@ class ReplicaState:
         reported_at: when anything was last reported about the replica, seconds since 1970 UTC by this machine's clock.
         offsets_at: when the replica last reported these offsets itself, by the same clock.
         answers: whether it answered when it was last asked, even if only to refuse.
-        is_offline: whether its broker answered when it was last asked, but not for this replica. False if the broker
-            was away: then the replica is as its broker is.
+        offline_since: since when its broker answers, but not for this replica, seconds since 1970 UTC. None if the
+            replica answers, or if the broker is away: then the replica is as its broker is.
     """
 
     high_watermark: int | None = None
@@ -66,7 +66,7 @@ class ReplicaState:
     reported_at: float = 0.0
     offsets_at: float = 0.0
     answers: bool = True
-    is_offline: bool = False
+    offline_since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +160,12 @@ class Snapshot:
         audits: what the job's audits have found and read.
         initially_read: by partition, whether it was read up to where its logs ended when the job started.
         initially_left: by replica that was not read that far, how many offsets are left to read.
+        expected: partitions that an earlier process of the job read until it stopped, and of which no broker has
+            reported anything yet.
         started_at: when the job started.
         taken_at: the moment of the snapshot.
-        is_all_compared: whether the comparison has taken in everything that is recorded.
+        all_compared_at: when everything that was recorded by then had been compared, the last time; None if it never
+            had.
         mismatches: by address at which another cluster answers, the id of that cluster.
         comparison_errors: by partition, how often a fault of Parallax kept it from being compared.
         hanging: the transactions that hang.
@@ -208,7 +211,8 @@ class Snapshot:
     initially_read: Mapping[TopicPartition, bool]
     started_at: float
     taken_at: float
-    is_all_compared: bool = False
+    all_compared_at: float | None = None
+    expected: frozenset[TopicPartition] = frozenset()
     absences: Absences = field(default_factory=Absences)
     audits_at: Mapping[TopicPartition, float] | None = field(default_factory=dict)
     guard: GuardStatus | None = None
@@ -262,8 +266,8 @@ class Snapshot:
 
         Usually this is the last time that the comparison committed a result. There are two exceptions:
 
-        - If everything recorded has been compared, it is the last time that every query looked for more. This holds for
-          a few minutes after a result, because within that time some broker's report must arrive
+        - As long as everything recorded has been compared, it is the last time that every query looked for more. This
+          holds for a few minutes after a result, because within that time some broker's report must arrive
           (`parallax.source.repeats`).
         - If there is nothing to watch, it is the last time that every query looked for more.
         """
@@ -271,6 +275,6 @@ class Snapshot:
         looked = min((query.last_progress or 0.0 for query in self.queries.values()), default=None)
         if self.nothing_since is not None:
             return looked
-        if compared is None or looked is None or not self.is_all_compared:
+        if compared is None or looked is None or self.all_compared_at is None:
             return compared
-        return max(compared, min(looked, compared + _IDLE_S))
+        return max(compared, min(looked, self.all_compared_at, compared + _IDLE_S))

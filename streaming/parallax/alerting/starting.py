@@ -76,7 +76,12 @@ def steps_of(snapshot: Snapshot, past: Past | None = None) -> tuple[Step, ...]:
     return (
         Step("Load the findings", snapshot.findings_loaded),
         Step("Start Spark and the queries", bool(queries) and all(query.up for query in queries.values())),
-        Step("Ask the brokers what they hold", bool(initial)),
+        Step(
+            "Ask the brokers what they hold",
+            bool(initial) and not snapshot.expected,
+            bool(initial),
+            f"nothing yet of {counted(len(snapshot.expected), 'partition')} known before" if snapshot.expected else "",
+        ),
         Step(
             "Read what the logs held at the start",
             bool(initial) and not left,

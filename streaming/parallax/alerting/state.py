@@ -94,6 +94,7 @@ class MonitorState:
         self._comparison_errors: dict[TopicPartition, int] = {}
         self._forgot_at = 0.0
         self._has_progress = self._has_positions = False
+        self._all_compared_at: float | None = None
         self._is_all_compared = False
         self._reachable: dict[int, bool] = {}
         self._assigned: dict[TopicPartition, frozenset[int]] = {}
@@ -102,6 +103,9 @@ class MonitorState:
         self._refusals = Refusals()
         self._deleted = Deleted()
         self._nothing_since: float | None = None
+        self._asked_at: float | None = None
+        self._told_until = 0.0
+        """When the query that asks for offsets was last down: what it had said before may be out of date."""
         self._queries: dict[str, QueryState] = {}
         self._findings = FindingsStatus()
         self._listing = Listing()
@@ -115,6 +119,7 @@ class MonitorState:
         self._storage_id: str | None = None
         self._audits = AuditState()
         self._initial = InitialReading()
+        self._expected: frozenset[TopicPartition] = frozenset()
         self._catching_up = CatchingUp()
         self._absences = Absences()
         self._audits_at: Mapping[TopicPartition, float] | None = {}
@@ -123,6 +128,14 @@ class MonitorState:
         self._leadership: dict[TopicPartition, Leadership] = {}
         self._mismatches: Mapping[str, str] = {}
         self._hanging: tuple[Hanging, ...] = ()
+
+    def expect(self, places: Iterable[TopicPartition]) -> None:
+        """Set which partitions an earlier process of the job read until it stopped.
+
+        The start goes on until each has been compared again. One of which nobody reports for a minute is gone.
+        """
+        with self._lock:
+            self._expected = frozenset(places)
 
     def update_mismatches(self, mismatches: Mapping[str, str]) -> None:
         """Set at which addresses another cluster answers.
@@ -184,7 +197,7 @@ class MonitorState:
             answered[look] = answered.get(look, False) or _has_answered(row)
         with self._lock:
             self._has_progress |= bool(rows)
-            self._is_all_compared &= not rows
+            self._record(bool(rows))
             for row in rows:
                 broker = int(row["broker"])
                 replica = str(row["topic"]), int(row["partition"]), broker
@@ -202,7 +215,9 @@ class MonitorState:
                 elif row.get("missing_right"):
                     self._replicas[replica] = ReplicaState(reported_at=self._clock())
                 else:
-                    self._touch(replica, answers=False, is_offline=answered[broker, row["observed_at"]])
+                    since = self._replicas.get(replica, ReplicaState()).offline_since or self._clock()
+                    is_offline = answered[broker, row["observed_at"]]
+                    self._touch(replica, answers=False, offline_since=since if is_offline else None)
             self._reachable |= {broker: is_up for (broker, _), is_up in answered.items()}
             self._deleted.take_in(rows, self._clock())
             return self._refusals.take_in(rows, self._clock())
@@ -225,7 +240,7 @@ class MonitorState:
         """Set how far replicas are recorded at one isolation level: by replica, the next offset to read."""
         with self._lock:
             self._has_positions |= bool(positions)
-            self._is_all_compared &= not positions
+            self._record(bool(positions))
             for replica, offset in positions.items():
                 self._positions[replica, isolation] = int(offset)
                 self._lags.read((replica, isolation), int(offset))
@@ -273,6 +288,8 @@ class MonitorState:
         )
         with self._lock:
             self._queries[report.name] = state
+            if report.name == "progress" and not report.up:
+                self._told_until = self._clock()
 
     def update_findings(self, status: FindingsStatus) -> None:
         """Set which findings there are, once they are committed. The findings manager calls it for each change."""
@@ -377,6 +394,7 @@ class MonitorState:
         now = self._clock()
         with self._lock:
             self._forget(now)
+            self._expected = self._still_expected(now)
             waiting_s: dict[tuple[TopicPartition, IsolationLevel], float] = {}
             behind_since: dict[tuple[Replica, IsolationLevel], float] = {}
             caught_up: dict[TopicPartition, bool] = {}
@@ -400,9 +418,10 @@ class MonitorState:
                 audits=self._audits,
                 initially_read=self._initial.read(self._positions),
                 initially_left=self._initial.left(self._positions),
+                expected=self._expected,
                 started_at=self._started_at,
                 taken_at=now,
-                is_all_compared=self._is_all_compared,
+                all_compared_at=now if self._is_all_compared else self._all_compared_at,
                 absences=self._absences,
                 audits_at=self._audits_at,
                 guard=self._guard,
@@ -426,8 +445,21 @@ class MonitorState:
             self._lags.hold_up(lambda view: not is_read(found, view[0]), now)
             waiting_s.update(self._waiting.seconds())
             behind_since.update(self._lags.since())
-            caught_up.update(self._catching_up.look(self._replicas, self._coverage, held))
+            caught_up.update(self._catching_up.look(self._replicas, self._coverage, held, self._told_until))
             return self._with_nothing(self._without_deleted(found))
+
+    def _record(self, is_new: bool) -> None:
+        """Note that something was recorded: until then all that was had been compared, if it had."""
+        if is_new and self._is_all_compared:
+            self._is_all_compared, self._all_compared_at = False, self._clock()
+
+    def _still_expected(self, now: float) -> frozenset[TopicPartition]:
+        began = [query.last_progress for query in self._queries.values()]
+        if self._expected and self._asked_at is None and began and None not in began:
+            self._asked_at = now
+        if self._asked_at is not None and now - self._asked_at >= _ASKED_S:
+            return frozenset()
+        return self._expected - {replica[:2] for replica in self._replicas} if self._expected else self._expected
 
     def _with_nothing(self, found: Snapshot) -> Snapshot:
         """A snapshot that says whether nothing is there to watch: all queries look, and of no replica anything is said.
@@ -470,7 +502,7 @@ class MonitorState:
         if leader is not None:
             self._leadership[place] = leader if leader >= 0 else None, None if isr is None else tuple(isr)
 
-    def _touch(self, replica: Replica, **more: bool) -> None:
+    def _touch(self, replica: Replica, **more: Any) -> None:
         known = self._replicas.get(replica, ReplicaState())
         self._replicas[replica] = replace(known, reported_at=self._clock(), **more)
 
@@ -488,7 +520,7 @@ class MonitorState:
             reported_at=self._clock(),
             offsets_at=self._clock(),
             answers=True,
-            is_offline=False,
+            offline_since=None,
         )
         ends = {IsolationLevel.READ_UNCOMMITTED: high_watermark, IsolationLevel.READ_COMMITTED: stable}
         for isolation, end in ends.items():

@@ -36,6 +36,8 @@ from parallax.moments import roughly
 
 STUCK_S = 600.0
 """How many seconds a start may make no progress before that is reported."""
+LEAVING_S = 10.0
+"""For how many seconds brokers may deny a replica before that is a reason. They learn of a deletion one by one."""
 _STARTS = frozenset({UnknownReason.LOG_START_DIFFERS, UnknownReason.RETENTION_DIFFERS, UnknownReason.DELETED_UNREAD})
 """Reasons with words of their own: no audit can say what was below the beginning of a log."""
 
@@ -255,7 +257,9 @@ def _reasons(snapshot: Snapshot, past: Past, *, is_starting: bool) -> Iterator[R
             f"the start has made no progress for {roughly(snapshot.taken_at - past.got_on_at)}", "start", past.got_on_at
         )
     for one in blindness(snapshot):
-        # A finding says itself that a replica stands still.
+        # A finding says itself that a replica stands still. A topic that is being deleted is gone in a moment.
+        if one.cause is Cause.REPLICA_OFFLINE and snapshot.taken_at - (one.since or 0.0) < LEAVING_S:
+            continue
         if one.cause is not Cause.FROZEN and not (is_starting and one.cause.ends_with_the_start):
             yield Reason(one.phrase, f"{one.cause} {one.reach.brokers} {one.reach.topics}", one.since)
     if is_starting:

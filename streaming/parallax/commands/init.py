@@ -106,15 +106,22 @@ def _hash_key_file(folder: Path, storage: str) -> str | None:
 def _next(written: Sequence[Path]) -> str:
     """What to do with what was written, in lines that can be pasted."""
     shell, folder = Shell.of(None, written[0]), written[0].parent.absolute()
-    prometheus, alertmanager = folder / "prometheus" / "prometheus.yml", folder / "alertmanager" / "alertmanager.yaml"
+
+    def start(program: str, config: str, storage: str) -> str:
+        # By default it keeps its data in ./data, and that may be the job's storage.
+        options = {"config.file": config, storage: "data"}
+        given = (f"--{name}={shlex.quote(str(folder / program / file))}" for name, file in options.items())
+        return " ".join((program, *given))
+
     return f"""
 Next:
   {shell.parallax("check")}
   {shell.parallax("run")}
 
-For alerts, put your addresses into the lines marked FILL IN of these files, and start:
-  prometheus --config.file={shlex.quote(str(prometheus))}
-  alertmanager --config.file={shlex.quote(str(alertmanager))}
+For alerts, put your addresses into the lines marked FILL IN of these files, and start (Debian calls the second
+prometheus-alertmanager):
+  {start("prometheus", "prometheus.yml", "storage.tsdb.path")}
+  {start("alertmanager", "alertmanager.yaml", "storage.path")}
 If you run one of them already, the head of its file says what to take over.
 
 For Grafana, import the JSON files of {folder / "grafana"}.

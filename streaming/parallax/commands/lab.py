@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import asdict
 from enum import StrEnum
@@ -72,15 +73,19 @@ def demo(
 LabName = Annotated[str, typer.Option("--name", help="Which lab; several may run at the same time.")]
 
 
-def _show_lab(status: LabStatus, output: Format) -> None:
+def _show_lab(status: LabStatus, output: Format, changed: Collection[int] = ()) -> None:
+    """The whole lab, and what to do with it; of some brokers that a command has changed only those."""
     if output is Format.json:
         typer.echo(as_json(asdict(status)))
         return
-    typer.echo(f"lab {status.name}: Kafka {status.version}, bootstrap.servers={status.bootstrap_servers}")
+    if not changed:
+        typer.echo(f"lab {status.name}: Kafka {status.version}, bootstrap.servers={status.bootstrap_servers}")
     for broker in status.brokers:
         process = f" (pid {broker.pid})" if broker.pid else ""
-        typer.echo(f"  broker {broker.id}  {broker.address}  {broker.condition}{process}")
-    typer.echo(_next(status), err=True)
+        if not changed or broker.id in changed:
+            typer.echo(f"  broker {broker.id}  {broker.address}  {broker.condition}{process}")
+    if not changed:
+        typer.echo(_next(status), err=True)
 
 
 def _next(status: LabStatus) -> str:
@@ -135,7 +140,7 @@ def lab_stop(
     """Stop brokers cleanly. Their data stays; `restart` starts them again."""
     from parallax.lab import commands
 
-    _show_lab(commands.stop(broker, name=name), output)
+    _show_lab(commands.stop(broker, name=name), output, broker)
 
 
 @app.command("restart")
@@ -150,7 +155,8 @@ def lab_restart(
     """Restart brokers one after the other. A broker that is down is only started."""
     from parallax.lab import commands
 
-    _show_lab(commands.restart(broker or (), name=name), output)
+    status = commands.restart(broker or (), name=name)
+    _show_lab(status, output, broker or [one.id for one in status.brokers])
 
 
 @app.command("status")

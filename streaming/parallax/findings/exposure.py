@@ -25,11 +25,11 @@ from parallax.findings.finding import (
     evidence_of,
     has_spread,
     is_blocking,
+    is_shown_elsewhere,
     is_unsettled,
-    variant_in,
 )
 from parallax.findings.incident import tally_of
-from parallax.kinds import KINDS, Extent, Variant
+from parallax.kinds import KINDS, Extent
 from parallax.model import NOBODY, UNKNOWN
 from parallax.moments import utc_text
 
@@ -219,12 +219,8 @@ def led_in_words(finding: Finding, found: Collection[Reign]) -> list[str]:
         return [f"By what is on record since {utc_text(since)}, no replica led that shows it."]
     may = "may be wrong" if finding.broker == NOBODY or is_unsettled(finding) else "shows it"
     said = [f"Broker {reign.broker}, which {may}, {reign.in_words}." for reign in mine]
-    where = "" if variant_in(finding) in _SHOWN_ELSEWHERE else f", {affected(finding).in_words}"
+    where = "" if is_shown_elsewhere(finding) else f", {affected(finding).in_words}"
     return [*said, f"Consumers that read it there {effect_in(finding).consumers}{where}."]
-
-
-_SHOWN_ELSEWHERE = (Variant.UNDELETED, Variant.OLDER, Variant.TAKEN)
-"""What a finding is about where consumers meet another record of the key than the finding's own."""
 
 
 __all__ = ["Came", "Reign", "Span", "affected", "came", "committed_since", "led_in_words", "reigns", "wrong_brokers"]

@@ -14,7 +14,7 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
 from parallax.findings.effect import remembered
 from parallax.findings.summary import blocked_at, dismissed, resolved, spread, summary, unsettled, variant_of
-from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS, Effect, effect_of
+from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS, Effect, Variant, effect_of
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
 from parallax.sides import Shows, Side, are_outcomes, as_document, parsed, standing
 
@@ -393,6 +393,21 @@ def effect_in(finding: Finding) -> Effect:
 def variant_in(finding: Finding) -> str:
     """Return the `Variant` of its kind that a finding's evidence names; empty where it names none."""
     return str(evidence_of(finding).get(VARIANT, ""))
+
+
+_SHOWN_ELSEWHERE = (Variant.UNDELETED, Variant.OLDER, Variant.DELETED, Variant.TAKEN)
+
+
+def is_shown_elsewhere(finding: Finding) -> bool:
+    """Whether consumers of the accused meet another record of the key than the finding's own."""
+    return variant_in(finding) in _SHOWN_ELSEWHERE
+
+
+def shown_offset(finding: Finding) -> int:
+    """Return the offset of the record that consumers of the accused meet. If unknown, it is the finding's own."""
+    replicas = evidence_of(finding).get("replicas", {})
+    shown = (replicas.get(str(finding.broker), {}).get("key") or {}).get("visible")
+    return int(shown["offset"]) if shown and is_shown_elsewhere(finding) else finding.record_offset
 
 
 def claim_of(finding: Finding) -> Claim:

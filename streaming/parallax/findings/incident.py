@@ -142,9 +142,8 @@ def incident_event(
             "beside": list(tally.beside),
         },
         "proofs": [proof.as_json() for proof in proofs[:PROOFS]] or before.get("proofs", []),
+        VARIANT: str(variant_of_many(group)),
     }
-    if variant := variant_of_many(group):
-        evidence[VARIANT] = str(variant)
     if status is FindingStatus.RESOLVED:
         text, resolution = incident_over(group, _ended(tally), at)
         evidence["resolution"] = resolution

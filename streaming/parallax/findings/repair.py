@@ -13,7 +13,7 @@ from datetime import UTC
 from typing import Self
 
 from parallax.findings.cleared import Shown
-from parallax.findings.finding import Finding
+from parallax.findings.finding import Finding, shown_offset
 from parallax.findings.moves import FEWEST, Move, Purpose, copying, first_of
 from parallax.model import UNKNOWN, TopicPartition
 from parallax.shell import Shell
@@ -71,9 +71,9 @@ def show_record(finding: Finding, shell: Shell) -> str:
 
 
 def show_seen(finding: Finding, shell: Shell) -> str:
-    """Return the ``parallax seen`` command that shows what consumers of each replica saw at a finding's record."""
-    at = f"{finding.decided_at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}"
-    words = ("--topic", finding.topic, "--partition", finding.partition, "--offset", finding.record_offset, "--at", at)
+    """Return the ``parallax seen`` command that shows what consumers of each replica saw where the accused is wrong."""
+    at, offset = f"{finding.decided_at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}", shown_offset(finding)
+    words = ("--topic", finding.topic, "--partition", finding.partition, "--offset", offset, "--at", at)
     return shell.parallax("seen", *words, by_settings=True)
 
 

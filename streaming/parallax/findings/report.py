@@ -137,7 +137,7 @@ def _broker_text(finding: Finding) -> str:
     if finding.broker == NOBODY:
         return "no direction"
     leads = finding.exposed and evidence_of(finding).get("leader") == finding.broker
-    return f"broker {finding.broker}{' leads' if leads else ''}"
+    return f"broker {finding.broker}{', which led when asked' if leads else ''}"
 
 
 def print_findings(
@@ -294,7 +294,7 @@ def _seen(explained: Explanation, on_record: Facts) -> Sequence[str]:
     """What consumers had seen, or by which command that is shown: to read the views takes too long for a page."""
     if on_record.seen or not on_record.led:
         return on_record.seen
-    return [f"What they had seen at its offset: {explained.seen}"]
+    return [f"What they had seen there: {explained.seen}"]
 
 
 def sections(explained: Explanation, on_record: Facts = NO_FACTS) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from deltalake.exceptions import DeltaError
 
 from parallax.errors import one_line
 from parallax.findings.exposure import Reign, wrong_brokers
-from parallax.findings.finding import Finding
+from parallax.findings.finding import Finding, is_shown_elsewhere
 from parallax.findings.grounds import in_words as brokers_in_words
 from parallax.findings.led import FAILURES, led_around
 from parallax.findings.sight import Marks, Sight, saw, sights
@@ -61,7 +61,8 @@ def seen_around(storage: str, finding: Finding) -> list[str]:
     """
     at = _moment(storage, finding)
     key = (finding.key_hash_hi, finding.key_hash_lo)
-    of_key = key if finding.kind in KEY_KINDS and key != (0, 0) else None
+    is_of_key = finding.kind in KEY_KINDS or is_shown_elsewhere(finding)
+    of_key = key if is_of_key and key != (0, 0) else None
     offset = None if of_key else finding.record_offset
     asked = Asked(finding.topic, finding.partition, of_key, offset, _LEVEL, at)
     try:

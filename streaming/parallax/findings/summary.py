@@ -95,14 +95,16 @@ def variant_of(claim: Claim, decision: Decision, answers: Answers) -> Variant:
     is_older = is_hidden and _shows_older(claim, decision, answers)
     if _is_deletion(claim.first_offset, answers):
         return Variant.UNDELETED if is_older else Variant.DELETION
-    if is_hidden and _is_gone(claim.first_offset, answers):
-        return Variant.OLDER if is_older else Variant.GONE
-    return Variant.PLAIN
+    if not is_hidden or not _is_gone(claim.first_offset, answers):
+        return Variant.PLAIN
+    if not is_older:
+        return Variant.GONE
+    return Variant.DELETED if _has_no_value(claim, decision, answers) else Variant.OLDER
 
 
 def variant_of_many(group: Group) -> Variant:
     """Return what an incident is about (`variant_of`)."""
-    return Variant.MANY_OUTCOMES if group.is_of_transactions else Variant.PLAIN
+    return Variant.MANY_OUTCOMES if group.is_of_transactions else Variant.MANY
 
 
 def _is_gone(offset: int, answers: Answers) -> bool:
@@ -116,6 +118,13 @@ def _shows_older(claim: Claim, decision: Decision, answers: Answers) -> bool:
     answer = answers.replicas.get(decision.accused)
     key = answer.key if answer is not None else None
     return key is not None and key.complete and key.live is not None and key.live.offset < claim.first_offset
+
+
+def _has_no_value(claim: Claim, decision: Decision, answers: Answers) -> bool:
+    """Whether another replica shows no value of the claim's key, and none shows one from behind its record."""
+    keys = [a.key for a in answers.replicas.values() if a.broker != decision.accused and a.key is not None]
+    live = [key.live for key in keys if key.complete]
+    return None in live and all(value is None or value.offset < claim.first_offset for value in live)
 
 
 def _is_deletion(offset: int, answers: Answers) -> bool:

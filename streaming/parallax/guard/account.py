@@ -114,6 +114,7 @@ def history(looks: Sequence[Look], clock: Clock, holds: Sequence[Hold] = ()) -> 
     last: dict[int, Absence] = {}
     late: set[int] = set()
     seen: dict[int, dict[Presence, None]] = {}
+    silent: dict[int, int] = {}
     past: list[Past] = []
     for tick in _ticks(look for look in looks if look.at_ms >= first - _LEAD_MS):
         at_ms = tick[-1].at_ms
@@ -122,11 +123,17 @@ def history(looks: Sequence[Look], clock: Clock, holds: Sequence[Hold] = ()) -> 
         clock.paused([latest.shown(at_ms)] if latest is not None else [])
         late |= {one.broker for one in clock.observe(tick)}
         clock.audited(tick[-1].place, at_ms + 1)  # so the next late one is reported as well
+        for look in tick:
+            if look.high_watermark is not None:
+                silent.pop(look.broker, None)
+            else:
+                silent.setdefault(look.broker, look.at_ms)
         now = {one.broker: one for one in clock.absences()}
         for broker in last.keys() - now.keys():
             past.append(Past(last[broker], began.pop(broker), at_ms, broker in late, tuple(seen.pop(broker))))
             late.discard(broker)
-        began |= dict.fromkeys(now.keys() - last.keys(), at_ms)
+        # It counts as absent once the leader has taken it out of those in sync: it may have been silent before.
+        began |= {broker: silent.get(broker, at_ms) for broker in now.keys() - last.keys()}
         for broker, one in now.items():
             seen.setdefault(broker, {})[one.presence] = None
         last = now

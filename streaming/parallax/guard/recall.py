@@ -16,6 +16,7 @@ import pyarrow as pa
 from parallax.guard.clock import Clock
 from parallax.guard.looks import Ended, Look
 from parallax.model import TopicPartition
+from parallax.source.repeats import LONGEST_US
 from parallax.views.tables import PROGRESS, RECORDED_ON, rust_uri
 
 _PLACE = ("topic", "partition", "broker")
@@ -36,8 +37,11 @@ OF_A_LOOK = (
 )
 
 
-def recall(storage: str, clock: Clock, now_ms: int) -> None:
+def recall(storage: str, clock: Clock, now_ms: int) -> frozenset[TopicPartition]:
     """Restore a clock from the recorded progress of replicas; does nothing if no progress is recorded.
+
+    Returns:
+        The partitions of which a replica answered until the recording stopped.
 
     Args:
         storage: ``storage.path``.
@@ -51,16 +55,19 @@ def recall(storage: str, clock: Clock, now_ms: int) -> None:
 
     uri = rust_uri(storage, PROGRESS)
     if not DeltaTable.is_deltatable(uri):
-        return
+        return frozenset()
     table = DeltaTable(uri)
     newest = _newest(table)
     if not newest:
-        return
+        return frozenset()
     absent = [row for row in newest if row["broker"] not in (row["isr"] or ())]
     rows = _last_answers(table, absent) if absent else []
     looks = [Look.of_row(row, now_ms) for row in (*newest, *rows)]
     ends = _ends(table, rows, clock.metadata_ms, now_ms) if rows else []
     clock.recall(_retentions(table, {row["topic"] for row in newest}), ends, looks)
+    # The newest row of a replica that is asked never becomes older than that.
+    since_ms = max(look.at_ms for look in looks) - LONGEST_US // 1000
+    return frozenset(look.place for look in looks if look.high_watermark is not None and look.at_ms >= since_ms)
 
 
 def _ask(table: Any, query: str) -> list[dict[str, Any]]:

@@ -82,6 +82,8 @@ class Timekeeper:
         self._said = Absences()
         self._outages = Outages(clock.answers, differing)
         self._shell = shell
+        self.recalled: frozenset[TopicPartition] = frozenset()
+        """The partitions that an earlier process recorded until it stopped."""
 
     def start(self) -> None:
         """Restore the clock from what an earlier process recorded, so that it knows since when replicas are absent.
@@ -90,7 +92,7 @@ class Timekeeper:
         """
         with self._lock:
             try:
-                recall(self._storage, self._clock, int(self._now() * 1000))
+                self.recalled = recall(self._storage, self._clock, int(self._now() * 1000))
             except (DeltaError, OSError, pa.ArrowException) as error:
                 what = "until when what they lack is kept is unknown until they have been in sync again"
                 log.warning("since when replicas have been away is not known", error=one_line(error), what=what)
@@ -228,7 +230,8 @@ def _tell_of(change: Change, absent: Collection[Absence]) -> None:
             topics=named(one.place.topic for one in away),
             kept_until=time_text(min(bounds.values())) if bounds else None,
             not_known_of=named(one.place.topic for one in away if one.place not in bounds) or None,
-            what="its replicas are not compared meanwhile; bring it back before the others clean what they lack",
+            what="its replicas are not compared meanwhile; unless it is back by now, bring it back before the others "
+            "clean what they lack",
         )
     elif change.step is Step.BACK:
         log.info(

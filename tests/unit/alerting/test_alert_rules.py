@@ -157,24 +157,27 @@ if shutil.which("amtool"):
         routes = str(ROOT / "deploy/alertmanager/alertmanager.yaml")
         assert "SUCCESS" in amtool("check-config", routes)
         for labels, receiver in (
-            (["severity=critical", "alertname=ParallaxDivergenceConfirmed"], "page"),
-            (["severity=warning", "alertname=ParallaxMarkerMissing"], "ticket"),
-            (["severity=info", "alertname=ParallaxFindingAcknowledged"], "note"),
+            (["severity=critical", "alertname=ParallaxDivergenceConfirmed"], "chat,page"),
+            (["severity=critical", "alertname=ParallaxDivergenceConfirmed", "finding_id=f1"], "chat,page"),
+            (["severity=warning", "alertname=ParallaxMarkerMissing"], "chat,ticket"),
+            (["severity=info", "alertname=ParallaxFindingAcknowledged"], "chat,note"),
             (["severity=none", "alertname=ParallaxWatchdog"], "dead-man"),
+            (["severity=high", "alertname=DiskFull"], "chat,page"),
         ):
             assert amtool("config", "routes", "test", f"--config.file={routes}", *labels).strip() == receiver
 
     @pytest.mark.parametrize("service", ["webhook_configs", "slack_configs", "pagerduty_configs", "email_configs"])
     def test_amtool_accepts_each_service_once_its_lines_are_turned_on(service: str, tmp_path: Path) -> None:
         text = (ROOT / "deploy/alertmanager/alertmanager.yaml").read_text()
+        with_it = {"webhook_configs": ["page"], "pagerduty_configs": ["page", "ticket"]}.get(service, ["chat"])
         if service != "webhook_configs":
-            text = receivers.turned_on(text, service, ["page", "ticket"])
+            text = receivers.turned_on(text, service, with_it)
         (tmp_path / "alertmanager.yaml").write_text(text)
         shutil.copy(ROOT / "deploy/alertmanager/parallax.tmpl", tmp_path)
         assert "SUCCESS" in amtool("check-config", str(tmp_path / "alertmanager.yaml"))
-        first, *_ = yaml.safe_load(text)["receivers"]
+        first = next(one for one in yaml.safe_load(text)["receivers"] if one["name"] == with_it[0])
         assert first.keys() == {"name", service}
-        page = text.partition("- name: page")[2].partition("- name: ticket")[0]
-        asked = receivers.FILL_IN.findall(page)
+        block = text.partition(f"- name: {with_it[0]}")[2].partition("- name: ")[0]
+        asked = receivers.FILL_IN.findall(block)
         assert len(asked) == {"email_configs": 3}.get(service, 1)
         assert set(asked) <= first[service][0].keys()

@@ -15,7 +15,7 @@ from parallax.alerting.overdue import LAGGING_S, overdue
 from parallax.alerting.page.glance import CALM, State, partitions, verdicts
 from parallax.alerting.page.offset_lanes import lanes
 from parallax.alerting.page.topic_map import topic_map
-from parallax.alerting.status import Condition
+from parallax.alerting.status import LEAVING_S, Condition
 from parallax.compare.suspect import Coverage
 from parallax.findings.happenings import FindingsStatus
 from parallax.model import MissingRight, TopicPartition, UnknownReason
@@ -172,6 +172,7 @@ def stalled(monitor: Monitor) -> None:
 
 def offline(monitor: Monitor) -> None:
     monitor.state.update_progress([progress(broker=3, reachable=False, problem="not_hosted")])
+    monitor.clock.now += LEAVING_S
 
 
 def findings_fail(monitor: Monitor) -> None:

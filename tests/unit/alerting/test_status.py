@@ -10,7 +10,7 @@ from parallax.alerting.blind import STALE_S, STALLED_S
 from parallax.alerting.overdue import LAGGING_S
 from parallax.alerting.starting import Past
 from parallax.alerting.state import MonitorState
-from parallax.alerting.status import STUCK_S, Condition, Status, health, status_of
+from parallax.alerting.status import LEAVING_S, STUCK_S, Condition, Status, health, status_of
 from parallax.alerting.unknown import words
 from parallax.compare.suspect import UnreadRange
 from parallax.findings.hanging import Open
@@ -634,4 +634,69 @@ def test_a_replica_that_alone_cannot_be_read_on_its_broker_is_a_reason(healthy: 
     healthy.state.update_progress([progress(broker=3, partition=1)])
     healthy.state.update_progress([progress(broker=3, reachable=False, problem="not_hosted")])
     healthy.compared(brokers=tuple(broker(b, reachable=b != 3) for b in BROKERS))
+    assert healthy.says().condition is Condition.AGREE_IN_PART, "its topic may be about to be deleted"
+    healthy.clock.now += LEAVING_S
     assert healthy.says().condition is Condition.UNKNOWN
+
+
+def test_while_brokers_learn_of_a_deletion_one_by_one_nothing_is_alarming(healthy: Monitor) -> None:
+    healthy.state.update_progress([progress("gone", broker=b) for b in BROKERS])
+    healthy.compared(topic="gone")
+    healthy.state.update_progress([progress("gone", broker=1, reachable=False, problem="not_hosted")])
+    said = healthy.says()
+    assert (said.condition, said.reasons) == (Condition.AGREE_IN_PART, ()), "neither good nor alarming"
+    gone = [progress("gone", broker=b, reachable=False, problem="topic_deleted") for b in BROKERS]
+    healthy.clock.now += 2
+    healthy.state.update_progress(gone)
+    assert healthy.says().condition is Condition.AGREE
+
+
+def test_what_is_recorded_after_a_time_of_rest_is_compared_in_a_moment_and_nothing_alarms(healthy: Monitor) -> None:
+    for _ in range(20):
+        healthy.clock.now += 10
+        healthy.state.update_query(replace(Report(), last_progress=healthy.clock.now))
+        assert healthy.says().condition is Condition.AGREE
+    healthy.state.update_progress([progress(broker=b) for b in BROKERS])
+    assert healthy.says().condition is Condition.AGREE
+    healthy.clock.now += STALE_S + 1
+    healthy.state.update_query(replace(Report(), last_progress=healthy.clock.now))
+    assert healthy.says().reasons == ("nothing has been compared for 2.0 min",)
+
+
+def test_after_a_restart_all_agree_only_once_what_was_known_before_is_compared_again(monitor: Monitor) -> None:
+    monitor.state.expect([TopicPartition("orders", 0), TopicPartition("late", 0)])
+    monitor.started()
+    said = monitor.says()
+    assert (said.condition, said.text) == (Condition.STARTING, "Starting: 4 of 5 steps done")
+    assert said.steps[2].detail == "nothing yet of 1 partition known before"
+    monitor.state.update_progress([progress("late", broker=b) for b in BROKERS])
+    assert monitor.says().condition is Condition.STARTING
+    for level in LEVELS:
+        monitor.state.update_positions(level, {("late", 0, b): 100 for b in BROKERS})
+    monitor.compared(topic="late")
+    assert monitor.says().condition is Condition.AGREE
+
+
+def test_a_start_does_not_wait_for_what_is_gone_since_it_was_stopped(monitor: Monitor) -> None:
+    monitor.state.expect([TopicPartition("orders", 0), TopicPartition("gone", 0)])
+    monitor.started()
+    assert monitor.says().condition is Condition.STARTING
+    monitor.clock.now += 60
+    monitor.compared()
+    assert monitor.says().condition is Condition.AGREE
+
+
+def test_where_nobody_has_asked_since_a_query_was_down_not_all_agree(healthy: Monitor) -> None:
+    progressing = replace(Report(), name="progress")
+    healthy.clock.now += 2
+    healthy.state.update_query(replace(progressing, up=False))
+    assert healthy.says().condition is Condition.UNKNOWN
+    healthy.clock.now += 2
+    healthy.state.update_query(replace(progressing, last_progress=healthy.clock.now))
+    said = healthy.says()
+    assert said.condition is Condition.AGREE_IN_PART, "what the logs hold by now is not known"
+    healthy.state.update_progress([progress(broker=b, high_watermark=120, last_stable_offset=120) for b in BROKERS])
+    healthy.compared()
+    assert healthy.says().condition is Condition.AGREE_IN_PART
+    healthy.compared(compared_up_to=(120, 120))
+    assert healthy.says().condition is Condition.AGREE

@@ -240,6 +240,13 @@ def test_prometheus_and_alertmanager_start_by_what_it_says(tmp_path: Path) -> No
     assert [words[-1] for words in commands[:2]] == [str(tmp_path / "with a blank/parallax.yaml")] * 2
     assert [words[0] for words in commands[2:]] == ["prometheus", "alertmanager"]
     prometheus, alertmanager = (Path(words[1].removeprefix("--config.file=")) for words in commands[2:])
+    kept = [words[2].partition("=") for words in commands[2:]]
+    assert [name for name, _, _ in kept] == ["--storage.tsdb.path", "--storage.path"]
+    storage = Path(load(tmp_path / "with a blank/parallax.yaml").storage.path)
+    for _, _, where in kept:
+        assert Path(where).is_absolute()
+        assert storage not in (Path(where), *Path(where).parents), "the job's storage is its own"
+    assert "Debian" in said
     scraped = yaml.safe_load(prometheus.read_text())["scrape_configs"][0]["static_configs"]
     alerting = load(tmp_path / "with a blank/parallax.yaml").alerting
     assert scraped == [{"targets": [f"{alerting.metrics_host}:{alerting.metrics_port}"]}]

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from parallax.findings.exposure import Came, Reign, Span, affected, came, led_in_words, reigns, wrong_brokers
+from parallax.findings.repair import show_seen
 from parallax.kinds import Variant
 from parallax.model import NOBODY, FindingKind, FindingStatus
+from parallax.shell import ANYWHERE
 from tests.builders.findings import finding
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -110,7 +113,13 @@ def test_when_a_wrong_replica_led_is_said_with_what_consumers_read_there() -> No
     )
 
 
-def test_what_is_shown_elsewhere_is_not_said_to_be_read_at_the_findings_offset() -> None:
+@pytest.mark.parametrize("variant", [Variant.OLDER, Variant.DELETED, Variant.UNDELETED])
+def test_what_is_shown_elsewhere_is_not_said_to_be_read_at_the_findings_offset(variant: Variant) -> None:
     found = reigns([row(1, 4, 0, 9), row(2, 5, 10, 20)])
-    one = finding("f1", kind=FindingKind.COMMITTED_RECORD_ABORTED, evidence=evidence(variant=str(Variant.OLDER)))
+    replicas = {"1": {}, "2": {"key": {"visible": {"offset": 4, "value_size": 1}}}}
+    said = evidence(variant=str(variant), replicas=replicas)
+    one = finding("f1", kind=FindingKind.COMMITTED_RECORD_ABORTED, evidence=said)
     assert "offset" not in led_in_words(one, found)[1]
+    assert "--offset 4 " in show_seen(one, ANYWHERE), "where it is read"
+    plain = replace(one, evidence=evidence(replicas=replicas))
+    assert f"--offset {one.record_offset} " in show_seen(plain, ANYWHERE)

@@ -45,6 +45,12 @@ def test_text_lists_what_is_open(storage: str) -> None:
     assert "payments" in printed(storage, "text", everything=True)
 
 
+def test_who_leads_is_said_as_of_when_the_replicas_were_asked(tmp_path: Path) -> None:
+    event = replace(EVENT, broker=2, exposed=True, evidence=json.dumps({"leader": 2}))
+    FindingsTable(str(tmp_path)).append([event])
+    assert "broker 2, which led when asked" in printed(str(tmp_path), "text")
+
+
 def test_json_carries_the_evidence(storage: str) -> None:
     (document,) = json.loads(printed(storage, "json"))
     assert document["kind"] == "content_mismatch"
@@ -282,7 +288,7 @@ class TestWhatIsAskedFor:
         assert json.loads(texts[1])["repairs"] == [f"{'c' * 32}: repaired"]
         assert f"On record about who may have read it\n{'c' * 32}: broker 2 led" in texts[0]
         assert json.loads(texts[1])["led"] == [f"{'c' * 32}: broker 2 led"]
-        assert "What they had seen at its offset: parallax seen --topic" in texts[0]
+        assert "What they had seen there: parallax seen --topic" in texts[0]
 
     def test_an_id_that_names_nothing_is_refused(self, many: str) -> None:
         for command in (print_finding, print_explanation):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.findings.explain import explain
 from parallax.findings.finding import effect_in, made
 from parallax.findings.members import Group
-from parallax.findings.summary import incident, resolved, sides_in_words, spread, summary, unsettled
+from parallax.findings.summary import incident, resolved, sides_in_words, spread, summary, unsettled, variant_of_many
 from parallax.kinds import KINDS, TRANSACTION_KINDS, Variant, effect_of
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, TopicPartition
 from parallax.sides import parsed
@@ -118,20 +119,24 @@ def test_the_event_of_a_wrong_outcome_keeps_what_it_is_about_when_all_replicas_s
 
 
 @pytest.mark.parametrize(
-    ("at", "said_of_it"),
+    ("others", "at", "said_of_it"),
     [
-        (4, "Broker 2 still shows an older value of its key, at offset 4. If broker 2 becomes the leader, consumers"),
-        (40, "holds its record at offset 10 any more. If broker 2 becomes the leader, consumers"),
+        (20, 4, "Broker 2 still shows an older value of its key, at offset 4. If broker 2 becomes the leader,"),
+        (None, 4, "The key was deleted, and broker 2 still shows a value of it, at offset 4. If broker 2 becomes"),
+        (40, 40, "holds its record at offset 10 any more. If broker 2 becomes the leader, consumers"),
     ],
 )
-def test_nobody_is_said_to_hide_a_record_that_no_replica_holds_any_more(at: int, said_of_it: str) -> None:
+def test_nobody_is_said_to_hide_a_record_that_no_replica_holds_any_more(
+    others: int | None, at: int, said_of_it: str
+) -> None:
     c = claim(FindingKind.COMMITTED_RECORD_ABORTED, recorded=Recorded(outcomes={1: "committed", 2: "aborted"}))
     asked = frozenset({10})
-    newer = None if at < 10 else record(at, producer_id=-1)
+    newer = None if others is None else record(others, producer_id=-1)
     given = [shows(1, newer, asked=asked), shows(2, record(at, producer_id=-1), asked=asked, aborted=((PRODUCER, 10),))]
     text = said(c, *given)
     assert text.startswith("Broker 2 has aborted a committed transaction of orders-0; it was committed")
     assert said_of_it in text
+    assert ("deleted" in text) is (others is None)
     assert "hides" not in text
 
 
@@ -284,3 +289,11 @@ def test_an_incident_that_all_share_is_told_in_the_past_and_with_what_consumers_
 @pytest.mark.parametrize("kind", [kind for kind, row in KINDS.items() if row.many])
 def test_what_consumers_of_many_records_meet_is_not_told_of_one(kind: FindingKind) -> None:
     assert "that record" not in KINDS[kind].consumers
+
+
+@pytest.mark.parametrize("kind", [kind for kind, row in KINDS.items() if row.many])
+def test_the_title_of_one_record_is_of_one_and_that_of_an_incident_of_many(kind: FindingKind) -> None:
+    many = variant_of_many(Group(TopicPartition("orders", 0), 2, kind, KINDS[kind].rule))
+    one, others = effect_of(kind).headline, effect_of(kind, many).headline
+    assert re.search(r"\b(a|an|another) ", one), one
+    assert re.search(r"\b(records|transactions|values) of", others), others

@@ -126,3 +126,13 @@ def test_one_that_was_away_and_then_behind_is_said_to_have_been_both(tmp_path: P
     )
     (said,) = facts(tmp_path, HOUR)
     assert said.startswith(f"Broker 2 was away, then behind from {SINCE} to 2023-11-14 22:26:20 UTC: ")
+
+
+def test_an_absence_begins_when_the_broker_fell_silent_and_not_when_it_was_out_of_sync(tmp_path: Path) -> None:
+    silent = tick(10 * MINUTE, {1: 20, 2: None, 3: 20}, ALL)
+    ticks = [*history(away_from=HOUR, until=10 * MINUTE), silent]
+    out = tick(11 * MINUTE, {1: 21, 2: None, 3: 21}, (1, 3))
+    write(tmp_path, *ticks, out, tick(12 * MINUTE, dict.fromkeys(ALL, 22), ALL))
+    (said,) = facts(tmp_path, HOUR)
+    assert said.startswith("Broker 2 was away from 2023-11-14 22:23:20 UTC at the latest (it lacked nothing at ")
+    assert " to 2023-11-14 22:25:20 UTC: " in said

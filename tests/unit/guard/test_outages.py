@@ -208,6 +208,7 @@ def test_a_topic_of_which_nobody_can_tell_was_not_back_in_time_and_is_kept_until
         mixed(watching, at, {1: 12, 2: None, 3: 12}, REST)
     (away,) = [one for one in watching.logged if one["event"] == "a broker is away"]
     assert (away["kept_until"], away["not_known_of"]) == ("2023-11-14 23:13:14 UTC", "short")
+    assert "unless it is back by now" in away["what"], "the line may be written after it is"
     (outage,) = watching.said.outages
     said = outage_in_words(outage, watching.said.absent, (), (START + 30_000) / 1000)
     assert "What 1 replica of it (orders) lacks is kept until" in said

@@ -99,3 +99,12 @@ def test_nothing_recorded_is_nothing_known(tmp_path: Path, create: bool) -> None
     if create:
         create_tables(str(tmp_path))
     assert recalled(tmp_path, 0).absences() == []
+
+
+def test_what_was_read_until_the_recording_stopped_is_told_and_nothing_else(tmp_path: Path) -> None:
+    gone, kept = TopicPartition("gone", 0), TopicPartition("kept", 0)
+    left = [tick(0, dict.fromkeys(ALL, 10), ALL, place=gone), *history(HOUR, 20 * 60_000, place=kept)]
+    denied = tick(19 * 60_000, dict.fromkeys(ALL), ALL, place=TopicPartition("deleted", 0))
+    assert recall(str(tmp_path), clock(), START) == frozenset()
+    write(tmp_path, *left, denied)
+    assert recall(str(tmp_path), clock(), START + HOUR) == {kept}

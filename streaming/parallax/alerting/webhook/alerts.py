@@ -32,8 +32,8 @@ _OF_THE_JOB = -2
 _ACKNOWLEDGED = "acknowledged"
 TURN = "turn"
 """The annotation that says how a finding differs from what the receiver knows."""
-_OUTCOME = "resolved_description"
-"""The annotation that says how the condition ended, once known; the rules have one of this name."""
+OF_THE_END = _WAS, _OUTCOME = "resolved_summary", "resolved_description"
+"""The annotations that say what was the matter, and how it ended. The rules have them as well."""
 _ADVICE = frozenset({"record_command", "runbook_url", "kind_runbook_url"})
 """The annotations that say what to look at and to do. They are left out once nothing is to be done."""
 
@@ -277,4 +277,5 @@ def over(alert: Alert, at: datetime, places: Places, event: Finding | None = Non
         summary = places.named(over_in_words(place, kind, event))
         how = what_it_was(alert.annotations.get("description", "")) if event is None else event.summary
     said = {what: text for what, text in alert.annotations.items() if what != TURN and what not in _ADVICE}
-    return replace(alert, ends_at=at, annotations={**said, "summary": summary, "description": how})
+    end = {"summary": summary, "description": how, _WAS: summary, _OUTCOME: how}
+    return replace(alert, ends_at=at, annotations={**said, **end})

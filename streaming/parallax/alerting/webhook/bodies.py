@@ -9,7 +9,7 @@ from typing import Any
 
 from parallax.addresses import is_address
 from parallax.alerting.places import Places
-from parallax.alerting.webhook.alerts import TURN, Alert, Status, is_of_the_job, stands_in_words
+from parallax.alerting.webhook.alerts import OF_THE_END, TURN, Alert, Status, is_of_the_job, stands_in_words
 from parallax.alerting.webhook.outbox import OTHERS, Message
 from parallax.config import WebhookSettings
 from parallax.counts import agreed, counted
@@ -73,10 +73,11 @@ def _as_alertmanager(status: Status) -> str:
 
 def _alert(alert: Alert, places: Places) -> dict[str, Any]:
     named = {"alertname": alert.alertname, "severity": alert.severity.value, "cluster": places.cluster}
+    said = {what: text for what, text in alert.annotations.items() if alert.ends_at or what not in OF_THE_END}
     return {
         "status": _as_alertmanager(alert.status),
         "labels": {**{name: value for name, value in named.items() if value}, **alert.labels},
-        "annotations": {what: said for what, said in alert.annotations.items() if alert.ends_at or what != "outcome"},
+        "annotations": said,
         "startsAt": alert.starts_at.isoformat(),
         "endsAt": _NEVER if alert.ends_at is None else alert.ends_at.isoformat(),
         "generatorURL": alert.annotations.get("page_url", ""),
@@ -246,10 +247,7 @@ def _pagerduty(message: Message, settings: WebhookSettings, places: Places) -> S
             "timestamp": first.starts_at.isoformat(),
             "component": what.replace(" ", "-"),
             "class": first.annotations.get("kind", first.alertname),
-            "custom_details": {
-                alert.name: " ".join(filter(None, (_description(alert, message), alert.annotations.get("command"))))
-                for alert in standing[:_SLACK_ALERTS]
-            },
+            "custom_details": {k: v for alert in standing[:_SLACK_ALERTS] for k, v in _details(alert, message).items()},
         },
         "links": [
             {"href": address, "text": text}
@@ -262,6 +260,12 @@ def _pagerduty(message: Message, settings: WebhookSettings, places: Places) -> S
     group = _group_key(message, settings, places.cluster)
     keys = (group if number == 0 else f"{group}#{number}" for number in rounds)
     return [{**event, "dedup_key": hashlib.sha256(key.encode()).hexdigest()} for key in keys]
+
+
+def _details(alert: Alert, message: Message) -> dict[str, str]:
+    """What PagerDuty shows of an alert: a field with what it is, and one with the command alone, to be copied."""
+    fields = {alert.name: _description(alert, message), f"{alert.name} command": alert.annotations.get("command", "")}
+    return {name: text for name, text in fields.items() if text}
 
 
 _FORMATS: Mapping[str, Callable[[Message, WebhookSettings, Places], Sequence[Body]]] = {

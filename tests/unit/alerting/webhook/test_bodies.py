@@ -56,7 +56,7 @@ def test_alertmanagers_payload_names_the_incident_and_each_finding() -> None:
         "finding_id": "a",
     }
     assert first["annotations"] == {
-        "summary": "Broker 2 still shows deleted records of orders-0 (cluster lab)",
+        "summary": "Broker 2 still shows a deleted record of orders-0 (cluster lab)",
         "description": "Broker 2 shows a <deleted> record & more.",
         "kind": "deleted_record_resurrected",
         "broker_id": "2",
@@ -73,6 +73,8 @@ def test_alertmanagers_payload_names_the_incident_and_each_finding() -> None:
     )
     assert (second["status"], second["labels"]["alertname"]) == ("resolved", "ParallaxDivergenceExposed")
     assert second["endsAt"] == "1970-01-01T00:16:41+00:00"
+    ended = second["annotations"]
+    assert (ended["resolved_summary"], ended["resolved_description"]) == (ended["summary"], ended["description"])
     assert len(first["fingerprint"]) == 16
     assert first["fingerprint"] != second["fingerprint"]
 
@@ -88,7 +90,8 @@ def test_of_very_many_findings_a_message_names_some_and_counts_the_others() -> N
     posted = as_posted(told, ALERTMANAGER)
     assert (len(posted["alerts"]), posted["truncatedAlerts"]) == (MOST_ALERTS, 7)
     assert "and 97 more findings: " in as_posted(told, SLACK)["text"]
-    assert len(as_posted(told, PAGERDUTY)["payload"]["custom_details"]) == 10
+    details = as_posted(told, PAGERDUTY)["payload"]["custom_details"]
+    assert len([name for name in details if not name.endswith(" command")]) == 10
 
 
 def test_all_partitions_beyond_the_bound_are_one_incident_of_the_cluster() -> None:
@@ -106,7 +109,7 @@ def test_slack_is_told_in_text_that_it_cannot_misread() -> None:
     firing = as_posted(message(finding("a"), replace(finding("b"), exposed=True)), SLACK)["text"]
     assert (
         firing.splitlines()[0]
-        == "*FIRING* Broker 2 still shows deleted records of orders-0; the leader is wrong (cluster lab)"
+        == "*FIRING* Broker 2 still shows a deleted record of orders-0; the leader is wrong (cluster lab)"
         " (and 1 more finding)"
     )
     assert "Broker 2 shows a &lt;deleted&gt; record &amp; more." in firing
@@ -150,9 +153,12 @@ def test_pagerduty_opens_one_incident_and_resolves_the_same() -> None:
     assert (payload["severity"], payload["source"], payload["component"]) == ("critical", "lab", "orders-0")
     assert (
         payload["summary"]
-        == "Broker 2 still shows deleted records of orders-0; the leader is wrong (cluster lab) (and 1 more finding)"
+        == "Broker 2 still shows a deleted record of orders-0; the leader is wrong (cluster lab) (and 1 more finding)"
     )
-    assert set(payload["custom_details"]) == {"a", "b"}
+    details = payload["custom_details"]
+    assert set(details) == {"a", "a command", "b", "b command"}
+    assert details["a command"] == "parallax findings explain a -c CONFIG"
+    assert "explain" not in details["a"], "a command has a field of its own, to be copied"
     other = as_posted(message(finding("a", topic="payments")), PAGERDUTY)
     assert other["dedup_key"] != opened["dedup_key"]
 
@@ -177,11 +183,11 @@ def test_an_acknowledged_finding_is_over_for_no_receiver_and_each_says_by_whom_a
     assert (said["acknowledged_by"], said["acknowledged_comment"]) == ("ann", "known & wanted")
     assert (
         said["summary"]
-        == "Acknowledged by ann, still open: Broker 2 still shows deleted records of orders-0 (cluster lab)"
+        == "Acknowledged by ann, still open: Broker 2 still shows a deleted record of orders-0 (cluster lab)"
     )
     text = as_posted(told, SLACK)["text"]
     assert text == (
-        "*ACKNOWLEDGED* by ann: known &amp; wanted. Still open: Broker 2 still shows deleted records of orders-0 "
+        "*ACKNOWLEDGED* by ann: known &amp; wanted. Still open: Broker 2 still shows a deleted record of orders-0 "
         "(cluster lab) · `parallax findings explain a -c CONFIG`"
     )
     event = as_posted(told, PAGERDUTY)
@@ -197,7 +203,7 @@ def test_beside_one_that_asks_for_somebody_an_acknowledged_finding_is_named_as_t
     assert as_posted(told, PAGERDUTY)["event_action"] == "trigger"
     text = as_posted(told, SLACK)["text"]
     assert text.startswith(
-        "*FIRING* Broker 2 still shows deleted records of orders-0 (cluster lab) (1 finding acknowledged)"
+        "*FIRING* Broker 2 still shows a deleted record of orders-0 (cluster lab) (1 finding acknowledged)"
     )
     assert "• Acknowledged by ann: known &amp; wanted. Still open: Broker 2" in text
 
@@ -217,7 +223,7 @@ def test_an_acknowledgement_of_some_findings_says_which_and_is_no_event_for_page
     in_part = told(1100.0, known(replace(many[0], broker=3)), *many[1:])
     text = as_posted(in_part, SLACK)["text"]
     assert text.startswith(
-        "*ACKNOWLEDGED* by ann: known &amp; wanted. Still open: Broker 3 still shows deleted records of orders-0 "
+        "*ACKNOWLEDGED* by ann: known &amp; wanted. Still open: Broker 3 still shows a deleted record of orders-0 "
         "(cluster lab) (4 findings not acknowledged) · `parallax findings explain a -c CONFIG`\n• (not acknowledged) "
     )
     assert text.count("• (not acknowledged) ") == 4
@@ -226,7 +232,7 @@ def test_an_acknowledgement_of_some_findings_says_which_and_is_no_event_for_page
     left = told(1200.0, known(replace(many[0], broker=3)))
     assert as_posted(left, PAGERDUTY)["event_action"] == "acknowledge"
     title, *lines = as_posted(left, SLACK)["text"].split("\n•")
-    assert "Broker 3 still shows deleted records of orders-0 (cluster lab) (4 findings over) · " in title
+    assert "Broker 3 still shows a deleted record of orders-0 (cluster lab) (4 findings over) · " in title
     assert [line.strip().startswith("(over) ") for line in lines] == [True, True, True, True]
 
 
@@ -268,7 +274,7 @@ def test_what_has_become_worse_than_was_told_says_so_until_that_is_told() -> Non
     held = finding("a", kind=FindingKind.READ_COMMITTED_FROZEN)
     seen = replace(held, kind=FindingKind.ABORTED_RECORD_COMMITTED, exposed=True)
     assert "worse" not in text(0, held)
-    assert text(10_000, seen).startswith("*FIRING* It has become worse: Broker 2 shows rolled-back records of")
+    assert text(10_000, seen).startswith("*FIRING* It has become worse: Broker 2 shows a rolled-back record of")
     assert "worse" not in text(20_000, seen), "that is known by now"
     assert text(30_000, held).startswith("*FIRING* Less grave now: ")
     of_two = text(40_000, finding("b", partition=0, status=FindingStatus.SPREAD), seen)
