@@ -41,7 +41,7 @@ ONE_SPARK = ("test_views", "test_source", "test_compare", "test_views_upkeep", "
 FAULTY = ("test_faults_brokers", "test_faults_storage")
 """Modules with one job whose brokers and whose disk are hurt (fixture ``faulty``), on one worker."""
 
-HURT = ("test_cluster_events", "test_lab_admin", "test_repair_hurt")
+HURT = ("test_cluster_events", "test_lab_admin")
 """Modules whose tests stop brokers and leave all of them running (fixture ``hurt``), on one worker."""
 
 LEFT_IN_PEACE = (

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer
+from confluent_kafka import OFFSET_BEGINNING, Consumer
 from confluent_kafka import TopicPartition as Assigned
 from rich.console import Console
 from rich.table import Table
@@ -175,7 +175,7 @@ def consumed(bootstrap_servers: str, topic: str) -> dict[str, str]:
     latest: dict[str, str | None] = {}
     consumer = Consumer(options)
     try:
-        consumer.assign([Assigned(topic, 0, 0)])
+        consumer.assign([Assigned(topic, 0, OFFSET_BEGINNING)])
 
         def is_at_its_end() -> bool:
             message = consumer.poll(1.0)

@@ -276,7 +276,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         was="The log of {partition} on broker {broker} lacked what was truncated from offset {offset} on.",
         headline="The log of {partition} on broker {broker} was truncated",
         consumers="miss what was truncated",
-        case=remedies.DIFFERENT_RECORDS,
+        case=remedies.SHARED,
         clears=Clears.NOBODY,
         extent=Extent.FROM,
     ),

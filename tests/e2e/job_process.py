@@ -25,6 +25,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from parallax.audit.policy import policy_histories
 from parallax.findings.finding import Finding, current
 from parallax.findings.table import FindingsTableError, read_events
 from parallax.lab.cluster import Cluster
@@ -252,6 +253,14 @@ class JobProcess:
     def await_observed(self, topic: str, offset: int, broker: int) -> None:
         """Wait until both tables hold all that a replica of partition 0 shows up to an offset (the scenarios' hook)."""
         recorded_by(self.storage)(topic, offset, broker)
+
+    def await_policies(self, topics: Collection[str]) -> None:
+        """Wait until it has recorded that topics are not compacted: of what is written later nothing may be missing."""
+
+        def known() -> bool:
+            return {place.topic for place, _ in policy_histories(self.storage, topics)} == set(topics)
+
+        until(known, f"the policies of {topics} to be recorded", timeout=120)
 
     def last_position(self, isolation: IsolationLevel, topic: str, broker: int) -> dict[str, Any] | None:
         """The last position row of a replica of partition 0 in a view."""

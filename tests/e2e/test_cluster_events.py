@@ -28,6 +28,7 @@ from parallax.model import FindingKind
 from parallax.replica.client import ReplicaClient, Watermarks
 from parallax.views.positions import open_table
 from tests.e2e import guarded
+from tests.e2e.damaged import lose_index
 from tests.e2e.job_process import JobProcess, expected_places, places
 from tests.e2e.play import Part, play
 from tests.reasons import UNTIL_AUDITED
@@ -325,14 +326,6 @@ def rolled_back(lab: Cluster, topic: str, transactions: int) -> list[int]:
         producer.send(topic, f"other-{i}", "rolled back")
         producer.abort()
     return firsts
-
-
-def lose_index(lab: Cluster, broker: int, topic: str) -> None:
-    """Remove a partition's index of aborted transactions from the disk of a broker that is down."""
-    lost = list(lab.brokers[broker].folder.glob(f"**/{topic}-0/*.txnindex"))
-    assert any(file.stat().st_size for file in lost), "the index was on the disk"
-    for file in lost:
-        file.unlink()
 
 
 def test_what_a_disk_lost_below_what_was_read_is_found_and_healed_by_a_new_copy(

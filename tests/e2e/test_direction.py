@@ -20,6 +20,7 @@ from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
 from tests.e2e.auditing import kinds, results, run_here, written
+from tests.e2e.damaged import lose_index
 from tests.e2e.job_process import SHORT_LIVED
 from tests.e2e.play import Played
 
@@ -122,10 +123,7 @@ def test_neither_a_majority_that_missed_a_tombstone_nor_a_lost_index_accuses_who
         return not any(view(client, 1, "deleted").holds(offset) for offset in (old, gone))
 
     until(cleaned, "broker 1 to clean the tombstone away", timeout=90, interval=0.6)
-    lost = list(lab.brokers[2].folder.glob("**/aborted-0/*.txnindex"))
-    assert any(file.stat().st_size for file in lost)
-    for file in lost:
-        file.unlink()
+    lose_index(lab, 2, "aborted")
     for broker in (2, 3):
         lab.start_broker(broker)
     lab.wait_isr(("deleted", "aborted"), REPLICAS)

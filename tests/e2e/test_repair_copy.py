@@ -23,9 +23,11 @@ from kafka.admin import KafkaAdminClient
 from typer.testing import CliRunner, Result
 
 from parallax.cli import app
+from parallax.demo_repair import consumed
 from parallax.findings.finding import Finding
 from parallax.findings.table import FindingsTable
 from parallax.jars import DEFAULT_KAFKA_VERSION
+from parallax.lab import admin
 from parallax.lab.cluster import Cluster
 from parallax.lab.traffic import PlainProducer
 from parallax.lab.view import read_replica
@@ -33,7 +35,7 @@ from parallax.lab.waiting import until
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from tests.e2e.accused import accused
-from tests.e2e.killed import killed_after_each_event
+from tests.e2e.damaged import RIGHT, WRONG, change_record
 from tests.versions import REPAIRED
 
 pytestmark = pytest.mark.timeout(300)
@@ -106,7 +108,7 @@ def filled(kafka: Cluster, topic: str, replicas: list[int], **config: str) -> No
     kafka.create_topic(topic, replicas=replicas, config=config)
     producer = PlainProducer(kafka.bootstrap_servers)
     for number in range(20):
-        producer.send(topic, f"k{number}", "v")
+        producer.send(topic, f"k{number}", RIGHT)
 
 
 def until_all_show_the_same(client: ReplicaClient, topic: str) -> None:
@@ -121,7 +123,14 @@ def test_one_that_is_killed_at_each_change_is_resumed_and_the_order_comes_back(
     kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
 ) -> None:
     filled(kafka, topic, [3, 1, 2])
-    config = settings(kafka, tmp_path, accused(topic, 3, 3, [3, 1, 2], offset=NOT_REACHED))
+    kafka.stop_broker(3)
+    kafka.wait_isr(topic, {1, 2})
+    change_record(kafka, 3, topic, 7)
+    kafka.start_broker(3)
+    kafka.wait_isr(topic, {1, 2, 3})
+    admin.elect_leaders(kafka, topic, broker=3)
+    until(lambda: consumed(kafka.bootstrap_servers, topic)["k7"] == WRONG, "consumers to be misled")
+    config = settings(kafka, tmp_path, accused(topic, 3, 3, [3, 1, 2], offset=7))
     unwatched = repair("plan", "aaaa", "-c", config)
     assert "nobody knows whether broker 1 is right" in " ".join(unwatched.stdout.split()), unwatched.output
     assert "no job watches: start it" in " ".join(unwatched.stdout.split())
@@ -143,6 +152,10 @@ def test_one_that_is_killed_at_each_change_is_resumed_and_the_order_comes_back(
     assert (over.exit_code, ends(over)) == (0, "over"), over.output
     assert state(client, topic) == ([3, 1, 2], 1)
     until_all_show_the_same(client, topic)
+    for broker in (3, 1, 2):
+        admin.elect_leaders(kafka, topic, broker=broker)
+        got = consumed(kafka.bootstrap_servers, topic)
+        assert got == {f"k{number}": RIGHT for number in range(20)}, f"led by broker {broker}"
 
 
 def dying(when: str, name: str) -> str:
@@ -159,20 +172,6 @@ ReplicaClient.{name} = dies
 from parallax.cli import main
 main()
 """
-
-
-@pytest.mark.release
-@pytest.mark.timeout(900)
-def test_one_that_is_killed_after_each_event_that_it_records_comes_to_its_end(
-    kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
-) -> None:
-    filled(kafka, topic, [3, 1, 2])
-    config = settings(kafka, tmp_path, accused(topic, 3, 3, [3, 1, 2], offset=NOT_REACHED))
-    file, _ = planned(config)
-    kinds = killed_after_each_event(file, config, tmp_path / "data")
-    assert (kinds.count("intended"), kinds.count("proven")) == (4, 4), kinds
-    assert state(client, topic) == ([3, 1, 2], 1)
-    until_all_show_the_same(client, topic)
 
 
 def test_of_two_that_are_wrong_one_is_copied_at_a_time(
@@ -252,8 +251,8 @@ def test_a_reassignment_that_somebody_else_asks_for_stops_it(
     words = [sys.executable, "-c", dying("after", "reassign"), "repair", "run", str(file), "-c", str(config), "--yes"]
     assert subprocess.run(words, capture_output=True, timeout=120, check=False).returncode == -signal.SIGKILL
     until(lambda: state(client, topic)[0] == [1, 3], "broker 3 to stand in")
-    with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)) as admin:
-        admin.alter_partition_reassignments({KafkaPythonPartition(topic, 0): [1]})
+    with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)) as other:
+        other.alter_partition_reassignments({KafkaPythonPartition(topic, 0): [1]})
     until(lambda: state(client, topic)[0] == [1], "the other reassignment")
     (known,) = json.loads(repair("status", "-c", config, "--format", "json").stdout)
     stopped = repair("resume", known["id"], "-c", config, "--format", "json")

@@ -60,7 +60,7 @@ def steps(known: Grounds) -> tuple[Step, ...]:
         return _rebuild(known)
     first = _who_leads(known)
     if finding.kind is FindingKind.LOG_TRUNCATED:
-        return (first, _LOST, _by_word(known))
+        return (first, _LOST, _acknowledge(known, _NOT_WRITTEN))
     if known.if_right is not None:
         return (first, *_find_out(known, known.if_right))
     if not known.right:
@@ -158,6 +158,8 @@ _LOST = Step(
     act=Act.WRITE_AGAIN,
 )
 
+_NOT_WRITTEN = "Where nothing can be written, acknowledge the finding."
+
 
 _END_IT = (
     f"{Act.END_MARKER.begin()} that every replica holds open. The plan says whether it is proven to be committed or "
@@ -176,7 +178,7 @@ def _where_all_share_it(known: Grounds) -> tuple[Step, ...]:
             Step(_END_IT, _plan(known), Act.END_MARKER),
             _acknowledge(known, "Where it cannot be ended, acknowledge the finding."),
         )
-    acknowledge = _acknowledge(known, "Where nothing can be written, acknowledge the finding.")
+    acknowledge = _acknowledge(known, _NOT_WRITTEN)
     if known.silent:
         spare = f"Wipe nothing on {in_words(known.silent)}: what is held there may be right."
         return (Step(spare), _write_again(), acknowledge)

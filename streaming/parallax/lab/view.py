@@ -12,8 +12,8 @@ from typing import Any
 
 from kafka.record import MemoryRecords
 
-from parallax.model import IsolationLevel, Outcome, RowKind
-from parallax.replica.client import FetchedPartition, FetchPosition, ReplicaClient
+from parallax.model import IsolationLevel, Outcome, RowKind, TopicPartition
+from parallax.replica.client import FetchedPartition, FetchPosition, ReplicaClient, watermarks_of
 
 _MAX_BYTES = 4 << 20
 
@@ -92,7 +92,8 @@ def read_replica(client: ReplicaClient, broker: int, topic: str) -> ReplicaView:
         ReplicaError: the broker does not answer, or not for this partition.
     """
     view = ReplicaView(broker, topic)
-    position = _read(client, view, 0, IsolationLevel.READ_COMMITTED)
+    start = watermarks_of(client, broker, TopicPartition(topic, 0)).log_start_offset
+    position = _read(client, view, start, IsolationLevel.READ_COMMITTED)
     # What is written meanwhile does not belong to the view: both watermarks stay those of the last committed answer.
     _read(client, view, position, IsolationLevel.READ_UNCOMMITTED)
     for seen in (view.records, view.markers):

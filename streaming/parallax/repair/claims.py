@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from parallax.findings.cleared import Shown
 from parallax.findings.finding import Finding, has_spread, is_unsettled
 from parallax.findings.grounds import Grounds, grounds_of, in_words, one_of
+from parallax.kinds import KINDS, Extent
 from parallax.model import NOBODY, UNKNOWN
 from parallax.remedies import Act
 from parallax.shell import ANYWHERE
@@ -100,17 +101,23 @@ def claims(findings: Collection[Finding]) -> tuple[Claim, ...]:
 def _claim(finding: Finding, findings: Collection[Finding]) -> Claim:
     known = grounds_of(finding, findings, ANYWHERE)
     places = (finding.offset, finding.transaction_start_offset, finding.marker_offset, finding.record_offset)
+    below = 1 if KINDS[finding.kind].extent is Extent.BELOW else 0  # there the accused shows what is right
     wrong = known.shown.showing if finding.broker != NOBODY else frozenset()
     return Claim(
         finding.finding_id,
         wrong,
         frozenset(known.sources),
-        tuple(sorted(set(places) - {UNKNOWN})),
+        tuple(sorted({place - below for place in places if place != UNKNOWN})),
         (finding.producer_id, finding.transaction_start_offset),
         _missing(finding, known.right, known.sources, known.beside),
         WrongIndex(finding.broker, known.unlisted, finding.record_offset) if _is_rebuilt(known) else None,
         {} if known.right else _by_word(finding, known.shown, wrong),
     )
+
+
+def _is_of_all(finding: Finding) -> bool:
+    """Whether no log holds what is right: every follower cuts its log where that of an elected leader ends."""
+    return has_spread(finding) or KINDS[finding.kind].extent is Extent.FROM
 
 
 def _is_rebuilt(known: Grounds) -> bool:
@@ -119,7 +126,7 @@ def _is_rebuilt(known: Grounds) -> bool:
 
 def _by_word(finding: Finding, shown: Shown, wrong: frozenset[int]) -> dict[int, frozenset[int]]:
     """By replica that a person may say is right, who is wrong then."""
-    if has_spread(finding) or is_unsettled(finding):
+    if _is_of_all(finding) or is_unsettled(finding):
         return {}
     if finding.broker != NOBODY:
         return dict.fromkeys(shown.answered - shown.alike - shown.was_accused, wrong)
@@ -130,7 +137,7 @@ def _by_word(finding: Finding, shown: Shown, wrong: frozenset[int]) -> dict[int,
 
 
 def _missing(finding: Finding, right: Sequence[int], sources: Sequence[int], beside: Sequence[Finding]) -> str:
-    if has_spread(finding):
+    if _is_of_all(finding):
         return f"all replicas share it: no copy can help. {Act.WRITE_AGAIN.begin()}"
     if is_unsettled(finding) or finding.broker == NOBODY:
         return f"nothing proves which replica is right. {_FIND_OUT}"

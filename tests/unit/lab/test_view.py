@@ -10,8 +10,8 @@ import numpy as np
 from kafka.record import MemoryRecordsBuilder
 
 from parallax.lab.view import read_replica
-from parallax.model import IsolationLevel, Outcome, RowKind
-from parallax.replica.client import FetchedPartition, FetchPosition
+from parallax.model import IsolationLevel, Outcome, RowKind, TopicPartition
+from parallax.replica.client import FetchedPartition, FetchPosition, Watermarks
 
 CONTROL = 0x20
 ATTRIBUTES_AT = 21
@@ -40,10 +40,17 @@ class Replica:
     def __init__(self, log: Mapping[int, bytearray], lso: int, hw: int, aborted: list[tuple[int, int]]) -> None:
         self.log, self.lso, self.hw, self.aborted = dict(sorted(log.items())), lso, hw, aborted
 
+    def watermarks(
+        self, broker: int, places: Sequence[TopicPartition], *, timeout_ms: float | None
+    ) -> dict[TopicPartition, Watermarks]:
+        del broker, timeout_ms
+        return dict.fromkeys(places, Watermarks(self.hw, self.lso, min(self.log), self.hw))
+
     def fetch(
         self, broker: int, positions: Sequence[FetchPosition], *, isolation: IsolationLevel, max_bytes: int
     ) -> list[FetchedPartition]:
         (position,) = positions
+        assert position.offset >= min(self.log), "a broker answers OFFSET_OUT_OF_RANGE below its log start"
         committed = isolation is IsolationLevel.READ_COMMITTED
         end = self.lso if committed else self.hw
         records = b"".join(bytes(b) for offset, b in self.log.items() if position.offset <= offset < end)
@@ -69,6 +76,10 @@ def test_the_latest_value_of_each_key_is_visible_and_a_deleted_key_is_not() -> N
     view = view_of({0: batch(0, [(b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"b", None)])}, lso=4, hw=4)
     assert view.visible == {"a": "2"}
     assert [record.outcome for record in view.records.values()] == [Outcome.NONE] * 4
+
+
+def test_a_log_that_has_lost_its_head_is_read_from_where_it_begins() -> None:
+    assert view_of({5: batch(5, [(b"a", b"1")])}, lso=6, hw=6).visible == {"a": "1"}
 
 
 def test_one_producer_aborts_and_commits_and_each_record_goes_with_its_own_transaction() -> None:

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from parallax.findings.finding import Finding
-from parallax.model import NOBODY, FindingStatus
+from parallax.model import NOBODY, FindingKind, FindingStatus, Outcome, RowKind
 from parallax.repair.claims import Claim, claims
 from parallax.repair.copies import Said
 from parallax.repair.layout import Layout
 from parallax.repair.leading import Doubts
 from parallax.repair.plan import Plan, make
-from parallax.repair.seen import Replica
+from parallax.repair.seen import Replica, Row
 from tests.builders.findings import finding
 from tests.unit.repair.looks import PLACE, START, look, replica
 from tests.unit.repair.seeing import GIB, LAYOUT, WRONG, seen
@@ -202,3 +202,18 @@ def test_what_another_finding_leaves_open_has_to_be_settled_first() -> None:
     first, second = claims([of(), of("f2", broker=NOBODY)])
     assert "may be wrong in f2: settle that first" in first.missing
     assert second.missing
+
+
+def test_of_a_lost_head_it_is_asked_what_lies_below_where_the_log_begins() -> None:
+    (claim,) = claims([of(kind=FindingKind.LOG_HEAD_MISSING, offset=17, sides={"log start 17": [3]})])
+    assert (claim.offsets, claim.by_word) == ((16,), {1: frozenset({3}), 2: frozenset({3})})
+    there = {broker: {17: Row(17, RowKind.RECORD, "k", "c", Outcome.NONE)} for broker in (1, 2, 3)}
+    made = make(seen(claim, shown=there), {}, more=Said(right=1))
+    assert [purpose for purpose, _ in moved(made)] == ["lead", "drop", "copy", "order"]
+
+
+def test_what_an_election_has_cut_off_is_in_no_log_so_that_no_copy_helps() -> None:
+    (claim,) = claims([of(kind=FindingKind.LOG_TRUNCATED, sides={})])
+    assert claim.by_word == {}
+    made = make(seen(claim), {}, more=Said(right=1))
+    assert (made.steps, "no copy can help. Have what is right written once more" in missing(made)) == ((), True)
