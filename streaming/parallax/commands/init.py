@@ -108,9 +108,10 @@ def _next(written: Sequence[Path]) -> str:
     shell, folder = Shell.of(None, written[0]), written[0].parent.absolute()
     prometheus, alertmanager = folder / "prometheus" / "prometheus.yml", folder / "alertmanager" / "alertmanager.yaml"
     return f"""
-Next:
+Next (if your brokers ask for TLS or a password, first set both under kafka in {written[0].absolute()}):
   {shell.parallax("check")}
   {shell.parallax("run")}
+The status page is then at http://127.0.0.1:9464/.
 
 For alerts, put your addresses into the lines marked FILL IN of these files, and start:
   prometheus --config.file={shlex.quote(str(prometheus))}
