@@ -114,9 +114,10 @@ def _next(written: Sequence[Path]) -> str:
         return " ".join((program, *given))
 
     return f"""
-Next:
+Next (if your brokers ask for TLS or a password, first set both under kafka in {written[0].absolute()}):
   {shell.parallax("check")}
   {shell.parallax("run")}
+The status page is then at http://127.0.0.1:9464/.
 
 For alerts, put your addresses into the lines marked FILL IN of these files, and start (Debian calls the second
 prometheus-alertmanager):

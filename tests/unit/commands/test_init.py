@@ -261,6 +261,14 @@ def test_prometheus_and_alertmanager_start_by_what_it_says(tmp_path: Path) -> No
         subprocess.run(["amtool", "check-config", alertmanager], check=True, capture_output=True)
 
 
+def test_what_it_says_names_the_file_to_edit_first_and_the_page_of_the_job(tmp_path: Path) -> None:
+    said = said_next(tmp_path)
+    written = tmp_path / "with a blank" / "parallax.yaml"
+    assert f"under kafka in {written})" in said.partition(" check -c")[0]
+    alerting = load(written).alerting
+    assert f"http://{alerting.metrics_host}:{alerting.metrics_port}/." in said.partition(" run -c")[2]
+
+
 def test_prometheus_finds_a_job_with_tls_and_users_once_its_lines_are_turned_on(tmp_path: Path) -> None:
     init(str(tmp_path))
     text = (tmp_path / "prometheus/prometheus.yml").read_text()
