@@ -43,6 +43,13 @@ MODULES = (
     ),
     *(f"findings/{name}" for name in ("answers", "judging", "ledger", "lifecycle", "questions")),
 )
+GROUPS = {
+    "by-sums": tuple(
+        f"compare/{name}"
+        for name in ("agreed", "blocks", "footers", "going", "passes", "spared", "sums", "withheld", "withholding")
+    )
+}
+"""By a name for ``--modules``: the modules that compare by sums, where rows need not be read."""
 
 
 def main() -> int:
@@ -52,8 +59,9 @@ def main() -> int:
     chosen: list[Mutant] = []
     for module in arguments.modules:
         found = mutants(ROOT, f"parallax/{module}.py")
-        random.Random(arguments.seed).shuffle(found)
-        chosen += sorted(found[: arguments.sample], key=lambda m: m.line)
+        before = {mutant for draw in arguments.but for mutant in _drawn(found, *draw)}
+        left = [mutant for mutant in found if mutant not in before]
+        chosen += sorted(_drawn(left, arguments.seed, arguments.sample), key=lambda m: m.line)
     _import()
     # In an order drawn over all modules, so that a run that is stopped has tried a fair part of each.
     in_order = random.Random(arguments.seed).sample(chosen, len(chosen))
@@ -71,6 +79,10 @@ def main() -> int:
                 known[mutant.name] = _tried(mutant, reached[_package(mutant.path)], results)
     _report(chosen, known)
     return 0
+
+
+def _drawn(found: list[Mutant], seed: int, sample: int) -> list[Mutant]:
+    return random.Random(seed).sample(found, min(sample, len(found)))
 
 
 def _package(path: str) -> str:
@@ -138,13 +150,24 @@ def _passes(test: str) -> bool:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
-    parser.add_argument("--modules", nargs="+", choices=MODULES, default=MODULES, metavar="MODULE")
+    parser.add_argument(
+        "--modules", nargs="+", choices=(*GROUPS, *MODULES), default=MODULES, metavar="MODULE", help=", ".join(GROUPS)
+    )
     parser.add_argument(
         "--sample", type=int, default=10**9, help="look at so many places of each module, drawn at random"
     )
     parser.add_argument("--seed", type=int, default=1, help="of the draw")
+    parser.add_argument(
+        "--but",
+        nargs="+",
+        type=lambda text: [int(part) for part in text.split(":")],
+        default=[],
+        metavar="SEED:SAMPLE",
+        help="leave out what these draws have looked at",
+    )
     parser.add_argument("--results", type=Path, default=Path("build/mutation.jsonl"))
     arguments = parser.parse_args()
+    arguments.modules = [one for name in arguments.modules for one in GROUPS.get(name, (name,))]
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
     return arguments
 
