@@ -56,7 +56,7 @@ class Mutant:
     @property
     def module(self) -> str:
         """The dotted name of the module."""
-        return self.path.removesuffix(".py").replace("/", ".")
+        return module_of(self.path)
 
     def source(self, root: Path) -> str:
         """The module's text with the change."""
@@ -66,6 +66,11 @@ class Mutant:
         if changed is None:
             raise ValueError(f"{self.name}: there is no such place")
         return changed
+
+
+def module_of(path: str) -> str:
+    """The dotted name of the module with a path below ``streaming``."""
+    return path.removesuffix(".py").replace("/", ".")
 
 
 class _Places(Visitor):

@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import resource
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
 
 import numba
 import pytest
 
-from tests.mutation.mutants import Mutant
+from tests.mutation.mutants import Mutant, module_of
+from tests.mutation.reach import Reach, Watch
 from tests.simulation.history import generate, profile
 from tests.simulation.world import World
 
 UNIT = Path("tests/unit")
 USERS = {"compare": ("compare", "audit"), "findings": ("findings",)}
 """By package, the folders of unit tests that hold it: audits compare as the stream does, and say what they settled."""
-HELD_BY = {"accusing": "test_judge", "case": "test_values", "judging": "test_lifecycle"}
-"""By module: the tests that come first where none are named after it."""
-SLOW = ("test_order.py", "test_outage.py", "test_manager.py", "test_incidents.py")
-"""Run after the others: most mutants are noticed before it comes to these."""
+BOTH_WAYS = {"compare": tuple(Path(f"tests/simulation/test_{name}.py") for name in ("spared", "withheld", "blocks"))}
+"""By package, tests of histories that are compared in two ways: by rows, and by what rows add up to."""
 APART = ("test_acknowledge.py", "test_table.py")
 """Not run: they hold the table and its writers, and ask other processes, which know of no mutant."""
 LONG = "are_one_finding_with_the_right_count_and_bounded_everything"
@@ -38,6 +39,14 @@ LONG = "are_one_finding_with_the_right_count_and_bounded_everything"
 IGNORED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 FIRST, ALL = 15, 200
 """Seeds run before the unit tests, and in all: each as a faulty history, every third as a healthy one as well."""
+HISTORIES = {
+    f"seed {seed}{' healthy' * healthy}": (seed, healthy)
+    for seed in range(ALL)
+    for healthy in ((False, True) if seed % 3 == 0 else (False,))
+}
+"""By name, the histories of the simulator, in the order in which they run."""
+TOO_LONG = signal.SIGXCPU.name
+"""The end of a mutant that takes more CPU than it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,30 +61,90 @@ class Tried:
     result: str
     cpu_s: float
 
+    @property
+    def failed(self) -> str:
+        """The name of the unit test that noticed; empty if it was none."""
+        stage = "killed: unit tests: "
+        named = self.result.removeprefix(stage)
+        return named if "::" in named and named != self.result else ""
 
-def trial(package: str, mutant: Mutant | None, root: Path, limit_s: int | None = None) -> Tried:
-    """Run everything that holds a package, against a mutant or against the program as it is.
+    @property
+    def is_too_long(self) -> bool:
+        """Whether it was ended because it took more CPU than it may."""
+        return self.result.endswith(TOO_LONG)
+
+
+def trial(mutant: Mutant | None, root: Path, tests: Sequence[str], limit_s: int | None = None) -> Tried:
+    """Run tests against a mutant, or against the program as it is.
 
     Args:
-        package: the package that the trial is for, such as ``compare``.
         mutant: the change; None for the program as it is.
         root: the folder that holds the package ``parallax``.
+        tests: names of the tests that are run, in their order.
         limit_s: seconds of CPU after which a mutant counts as one that does not come to an end; None for no limit.
     """
+    return _forked(partial(_in_child, mutant, root, tests, limit_s))
+
+
+def files_of(package: str) -> list[str]:
+    """The files with the unit tests of a package, and with its histories that are compared in two ways.
+
+    Args:
+        package: the package, such as ``compare``.
+    """
+    folders = [UNIT / name for name in USERS[package]]
+    files = [path for folder in folders for path in sorted(folder.rglob("test_*.py")) if path.name not in APART]
+    return [str(path) for path in (*files, *BOTH_WAYS.get(package, ()))]
+
+
+def reach(histories: Sequence[str], files: Sequence[str], paths: Collection[str]) -> Reach | str:
+    """Run tests against the program as it is: for what they cost, and for the lines that they run.
+
+    Noting the lines makes tests take up to half as much again.
+
+    Args:
+        histories: names of histories of the simulator.
+        files: with unit tests, all of which are run.
+        paths: of the modules whose lines are noted, below ``streaming``; they are imported.
+
+    Returns:
+        What was noted; a test that fails, if there is one.
+    """
+    traced = {str(sys.modules[module_of(path)].__file__): path for path in paths}
+    run = _forked(partial(_watched, histories, files, traced))
+    if not run.result.startswith("{"):
+        return run.result
+    noted = json.loads(run.result)
+    return Reach(noted["cpu_s"], run.cpu_s - sum(noted["cpu_s"].values()), noted["lines"])
+
+
+def _watched(histories: Sequence[str], files: Sequence[str], traced: Mapping[str, str], _kernels: str) -> str:
+    watch = Watch(traced)
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        failed = _histories(histories, watch) or _unit(files, None, watch)
+    return failed or json.dumps({"cpu_s": watch.cpu_s, "lines": watch.lines}, default=sorted)
+
+
+def _forked(work: Callable[[str], str]) -> Tried:
+    """What some work in a child process says; it is given a folder for compiled kernels."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory(prefix="mutant-") as kernels:
-        result = _forked(partial(_in_child, package, mutant, root, kernels, limit_s))
+        result = _said_by_child(partial(work, kernels))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return Tried(result, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
-def _forked(work: Callable[[], str]) -> str:
+def _said_by_child(work: Callable[[], str]) -> str:
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(read)
         with open(write, "w") as answer:  # noqa: PTH123 - a descriptor
-            answer.write(work())
+            try:
+                said = work()
+            except BaseException as error:  # noqa: BLE001 - whatever a mutant does is what it does
+                said = f"killed: {type(error).__name__}: {str(error)[:100]}"
+            answer.write(said)
             answer.flush()
         os._exit(0)
     os.close(write)
@@ -85,75 +154,85 @@ def _forked(work: Callable[[], str]) -> str:
     return said or f"killed: ended by {signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else status}"
 
 
-def _in_child(package: str, mutant: Mutant | None, root: Path, kernels: str, limit_s: int | None) -> str:
+def _in_child(mutant: Mutant | None, root: Path, tests: Sequence[str], limit_s: int | None, kernels: str) -> str:
     if limit_s is not None:
         resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 5))
     resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        try:
-            if mutant is not None:
-                apply(mutant, root, kernels)
-            own = _own(Path(mutant.path).stem) if mutant else ""
-            unit = partial(_unit, package, own)
-            for stage, run in (("simulation", _first), ("unit tests", unit), ("simulation", _rest)):
-                noticed = run()
-                if noticed:
-                    return f"killed: {stage}: {noticed}"
-        except BaseException as error:  # noqa: BLE001 - whatever a mutant does is what it does
-            return f"killed: {type(error).__name__}: {str(error)[:100]}"
-    return "survived"
+        if mutant is not None:
+            apply(mutant, root, kernels)
+        failed = _failed(tests)
+    return f"killed: {failed}" if failed else "survived"
 
 
-def _own(module: str) -> str:
-    return HELD_BY.get(module, f"test_{module}")
+def _failed(tests: Sequence[str]) -> str:
+    """Run tests until one fails, and return which: some histories, the unit tests, the other histories.
 
-
-def _first() -> str:
-    return _histories(range(FIRST))
-
-
-def _rest() -> str:
-    return _histories(range(FIRST, ALL))
-
-
-def _histories(seeds: range) -> str:
-    for seed in seeds:
-        for healthy in (False, True) if seed % 3 == 0 else (False,):
-            world = World(profile(seed, healthy))
-            try:
-                world.run(generate(world.profile))
-            except Exception as error:  # noqa: BLE001 - any failure is a notice
-                return f"seed {seed}: {type(error).__name__}: {str(error)[:80]}"
+    Args:
+        tests: names of the tests, in their order.
+    """
+    histories = [name for name in HISTORIES if name in tests]
+    unit = [name for name in tests if name not in HISTORIES]
+    files = list(dict.fromkeys(name.split("::")[0] for name in unit))
+    for stage, run in (
+        ("simulation", partial(_histories, histories[:FIRST], Watch())),
+        ("unit tests", partial(_unit, files, unit, Watch())),
+        ("simulation", partial(_histories, histories[FIRST:], Watch())),
+    ):
+        failed = run()
+        if failed:
+            return f"{stage}: {failed}"
     return ""
 
 
-def _unit(package: str, own: str) -> str:
-    """The unit tests of a package, the module's own first, in a run apart: they notice most, and are soon collected."""
-    folders = [UNIT / name for name in USERS[package]]
-    files = sorted(
-        (path for folder in folders for path in folder.rglob("test_*.py") if path.name not in APART),
-        key=lambda path: (path.name in SLOW or path.parts[2] != package, path),
-    )
-    mine = [path for path in files if path.parts[2] == package and (path.stem.startswith(own) or path.stem in own)]
-    return (_passes(mine) if mine else "") or _passes([path for path in files if path not in mine])
+def _histories(names: Sequence[str], watch: Watch) -> str:
+    for name in names:
+        try:
+            with watch.of(name):
+                world = World(profile(*HISTORIES[name]))
+                world.run(generate(world.profile))
+        except Exception as error:  # noqa: BLE001 - any failure is a notice
+            return f"{name}: {type(error).__name__}: {str(error)[:80]}"
+    return ""
 
 
-def _passes(files: list[Path]) -> str:
-    """Run files of unit tests: empty if they pass, else who noticed."""
-    noticed = _FirstFailure()
-    options = ["-x", "-q", "-p", "no:randomly", "--hypothesis-seed=0", "-k", f"not {LONG}", *IGNORED, *map(str, files)]
-    code = pytest.main(options, plugins=[noticed])
-    return noticed.name or (f"exit code {code}" if code else "")
+def _unit(files: Sequence[str], names: Sequence[str] | None, watch: Watch) -> str:
+    """Run those unit tests of some files that are named, or all: empty if they pass, else who noticed."""
+    if not files:
+        return ""
+    running = _Running(names, watch)
+    options = ["-x", "-q", "-p", "no:randomly", "--hypothesis-seed=0", "-k", f"not {LONG}", *IGNORED, *files]
+    code = pytest.main(options, plugins=[running])
+    return running.failed or (f"exit code {code}" if code else "")
 
 
-class _FirstFailure:
-    """A plugin that remembers the test that failed."""
+class _Running:
+    """A plugin that runs some tests of those that are collected, in a given order, and remembers the one that failed.
 
-    name = ""
+    Args:
+        names: of the tests; None for all that are collected.
+        watch: notes what each test does.
+    """
+
+    def __init__(self, names: Sequence[str] | None, watch: Watch) -> None:
+        self._order = None if names is None else {name: at for at, name in enumerate(names)}
+        self._watch = watch
+        self.failed = ""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        order = self._order
+        if order is not None:
+            items[:] = sorted((one for one in items if one.nodeid in order), key=lambda one: order[one.nodeid])
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        with self._watch.of(item.nodeid):
+            return (yield)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed and not self.name:
-            self.name = report.nodeid.rsplit("/", 1)[-1]
+        if report.failed and not self.failed:
+            self.failed = report.nodeid
 
 
 def apply(mutant: Mutant, root: Path, kernels: str) -> None:
@@ -165,6 +244,11 @@ def apply(mutant: Mutant, root: Path, kernels: str) -> None:
     before = dict(vars(module))
     numba.config.CACHE_DIR = kernels
     exec(compile(mutant.source(root), str(root / mutant.path), "exec"), vars(module))
+    for name, value in before.items():
+        new = vars(module)[name]
+        if isinstance(value, type) and value is not new and not issubclass(value, Enum):
+            _renew(value, new)
+            setattr(module, name, value)
     after = {name: value for name, value in vars(module).items() if before.get(name) is not value}
     for holder in _holders(module):
         for name, value in list(vars(holder).items()):
@@ -181,6 +265,15 @@ def _in_table(table: dict[Any, Any], before: dict[str, Any], after: dict[str, An
     for key, value in list(table.items()):
         if isinstance(value, FunctionType) and before.get(value.__name__) is value:
             table[key] = after.get(value.__name__, value)
+
+
+def _renew(old: type, new: type) -> None:
+    """Let a class and the objects that it has already act as the changed one: tests hold some as constants."""
+    for name, value in vars(new).items():
+        is_method = isinstance(value, FunctionType | property | classmethod | staticmethod)
+        is_default = not name.startswith("_") and not isinstance(value, MemberDescriptorType)
+        if is_method or is_default or name == "__dataclass_fields__":
+            setattr(old, name, value)
 
 
 def _holders(changed: ModuleType) -> Iterator[Any]:

@@ -125,6 +125,34 @@ def test_no_pass_takes_more_than_a_stretch_where_all_rows_have_to_be_read(tmp_pa
     assert stretches == [1] * COMMITS
 
 
+@pytest.mark.parametrize(("commits", "tries"), [(1, 0), (2, 1), (COMMITS, 2)])
+def test_a_task_tries_twice_at_most_to_compare_several_stretches_in_one_pass(
+    tmp_path: Path, stretches: list[int], monkeypatch: pytest.MonkeyPatch, commits: int, tries: int
+) -> None:
+    tried: list[int] = []
+    monkeypatch.setattr(passes, "without_rows", lambda *_: tried.append(1))
+    comparison = Comparison(recorded(tmp_path, as_it_is, range(commits)))
+    comparison.step()
+    assert (len(tried), stretches) == (tries, [1] * commits)
+    assert comparison.compared_up_to == {"t": (commits * EACH, commits * EACH)}
+
+
+@pytest.mark.parametrize(("less", "taken"), [(0, [COMMITS]), (1, [1, COMMITS - 1])])
+def test_one_pass_takes_all_stretches_if_it_has_room_for_the_rows_that_are_read(
+    tmp_path: Path, stretches: list[int], monkeypatch: pytest.MonkeyPatch, less: int, taken: list[int]
+) -> None:
+    """Broker 2 shows a record of the last commit otherwise: all rows of this commit are read, and all position rows."""
+    monkeypatch.setattr(passes, "STRETCH", ROWS + len(READERS) * COMMITS - less)
+
+    def change(_view: int, broker: int, row: Row) -> Row:
+        return {**row, "content_hash": 77} if broker == 2 and row["offset"] == (COMMITS - 1) * EACH + 1 else row
+
+    comparison = Comparison(recorded(tmp_path, change))
+    comparison.step()
+    assert stretches == taken
+    assert comparison.suspects() == [("content_mismatch", -1)]
+
+
 def test_what_a_killed_task_has_left_is_no_part_of_what_its_next_attempt_finds(
     tmp_path: Path, stretches: list[int]
 ) -> None:

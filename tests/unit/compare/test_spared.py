@@ -16,20 +16,23 @@ import pytest
 from parallax.compare import passes, recorded, spared, sums
 from parallax.compare.blocks import Alike, Recorded, alike
 from parallax.compare.footers import Sparing
-from parallax.compare.observations import POSITION, Observations, ViewRows
-from parallax.compare.spared import Spared
+from parallax.compare.observations import POSITION, Observations, ViewRows, topic_id_code
+from parallax.compare.spared import Spared, without_rows
+from parallax.compare.state import CONTENT, FOLLOWED, WHOLE_SO_FAR, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.sums import Grain
 from parallax.compare.tables import create_suspects
-from parallax.compare.withheld import Views
+from parallax.compare.withheld import Views, is_withholding
 from parallax.compare.withholding import Limits
+from parallax.model import ReadEvent
 from parallax.replica.digests import BLOCK, Digests
 from parallax.views import parquet
 from parallax.views.blocks import RANGE, Blocks
 from parallax.views.tables import create_tables
 from tests.unit.compare.agreeing import BITS, BothWays, digested, followed
 from tests.unit.compare.feeding import READERS, WHOLE, Comparison, record_as_the_job_does
-from tests.unit.compare.history import RC, RU, SETTINGS, Row, abort, commit, everywhere, record, shown, tick
+from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, abort, commit, everywhere, record, shown, tick
+from tests.unit.compare.states import state
 
 Ends = Mapping[tuple[int, int], int]
 Change = Callable[..., Row]
@@ -335,3 +338,138 @@ def test_readers_that_begin_apart_are_compared_from_the_end_of_a_block_on() -> N
     found = alike(readers)
     assert found is not None
     assert (found.start, found.end) == (BLOCK, 2 * BLOCK)
+
+
+GRAIN = Grain(block=BITS)
+NONE_AGAIN = Views(7, lambda *_: ViewRows.none())
+
+
+class TestWithoutRows:
+    """Whether a micro-batch can be compared without the rows of offsets 16 to 32, in which all sums are equal."""
+
+    def known(self, position: int = 16, shown_to: int = 16, begun: int = FOLLOWED) -> PartitionState:
+        made = state(*BROKERS, position=position, shown=shown_to, begun=begun, topic_id=topic_id_code("a"))
+        made.brokers["mismatch_last"] = -1
+        made.partition["topic_id"] = topic_id_code("a")
+        return made
+
+    def alike(self, start: int = 16, end: int = 32, topic: str = "a", brokers: tuple[int, ...] = BROKERS) -> Alike:
+        rows = [record(offset, f"K{offset}", "V") for offset in range(start, end)]
+        span = np.array([(0, start, end, 0, 0, True)], RANGE)
+        readers = {
+            (broker, int(view)): Recorded(span, [topic], digested(rows)) for broker in brokers for view in (RU, RC)
+        }
+        found = alike(readers, GRAIN)
+        assert found is not None
+        return found
+
+    def seen(self, *rows: Row, end: int = 32, **more: Any) -> Observations:
+        """Rows that every reader was shown, none of them of the offsets that are alike."""
+        its = [row for view in (RU, RC) for b in BROKERS for row in shown(view, b, rows, end, 100, **more)]
+        return Observations.of("t", 0, [*its, *tick(99, everywhere(end))])
+
+    def made(
+        self, known: PartitionState, found: Alike | None = None, seen: Observations | None = None, **more: Any
+    ) -> StepResult | None:
+        return without_rows(known, seen or self.seen(), found or self.alike(), SETTINGS, 0, NONE_AGAIN, **more)
+
+    def test_it_can_where_readers_go_on_from_where_the_state_has_them(self) -> None:
+        made = self.made(self.known())
+        assert made is not None
+        assert made.coverage.compared_up_to == (32, 32)
+        assert made.state.brokers["shown"].tolist() == [[32, 32]] * 3
+
+    def test_it_can_where_some_rows_were_read_before(self) -> None:
+        known = self.known(position=24, shown_to=24)
+        made = self.made(known)
+        assert made is not None
+        assert made.coverage.compared_up_to == (32, 32)
+
+    def test_it_can_not_where_readers_leave_a_gap(self) -> None:
+        known = self.known()
+        known.brokers["position"][1, RC] = 15
+        assert self.made(known) is None
+
+    def test_it_can_not_of_other_brokers_or_of_another_topic(self) -> None:
+        assert self.made(self.known(), self.alike(brokers=(1, 2))) is None
+        assert self.made(self.known(), self.alike(topic="b")) is None
+
+    def test_it_can_not_while_rows_are_withheld(self) -> None:
+        known = self.known()
+        known.partition["withheld"] = 10
+        assert self.made(known) is None
+
+    def test_it_can_not_where_a_reader_reports_an_event(self) -> None:
+        assert self.made(self.known(), seen=self.seen(event=ReadEvent.LOG_TRUNCATED)) is None
+
+    def test_it_can_not_where_rows_below_wait_for_another_replica(self) -> None:
+        known = self.known()
+        known.content = np.array([(12, 5, 1)], CONTENT)
+        assert self.made(known) is None
+
+    def test_rows_below_are_compared_first(self) -> None:
+        rows = [record(offset, f"K{offset}", "V") for offset in range(10, 16)]
+        found = replace(self.alike(10, 32), start=16, rows=6 * 16)
+        made = self.made(self.known(10, 10), found, self.seen(*rows))
+        assert made is not None
+        assert made.coverage.compared_up_to == (32, 32)
+        rows[3] = {**rows[3], "content_hash": 4711}
+        one = [r for view in (RU, RC) for r in shown(view, 1, rows, 32, 100)]
+        others = self.seen(*[record(offset, f"K{offset}", "V") for offset in range(10, 16)])
+        unlike = Observations.of("t", 0, one)
+        is_of_one = others.rows.broker == 1
+        mixed = replace(others, rows=ViewRows.concat([unlike.rows, others.rows.take(~is_of_one)]))
+        assert self.made(self.known(10, 10), found, mixed) is None, "what differs is judged by all rows"
+
+    def test_rows_below_are_needed_if_what_was_held_at_the_beginning_is_not_followed(self) -> None:
+        rows = [record(offset, f"K{offset}", "V") for offset in range(10, 16)]
+        found = replace(self.alike(10, 32), start=16, rows=6 * 16)
+        assert self.made(self.known(10, 10, begun=WHOLE_SO_FAR), found, self.seen(*rows)) is None
+        assert self.made(self.known(begun=WHOLE_SO_FAR)) is not None
+
+    @pytest.mark.parametrize("opened", [True, False])
+    def test_it_can_not_if_a_transaction_that_goes_on_ends_behind_them(self, opened: bool) -> None:
+        its = [
+            record(n, "k", "V", pid=9 if opened and n == 20 else -1, outcome=1 if opened and n == 20 else 0)
+            for n in range(16, 32)
+        ]
+        undecided = [{**row, "outcome": 3 if row["outcome"] else 0} for row in its]
+        span = np.array([(0, 16, 32, 0, 0, True)], RANGE)
+        readers = {
+            (broker, int(view)): Recorded(span, ["a"], digested(its if view == RC else undecided))
+            for broker in BROKERS
+            for view in (RU, RC)
+        }
+        found = alike(readers, GRAIN)
+        for end in (commit(34, 9), abort(34, 9)):
+            assert (self.made(self.known(), found, self.seen(end, end=40)) is None) is opened
+        assert self.made(self.known(), found, self.seen(commit(34, 8), end=40)) is not None
+
+    def test_of_a_new_partition_it_can_if_all_readers_begin_there_and_each_offset_was_shown(self) -> None:
+        first = self.seen(event=ReadEvent.PARTITION_ADDED, topic_id=topic_id_code("a"), log_start_offset=16)
+        made = self.made(PartitionState(), seen=first)
+        assert made is not None
+        assert made.coverage.compared_up_to == (32, 32)
+        assert self.made(PartitionState(), seen=first, from_log_start=False) is None
+        assert self.made(PartitionState(), replace(self.alike(), start=24), first) is None
+        assert self.made(PartitionState(), replace(self.alike(), rows=5), first) is None
+        assert self.made(PartitionState(), self.alike(brokers=(1, 2)), first) is None
+        truncated = self.seen(event=ReadEvent.LOG_TRUNCATED, topic_id=topic_id_code("a"))
+        assert self.made(PartitionState(), seen=truncated) is None
+
+    def test_rows_behind_them_are_withheld_if_they_wait_for_a_replica_that_has_stopped(self) -> None:
+        rows = [record(offset, f"K{offset}", "V") for offset in range(32, 60)]
+        seen = self.seen(*rows, end=60)
+        is_stopped = (seen.rows.broker == 2) & (seen.rows.offset >= 32)
+        seen = replace(seen, rows=seen.rows.take(~is_stopped))
+        known = self.known(32, 16)
+        at_two = [row for view in (RU, RC) for row in shown(view, 2, [], 32, 100)]
+        stopped = replace(seen, rows=ViewRows.concat([seen.rows, Observations.of("t", 0, at_two).rows]))
+        made = self.made(known, seen=stopped, limits=Limits(worth=100))
+        assert made is not None
+        assert is_withholding(made.state)
+        told = [int(made.state.partition[name][0]) for name in ("withheld", "withheld_since", "withheld_until")]
+        assert told == [60, 7, 7]
+        made = self.made(known, seen=stopped)
+        assert made is not None
+        assert not is_withholding(made.state), "half a megabyte has to wait"

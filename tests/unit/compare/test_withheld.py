@@ -16,10 +16,11 @@ from parallax.compare.state import NEVER, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.sums import Grain
 from parallax.compare.suspect import Coverage, suspect_id
-from parallax.compare.withheld import Limits, Places, RowsGoneError, Views, compare, is_withholding
+from parallax.compare.withheld import Limits, Places, RowsGoneError, Views, _Run, compare, is_withholding
 from parallax.config import CompareSettings
 from parallax.model import Outcome, ReadEvent, RowKind, UnknownReason
 from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, abort, commit, record, shown, tick
+from tests.unit.compare.states import state
 
 LIMITS = Limits(worth=2_000, few=10, at_a_time=100, grain=Grain(block=4, recent=2))
 BATCH = 40
@@ -55,6 +56,7 @@ class Compared:
         self.at = dict.fromkeys([(view, broker) for view in (RU, RC) for broker in BROKERS], 0)
         self.recorded: list[tuple[int, Row]] = []
         self.batch = self.read_again = 0
+        self.sizes: list[int] = []
         self.state = self.at_once = b""
         self.said: dict[str, set[str]] = {"later": set(), "at once": set()}
         self.last: StepResult | None = None
@@ -90,6 +92,7 @@ class Compared:
             if since < at <= until and row["kind"] != RowKind.POSITION and start <= row["offset"] < end
         ]
         self.read_again += len(found)
+        self.sizes.append(len(found))
         return Observations.of("t", 0, found).rows
 
     @property
@@ -321,6 +324,92 @@ class TestSums:
         table = np.zeros(blocks, PartitionState().sums.dtype)
         table["end"] = np.arange(1, blocks + 1) << grain.block
         assert 4 * len(sums.thinned({(0, RU): table}, grain)[0, RU]) * table.itemsize < 700_000
+
+
+class TestParts:
+    """How much of what was withheld is taken up at a time."""
+
+    def run(self, *positions: int, few: int = 10, at_a_time: int = 100) -> _Run:
+        made = state(*range(1, len(positions) + 1), position=[[at, at] for at in positions])
+        made.partition["withheld"] = 16
+        limits = Limits(worth=0, few=few, at_a_time=at_a_time, grain=Grain(block=4, recent=2))
+        return _Run(made, Observations("t", 0), SETTINGS, 0, Views(0, lambda *_: ViewRows.none()), limits, {})
+
+    def marks(self, *ends: int, slot: int = 0, view: int = RU) -> dict[sums.Reader, Any]:
+        table = np.zeros(len(ends), PartitionState().sums.dtype)
+        table["end"], table["rows"] = ends, [end - 16 for end in ends]
+        return {(slot, int(view)): table}
+
+    @pytest.mark.parametrize(
+        ("start", "blocks", "reached", "at_a_time", "end"),
+        [
+            (16, 1, 100, 100, 32),
+            (16, 4, 100, 100, 80),
+            (16, 4, 100, 40, 48),
+            (16, 4, 100, 48, 64),
+            (16, 4, 100, 1, 32),
+            (16, 4, 79, 100, 64),
+            (16, 4, 80, 100, 80),
+            (16, 4, 31, 100, 16),
+            (15, 1, 100, 100, 16),
+            (20, 2, 100, 100, 48),
+        ],
+    )
+    def test_end_with_a_block_and_have_few_rows_but_at_least_a_block(
+        self, start: int, blocks: int, reached: int, at_a_time: int, end: int
+    ) -> None:
+        marks = self.marks(*range(20, 120, 4))
+        assert self.run(100, at_a_time=at_a_time)._next(marks, start, blocks, reached) == end
+
+    @pytest.mark.parametrize(
+        ("positions", "few", "is_late"),
+        [((26, 26), 10, False), ((26, 26), 9, True), ((36, 26), 9, True), ((36, 36), 0, False), ((15, 36), 99, True)],
+        ids=["few are left", "many are left", "one is behind", "none are left", "one has not come to the first"],
+    )
+    def test_wait_for_a_replica_that_has_many_rows_to_go(
+        self, positions: tuple[int, ...], few: int, is_late: bool
+    ) -> None:
+        assert self.run(*positions, few=few)._is_late(self.marks(26, 36)) is is_late
+
+    def test_wait_for_no_replica_that_is_behind_in_a_view_of_which_nothing_is_withheld(self) -> None:
+        run = self.run(36, 36)
+        run.state.brokers["position"][0, RC] = 15
+        assert not run._is_late(self.marks(26, 36))
+
+    def test_wait_for_no_replica_that_is_not_of_the_set(self) -> None:
+        run = self.run(15, 36)
+        run.state.brokers["member"][0] = False
+        assert not run._is_late(self.marks(26, 36, slot=1))
+
+    def test_differ_if_the_last_sums_that_can_be_compared_do_or_a_row_is_judged_by_itself(self) -> None:
+        run, alike = self.run(36, 36), {**self.marks(20, 36), **self.marks(20, 36, slot=1)}
+        assert not run._differs(alike, RU, 16)
+        assert not run._differs(alike, RC, 16)
+        alike[1, RU]["low"] = [0, 1]
+        assert run._differs(alike, RU, 16)
+        alike[1, RU]["end"][1] = 40
+        assert not run._differs(alike, RU, 16), "only one has come so far"
+        alike[0, RU]["odd"][1] = 1
+        assert run._differs(alike, RU, 16)
+
+    def test_have_no_more_rows_than_are_read_at_a_time(self) -> None:
+        logs = logs_of(transactional=False)
+        logs[1][10 * BATCH + 3] = unlike("content", logs[1][10 * BATCH + 3])
+        made = outage(logs, settings=SETTINGS.model_copy(update={"state_cap_bytes": 40_000}))
+        comes_back(made)
+        made.agrees()
+        assert 0 < max(made.sizes) <= LIMITS.at_a_time
+
+
+def test_as_many_rows_that_are_not_what_was_withheld_are_no_rows_that_agree() -> None:
+    logs = logs_of(transactional=False)
+    logs[AWAY][10 * BATCH] = {**logs[AWAY][10 * BATCH], "content_hash": 5}
+    made = outage(logs)
+    made.recorded = [
+        (at, {**row, "timestamp": 1} if row["offset"] == 10 * BATCH + 1 else row) for at, row in made.recorded
+    ]
+    with pytest.raises(RowsGoneError, match=r"(\d+) rows where \1 were withheld"):
+        comes_back(made)
 
 
 def test_an_offset_from_which_nothing_is_withheld_is_none() -> None:

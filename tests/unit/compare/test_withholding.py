@@ -1,0 +1,244 @@
+"""When rows of a partition are withheld, and what ends it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parallax.compare.state import (
+    CANDIDATE,
+    CONTENT,
+    DEFERRED,
+    DISPUTE,
+    EARLY,
+    FOLLOWED,
+    INTERVAL,
+    MARKER,
+    NEVER,
+    NOT_BEGUN,
+    PENDING,
+    PartitionState,
+)
+from parallax.compare.withholding import Limits, begun, is_broken, waiting, worth
+from parallax.config import CompareSettings
+from parallax.model import ReadEvent
+from tests.unit.compare.history import RC, RU, Row, record, shown, tick
+from tests.unit.compare.states import observed, state
+
+CAP = 1 << 20
+SETTINGS = CompareSettings(state_cap_bytes=CAP)
+FEW = Limits(worth=100)
+UNTIL = 77
+
+
+def at(table: np.dtype[Any], *offsets: int, **columns: int) -> Any:
+    made = np.zeros(len(offsets), table)
+    made["end" if table == INTERVAL else "offset"] = offsets
+    for name, value in columns.items():
+        made[name] = value
+    return made
+
+
+def apart(behind: int = 10, ahead: int = 50, rows: int = 20) -> PartitionState:
+    """Two replicas of which one has stopped; so many records wait for it."""
+    made = state(1, 2, begun=FOLLOWED, topic_id=1)
+    made.partition["topic_id"] = 1
+    made.brokers["position"] = made.brokers["shown"] = [[ahead, ahead], [behind, behind]]
+    made.content = at(CONTENT, *range(ahead - rows, ahead))
+    return made
+
+
+def decided(after: PartitionState, before: PartitionState | None = None, limits: Limits = FEW) -> int:
+    """From which offset on rows are withheld after a step."""
+    made = begun(apart() if before is None else before, after, SETTINGS, UNTIL, limits)
+    return int(made.partition["withheld"][0])
+
+
+class TestBegins:
+    """Rows are withheld if enough of the state waits for a replica that does not move."""
+
+    def test_at_the_first_offset_that_no_replica_has_shown(self) -> None:
+        after = apart()
+        made = begun(apart(), after, SETTINGS, UNTIL, FEW)
+        told = [int(made.partition[name][0]) for name in ("withheld", "withheld_since", "withheld_until")]
+        assert told == [50, UNTIL, UNTIL]
+        assert decided(after) == 50
+        assert int(after.partition["withheld"][0]) == NEVER, "what was given is not changed"
+
+    @pytest.mark.parametrize("column", ["position", "shown"])
+    def test_at_the_furthest_offset_that_was_shown_or_reported(self, column: str) -> None:
+        after = apart()
+        after.brokers[column][0, RC] = 60
+        assert decided(after) == 60
+
+    def test_only_once_more_bytes_wait_than_a_limit(self) -> None:
+        size = waiting(apart())
+        assert decided(apart(), limits=Limits(worth=size - 1)) == 50
+        assert decided(apart(), limits=Limits(worth=size)) == NEVER
+
+    def test_not_before_the_replica_set_is_known(self) -> None:
+        after = apart()
+        after.partition["members_known"] = False
+        assert decided(after) == NEVER
+
+    def test_not_while_a_range_is_deferred(self) -> None:
+        after = apart()
+        after.deferred = np.zeros(1, DEFERRED)
+        assert decided(after) == NEVER
+
+    @pytest.mark.parametrize(("member", "withheld"), [(True, NEVER), (False, 50)])
+    def test_not_before_all_replicas_of_the_set_are_followed(self, member: bool, withheld: int) -> None:
+        after, before = (
+            state(
+                1, 2, 3, begun=FOLLOWED, position=[[50, 50], [10, 10], [10, 10]], shown=[[50, 50], [10, 10], [10, 10]]
+            )
+            for _ in range(2)
+        )
+        after.content = apart().content
+        after.brokers["begun"][2, RC] = NOT_BEGUN
+        after.brokers["member"][2] = member
+        assert decided(after, before) == withheld
+
+    @pytest.mark.parametrize("view", [RU, RC])
+    def test_for_a_reader_that_has_stopped_in_one_view(self, view: int) -> None:
+        before, after = apart(), apart()
+        before.brokers["position"][1, 1 - view] = 9
+        assert decided(after, before) == 50
+        before.brokers["position"][1, view] = 9
+        assert decided(after, before) == NEVER
+
+    def test_not_for_a_reader_that_nobody_is_ahead_of(self) -> None:
+        before, after = apart(50), apart(50)
+        after.content = at(CONTENT, *range(50, 90))
+        assert decided(after, before) == NEVER
+
+    def test_not_for_a_reader_that_is_behind_and_not_of_the_set(self) -> None:
+        before, after = apart(), apart()
+        for made in (before, after):
+            made.brokers["member"][1] = False
+        after.content = at(CONTENT, *range(50, 90))
+        assert decided(after, before) == NEVER
+
+    def test_not_for_a_replica_that_has_just_joined(self) -> None:
+        before = state(1, begun=FOLLOWED, position=[[50, 50]])
+        assert decided(apart(), before) == NEVER
+
+    def test_not_while_replicas_differ_and_there_is_room(self) -> None:
+        after = apart()
+        after.partition["differed"] = True
+        assert decided(after) == NEVER
+        after.content = at(CONTENT, *range(50, 50 + CAP // 2 // CONTENT.itemsize + 1))
+        assert decided(after) == 50
+
+    def test_no_more_as_if_replicas_differed_once_little_waits(self) -> None:
+        after = apart()
+        after.partition["differed"] = True
+        decided(after, limits=Limits(worth=waiting(after) - 1))
+        assert after.partition["differed"][0]
+        decided(after, limits=Limits(worth=waiting(after)))
+        assert not after.partition["differed"][0]
+
+
+class TestWorth:
+    """How many bytes must wait before rows are withheld."""
+
+    def test_is_the_limit_where_replicas_that_are_there_agree(self) -> None:
+        assert worth(apart(), SETTINGS, FEW) == 100
+
+    @pytest.mark.parametrize("what", ["differed", "disputes", "early"])
+    def test_is_half_of_the_cap_where_they_differ(self, what: str) -> None:
+        made = apart()
+        if what == "differed":
+            made.partition["differed"] = True
+        elif what == "disputes":
+            made.disputes = np.zeros(1, DISPUTE)
+        else:
+            made.candidates = at(CANDIDATE, 5, 6)
+            assert worth(made, SETTINGS, FEW) == 100
+            made.candidates["flags"][1] = EARLY
+        assert worth(made, SETTINGS, FEW) == CAP // 2
+        assert worth(made, SETTINGS, Limits(worth=CAP)) == CAP
+
+    def test_is_half_a_megabyte_by_default(self) -> None:
+        assert (Limits().worth, Limits().few, Limits().at_a_time) == (512 * 1024, 20_000, 500_000)
+
+
+def test_what_waits_is_all_that_some_replica_has_yet_to_pass() -> None:
+    made = apart(rows=0)
+    made.brokers["position"][1] = [10, 20]
+    ten, twenty = ((made.brokers["position"][1, view]) for view in (RU, RC))
+    assert (ten, twenty) == (10, 20)
+    assert waiting(made) == 0
+    made.content = at(CONTENT, 9, 10, 11)
+    assert waiting(made) == 2 * CONTENT.itemsize
+    made.content = made.content[:0]
+    made.pending = at(PENDING, 19, 20, 21)
+    assert waiting(made) == 2 * PENDING.itemsize
+    made.markers = at(MARKER, 9, 10)
+    assert waiting(made) == 2 * PENDING.itemsize + MARKER.itemsize
+    made.intervals = at(INTERVAL, 9, 10, NEVER)
+    assert waiting(made) == 2 * PENDING.itemsize + MARKER.itemsize + 2 * INTERVAL.itemsize
+
+
+class TestEnds:
+    """What a micro-batch may show because of which all that is withheld is compared."""
+
+    def of(self, *rows: Row, made: PartitionState | None = None) -> bool:
+        return is_broken(apart() if made is None else made, observed(list(rows)))
+
+    def test_is_not_that_readers_go_on(self) -> None:
+        read = [shown(view, broker, [record(50, "a", "V")], 51, topic_id=1) for view in (RU, RC) for broker in (1, 2)]
+        assert not self.of(*(row for its in read for row in its))
+        assert not self.of()
+
+    @pytest.mark.parametrize("topic_id", [0, 1, 2])
+    def test_is_that_a_reader_names_another_topic(self, topic_id: int) -> None:
+        assert self.of(*shown(RU, 1, [], 50, topic_id=topic_id)) is (topic_id == 2)
+
+    def test_is_that_one_of_the_readers_reports_an_event(self) -> None:
+        usual = shown(RU, 2, [], 50, topic_id=1)
+        assert self.of(*shown(RU, 1, [], 50, topic_id=1, event=ReadEvent.LOG_TRUNCATED), *usual)
+
+    def test_is_that_a_reader_begins_unless_all_do(self) -> None:
+        begins = shown(RU, 1, [], 0, topic_id=1, event=ReadEvent.PARTITION_ADDED)
+        assert self.of(*begins)
+        new = apart()
+        new.brokers["shown"] = -1
+        assert not self.of(*begins, made=new)
+        assert self.of(*shown(RU, 1, [], 0, topic_id=1, event=ReadEvent.LOG_TRUNCATED), made=new)
+
+    def test_is_that_rows_are_of_a_broker_that_is_not_known(self) -> None:
+        assert self.of(*shown(RU, 3, [], 50, topic_id=1))
+
+    @pytest.mark.parametrize("first", [1, 2])
+    def test_is_that_a_reader_does_not_say_behind_its_rows_how_far_it_was_read(self, first: int) -> None:
+        read = {broker: shown(RU, broker, [record(50, "a", "V")], 51, topic_id=1) for broker in (1, 2)}
+        read[first] = read[first][::-1]
+        assert self.of(*read[1], *read[2])
+        other = shown(RC, first, [], 51, topic_id=1)
+        assert self.of(*read[1], *read[2], *other), "its other reader does not speak for it"
+
+    @pytest.mark.parametrize(
+        ("told", "is_so"),
+        [
+            ([(1, 2)], False),
+            ([(1,)], False),
+            ([(1, 2, 3)], True),
+            ([(1,), (1, 2)], True),
+            ([(1, 2), (2,)], False),
+            ([(3,)], True),
+        ],
+        ids=["as it is", "one left", "one joined", "one left and came back", "one left later", "all others"],
+    )
+    def test_is_that_a_replica_joins_and_not_that_one_leaves(self, told: list[tuple[int, ...]], is_so: bool) -> None:
+        lso = dict.fromkeys((1, 2, 3), 0)
+        rows = [
+            {**row, "replicas": list(members)}
+            for n, members in enumerate(told)
+            for row in tick(1000 + n, lso)
+            if row["broker"] == 1
+        ]
+        assert self.of(*rows) is is_so
+        assert self.of(*reversed(rows)) is is_so
