@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from tests.simulation import oracle, properties
 from tests.simulation.cluster import Cluster
@@ -164,6 +165,16 @@ def read(
     return replace(said, only=only or {})
 
 
+class Were(NamedTuple):
+    """Who was right, and who was wrong, in what a finding says, while it was probed; some were first one, then other.
+
+    Of a transaction one may also be both at one moment: right in its records, and wrong in the value of a key.
+    """
+
+    right: frozenset[int]
+    wrong: frozenset[int]
+
+
 @dataclass(frozen=True, slots=True)
 class States:
     """The cluster while a probe was on its way: as it was when that began, whenever it moved on, and as it is now.
@@ -180,9 +191,24 @@ class States:
         """Who led meanwhile."""
         return frozenset(self.clusters[-1].led[len(self.clusters[0].led) - 1 :])
 
+    def were(self, said: Said) -> Were:
+        """Who was ever right, and who was ever wrong, in what a finding says."""
+        replicas = self.clusters[-1].replicas
+        right = frozenset(b for b in replicas if self.ever_right(said, b))
+        return Were(right, frozenset(b for b in replicas if self.ever_wrong(said, b)))
+
     def ever_wrong(self, said: Said, broker: int) -> bool:
         """Whether a replica was wrong in what a finding names at any of these moments."""
         return any(is_wrong(said, broker, cluster, self.compacted) for cluster in self.clusters)
+
+    def was_yet_to_copy(self, said: Said, broker: int) -> bool:
+        """Whether a replica's log ended below what a finding names at any of these moments.
+
+        A replica that is being copied shows its consumers nothing there, right or wrong. If all others share a loss, it
+        can copy nothing else: no right replica is left, and that is what an operator is to know.
+        """
+        logs = [cluster.replicas[broker] for cluster in self.clusters if broker in cluster.replicas]
+        return any(log.leo == log.log_start if said.about == "head" else log.leo <= said.offset for log in logs)
 
     def ever_right(self, said: Said, broker: int) -> bool:
         """Whether a replica was right in what a finding covers at any of these moments."""
@@ -258,20 +284,23 @@ def covered_by(said: Said, truth: oracle.Truth) -> frozenset[int]:
 
 
 def _lacks_what_was_lost(said: Said, cluster: Cluster, replica: Replica) -> bool:
-    """Whether a log never held some of what the cluster has lost from about an offset on, or holds it no more."""
-    lost = [batch for batch in cluster.lost if batch.last >= said.offset]
+    """Whether a log never held some of what the cluster has lost from about an offset on, or holds it no more.
+
+    What was written in a newer epoch than the log that was truncated is of another loss.
+    """
+    lost = [batch for batch in cluster.lost if batch.last >= said.offset and not 0 <= said.epoch < batch.leader_epoch]
     return any(
-        batch.base >= replica.leo or properties.epoch_at(replica, batch.base) != batch.leader_epoch for batch in lost
+        batch.base >= replica.leo or oracle.epoch_at(replica, batch.base) != batch.leader_epoch for batch in lost
     )
 
 
-def lies(advice: Advice, said: Said, beside: Sequence[tuple[Said, frozenset[int]]], states: States) -> Iterator[Broken]:
+def lies(advice: Advice, said: Said, beside: Sequence[tuple[Said, Were]], states: States) -> Iterator[Broken]:
     """What of an advice does not hold at the time of the probe that it rests on.
 
     Args:
         advice: on one finding.
         said: by that finding.
-        beside: said by the others that stand, with those that were right in that when it was reported last.
+        beside: said by the others that stand, with who was right and wrong in that when it was reported last.
         states: of the cluster, while the probe was on its way.
     """
     texts = [*_of_what_is_done(advice, said, beside, states), *_of_the_leader(advice, said, states)]
@@ -291,9 +320,7 @@ def _that_may_be_done(advice: Advice, said: Said, states: States) -> Iterator[Ad
             yield replace(part, right=advice.right | {broker})
 
 
-def _of_what_is_done(
-    advice: Advice, said: Said, beside: Sequence[tuple[Said, frozenset[int]]], states: States
-) -> Iterator[str]:
+def _of_what_is_done(advice: Advice, said: Said, beside: Sequence[tuple[Said, Were]], states: States) -> Iterator[str]:
     yield from _of_brokers(advice, said, states)
     yield from _of_copies(advice, states)
     yield from _of_what_is_destroyed(advice, beside, states)
@@ -310,27 +337,24 @@ def _of_brokers(advice: Advice, said: Said, states: States) -> Iterator[str]:
         if said.accused is not None and not states.ever_wrong(said, broker):
             yield f"broker {broker} is said to be wrong and was right"
     for broker in sorted(states.clusters[-1].replicas) if advice.everywhere else ():
-        if not states.ever_wrong(said, broker):
+        if not states.ever_wrong(said, broker) and not states.was_yet_to_copy(said, broker):
             yield f"all replicas are said to share it, and broker {broker} was right"
 
 
-def _of_who_may_lead(
-    advice: Advice, said: Said, beside: Sequence[tuple[Said, frozenset[int]]], states: States
-) -> Iterator[str]:
+def _of_who_may_lead(advice: Advice, said: Said, beside: Sequence[tuple[Said, Were]], states: States) -> Iterator[str]:
     """Who is called safe is right in each finding; who must not lead is wrong in one of them.
 
     What a finding says is of when its replicas were asked last, which for those beside may be some time ago.
     """
-    others = [(one, right) for one, right in beside if not one.everywhere]
-    states_right = frozenset(states.clusters[-1].replicas)
+    others = [(one, were) for one, were in beside if not one.everywhere]
     for broker in sorted(advice.safe):
         were_right = [states.ever_right(said, broker)]
-        were_right += [broker in right or states.ever_right(one, broker) for one, right in others]
+        were_right += [broker in were.right or states.ever_right(one, broker) for one, were in others]
         if not all(were_right):
             yield f"broker {broker} is called safe to lead and was wrong"
     for broker in sorted(advice.unsafe):
-        accusing = [(one, right) for one, right in ((said, states_right), *others) if one.accused is not None]
-        if not any(broker not in right or states.ever_wrong(one, broker) for one, right in accusing):
+        accusing = [(one, were) for one, were in ((said, states.were(said)), *others) if one.accused is not None]
+        if not any(broker in were.wrong or states.ever_wrong(one, broker) for one, were in accusing):
             yield f"broker {broker} is said to have to be kept from leading and was right"
 
 
@@ -418,15 +442,13 @@ def _of_copies(advice: Advice, states: States) -> Iterator[str]:
         yield f"{sorted(advice.copied)} are to be copied, and from whom is not said"
 
 
-def _of_what_is_destroyed(
-    advice: Advice, beside: Sequence[tuple[Said, frozenset[int]]], states: States
-) -> Iterator[str]:
+def _of_what_is_destroyed(advice: Advice, beside: Sequence[tuple[Said, Were]], states: States) -> Iterator[str]:
     """What is shared by all is lost already. One that is accused was wrong when the other finding was reported last."""
-    for other, were_right in beside if advice.copied else ():
-        if other.everywhere or (other.accused in advice.copied and other.accused not in were_right):
+    for other, were in beside if advice.copied else ():
+        if other.everywhere or (other.accused in advice.copied and other.accused not in were.right):
             continue
         if not any(states.ever_right(other, broker) for broker in advice.copied):
             continue
-        for source in sorted(advice.sources - were_right):
+        for source in sorted(advice.sources - were.right):
             if not states.ever_right(other, source):
                 yield f"a copy of broker {source} destroys what is right in {other}"

@@ -45,6 +45,7 @@ def said(event: Finding, others: Iterable[Finding] = ()) -> Said:
         alike=_alike(event),
         everywhere=event.status in (FindingStatus.SPREAD, FindingStatus.UNSETTLED),
         many=event.is_incident,
+        epoch=claim.lost_epoch,
     )
 
 
@@ -172,6 +173,11 @@ def at_the_end(monitor: Monitor) -> Ended:
     """Have all findings looked at again, and tell what has become of them."""
     monitor.clock += RECHECK_S
     monitor.probe()
+    return become(monitor)
+
+
+def become(monitor: Monitor) -> Ended:
+    """What has become of all findings, as they were looked at last."""
     last = {event.finding_id: event for event in monitor.events if event.status is not FindingStatus.DISMISSED}
     resolved = [event for event in last.values() if event.status is FindingStatus.RESOLVED]
     as_healed = [event for event in resolved if _says_that_all_are_right(event)]

@@ -41,7 +41,7 @@ class Judge:
         gap_at: by broker, when it had last not been read for too long, in ms.
         dark_at: by broker, when it had last been down, or not been read for too long, in ms.
         harmed: what was lost after it had been read, by broker: only an audit reads it again.
-        right_in: by finding, those that were right in it when it was reported last.
+        were: by finding, who was right and who was wrong in it when it was reported last.
         broken: the properties that did not hold, in order.
         places: how many are wrong at the end, before and after an audit, by what is told of them.
         told_of: by broker, in what it is wrong at the end, and an operator is told of it.
@@ -57,7 +57,7 @@ class Judge:
     gap_at: Counter[int] = field(default_factory=Counter)
     dark_at: Counter[int] = field(default_factory=Counter)
     harmed: set[tuple[str, object]] = field(default_factory=set)
-    right_in: dict[str, frozenset[int]] = field(default_factory=dict)
+    were: dict[str, advice.Were] = field(default_factory=dict)
     broken: list[Broken] = field(default_factory=list)
     places: Counter[tuple[str, str]] = field(default_factory=Counter)
     told_of: dict[int, list[Place]] = field(default_factory=dict)
@@ -108,7 +108,15 @@ class Judge:
         if (broken := properties.confirmed(said, self.moments, self.cluster)) is not None:
             self.broken.append(broken)
 
-    def advised(self, told: advice.Advice, finding: str, standing: Mapping[str, Said], states: advice.States) -> None:
+    def advised(
+        self,
+        told: advice.Advice,
+        finding: str,
+        standing: Mapping[str, Said],
+        states: advice.States,
+        *,
+        is_recorded: bool = True,
+    ) -> None:
         """An operator is advised so on a finding, by a probe that saw the cluster in these states.
 
         Args:
@@ -116,10 +124,13 @@ class Judge:
             finding: its id.
             standing: what is said by it, and by the others that stand, by their ids.
             states: of the cluster, while the probe was on its way.
+            is_recorded: it is on record; if not, others are advised on beside what is, as it was reported before.
         """
         said = standing[finding]
-        self.right_in[finding] = frozenset(b for b in self.cluster.replicas if states.ever_right(said, b))
-        beside = [(other, self.right_in.get(name, frozenset())) for name, other in standing.items() if name != finding]
+        if is_recorded:
+            self.were[finding] = states.were(said)
+        unknown = advice.Were(frozenset(), frozenset(self.cluster.replicas))
+        beside = [(other, self.were.get(name, unknown)) for name, other in standing.items() if name != finding]
         self.broken += advice.lies(told, said, beside, states)
 
     # -- how well it is watched --------------------------------------------------------------------------------------
@@ -282,18 +293,24 @@ class Judge:
     def _may_be_deleted(self, truth: oracle.Truth, place: Place) -> bool:
         """Whether what is wrong lies below the log start where the policy deletes: nobody can tell a loss from that.
 
-        A key's record, or a transaction with its end. A lost head is to be a finding where the policy does not explain
-        it, and unknown where it does.
+        A key's record, or all records of a transaction. A lost head is to be a finding where the policy does not
+        explain it, and unknown where it does.
         """
         start = self.cluster.replicas[place.broker].log_start
         if place.what == "outcome" and place.span is not None:
-            return self.profile.trims and place.span.end < start
+            return self.profile.trims and place.last < start
         return self.profile.trims and place.what == "key" and truth.latest.get(place.key, -1) < start
 
-    def audit(self, open_now: Sequence[Said], result: str, ended_to: int) -> None:
-        """An audit of the partition, whose replicas are all up, ended so; it compared outcomes up to an offset."""
+    def audit(self, findings: Ended, result: str, ended_to: int) -> None:
+        """An audit of the partition, whose replicas are all up, ended so; it compared outcomes up to an offset.
+
+        A wrong outcome is told by a finding that is over when it is reported as well: its record misleads nobody, for
+        all show the same newer one of its key, and no other replica holds it.
+        """
         truth, now = oracle.truth_of(self.cluster), self.now()
-        for place in properties.uncovered(truth, now, open_now):
+        for place in properties.uncovered(truth, now, findings.standing):
+            if place.what == "outcome" and any(properties.covers(said, place, truth, now) for said in findings.gone):
+                continue
             if any(offset >= ended_to for offset in _decided_by_ends(truth, now[place.broker], place)):
                 continue
             if result == "consistent" and properties.shows(self.cluster, truth, now, place, self.profile.compacted):

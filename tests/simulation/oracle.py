@@ -105,8 +105,9 @@ class Wrong:
     """In what a replica is wrong.
 
     Attributes:
-        keys: those whose value differs at the end for read_committed or read_uncommitted consumers.
-        unlike: these, and those where the same value comes from another record.
+        keys: those whose value differs at the end for read_committed or read_uncommitted consumers. Where nothing is
+            compacted, each record counts by itself, and there are none.
+        unlike: all such keys, and those where the same value comes from another record.
         offsets: of records that it lacks although nothing may be gone, or that the truth does not have there.
         turned: by transaction of the replica, the records whose outcome is not the true one.
         hanging: transactions that the replica holds open and the truth has ended.
@@ -136,7 +137,33 @@ RIGHT = Wrong()
 
 def truth_of(cluster: Cluster) -> Truth:
     """The truth of a cluster at this moment."""
-    return Truth(cluster.history, max(replica.hw for replica in cluster.replicas.values()))
+    return Truth(cluster.history, cleaned_to(cluster))
+
+
+def cleaned_to(cluster: Cluster) -> int:
+    """How far a cleaner of the log that is written now may have come: the highest high watermark in that log.
+
+    Of a log that an unclean election has replaced, what lies beyond the place where the two part is of another log: no
+    cleaner has let anything that is written there now supersede what a replica lacks.
+    """
+    return max(min(replica.hw, _shared_to(cluster, b)) for b, replica in cluster.replicas.items())
+
+
+def _shared_to(cluster: Cluster, broker: int) -> int:
+    """Up to where a replica's log is the one that is written now; one that has followed the leader holds nothing else.
+
+    By the leader epochs of what was written.
+    """
+    replica = cluster.replicas[broker]
+    if not cluster.is_split or broker == cluster.leader or cluster.follower_epoch.get(broker) == cluster.leader_epoch:
+        return replica.leo
+    other = (batch.base for batch in cluster.history if epoch_at(replica, batch.base) != batch.leader_epoch)
+    return min(other, default=replica.leo)
+
+
+def epoch_at(log: Replica, offset: int) -> int:
+    """The leader epoch in which a log has, or had, what is at an offset."""
+    return max((epoch for epoch, start in log.epochs if start <= offset), default=-1)
 
 
 def compared_from(cluster: Cluster, *, up: bool = False) -> int:
@@ -172,7 +199,7 @@ class Remembering:
 
     def judge(self, cluster: Cluster, compacted: bool) -> dict[int, Wrong]:
         """The same as the function of this name, of the same cluster each time."""
-        end = max(replica.hw for replica in cluster.replicas.values())
+        end = cleaned_to(cluster)
         if end != self._end or cluster.history != self._history:
             self._end, self._history, self._truth = end, list(cluster.history), Truth(cluster.history, end)
         start, found = compared_from(cluster), {}
@@ -202,12 +229,12 @@ def wrong_in(truth: Truth, replica: Replica, start: int, compacted: bool) -> Wro
     for committed in (True, False):
         bound = stable if committed else replica.hw
         mine = _read(replica, start, bound, committed)
+        differing = _compare_keys(truth, mine, start, bound, committed)
+        if not committed:
+            rest = _compare_keys(truth, _without_aborted(truth, mine), start, bound, committed)
+            differing = {key: other and rest[key] for key, other in differing.items() if key in rest}
+        unlike |= differing.keys()
         if compacted:
-            differing = _compare_keys(truth, mine, start, bound, committed)
-            if not committed:
-                rest = _compare_keys(truth, _without_aborted(truth, mine), start, bound, committed)
-                differing = {key: other and rest[key] for key, other in differing.items() if key in rest}
-            unlike |= differing.keys()
             keys |= {key for key, is_other_value in differing.items() if is_other_value}
         else:
             offsets |= _lacking(truth, mine, start, bound, committed)

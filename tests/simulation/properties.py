@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tests.simulation import oracle
 from tests.simulation.cluster import Cluster
-from tests.simulation.oracle import Key, Span, Truth, Wrong, compared_from, records_of
+from tests.simulation.oracle import Key, Span, Truth, Wrong, compared_from, epoch_at, records_of
 from tests.simulation.records import End
 from tests.simulation.replica import Replica
 
@@ -43,6 +43,7 @@ class Said:
         cut_since: brokers whose log was truncated, or has lost its first records, since it ended.
         alike: brokers that it says show the value of the key that the accused shows.
         many: it is about many keys or transactions, of which it names one.
+        epoch: of a log that was truncated, the leader epoch of the last record that it had shown; -1 of others.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class Said:
     cut_since: frozenset[int] = frozenset()
     alike: frozenset[int] = frozenset()
     many: bool = False
+    epoch: int = -1
 
     @property
     def brokers(self) -> frozenset[int]:
@@ -153,11 +155,6 @@ def was_cut(cluster: Cluster, said: Said) -> bool:
     lost = [b for b in cluster.lost if b.last >= said.offset]
     held = any(b.base < log.leo and epoch_at(log, b.base) == b.leader_epoch for b in lost for log in logs)
     return held or any(c.end > said.offset for c in cuts)
-
-
-def epoch_at(log: Replica, offset: int) -> int:
-    """The leader epoch in which a log has, or had, what is at an offset."""
-    return max((epoch for epoch, start in log.epochs if start <= offset), default=-1)
 
 
 def confirmed(said: Said, moments: Iterable[Moment], cluster: Cluster) -> Broken | None:
@@ -299,6 +296,8 @@ class Place:
     what: str
     key: Key = None
     offset: int = -1
+    last: int = -1
+    """Of an outcome, the highest offset of a record that is shown so, where ``offset`` is the lowest."""
     span: Span | None = None
     begun: int = 0
     """When it can have become so at the earliest: the time of the record or the marker that decides, in ms."""
@@ -312,7 +311,9 @@ def places(truth: Truth, now: Moment) -> Iterator[Place]:
         for offset in sorted(wrong.offsets):
             yield Place(broker, "record", offset=offset, begun=truth.written_at.get(offset, 0))
         for span, offsets in wrong.turned:
-            yield Place(broker, "outcome", span=span, offset=min(offsets), begun=_ended_at(truth, span))
+            yield Place(
+                broker, "outcome", span=span, offset=min(offsets), last=max(offsets), begun=_ended_at(truth, span)
+            )
         for span in sorted(wrong.hanging, key=lambda s: s.first):
             if wrong.stops_at is not None:
                 yield Place(broker, "progress", span=span, offset=span.first, begun=_ended_at(truth, span))

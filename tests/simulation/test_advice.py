@@ -10,7 +10,7 @@ import pytest
 
 from parallax.findings import explain, finding, grounds, steps
 from tests.simulation import kinds
-from tests.simulation.advice import Advice, States, conditional, lies, read
+from tests.simulation.advice import Advice, States, Were, conditional, lies, read
 from tests.simulation.cluster import Cluster
 from tests.simulation.histories import THREE_SIDES
 from tests.simulation.history import Op
@@ -25,7 +25,7 @@ KEPT = Said("of a key", 3, frozenset(), "key", offset=1, key=7)
 
 
 def told(advice: Advice, said: Said, c: Cluster, beside: Said | None = None, *were_right: int) -> list[str]:
-    others = [] if beside is None else [(beside, brokers(*were_right))]
+    others = [] if beside is None else [(beside, Were(brokers(*were_right), frozenset(c.replicas) - {*were_right}))]
     return [broken.text.partition(";")[0] for broken in lies(advice, said, others, States((c,), compacted=True))]
 
 
@@ -99,6 +99,28 @@ LIES = {
 @pytest.mark.parametrize("lie", LIES)
 def test_each_lie_is_noticed(lie: str) -> None:
     assert lie in told(LIES[lie], KEPT, kept())
+
+
+def test_all_share_it_where_those_that_do_not_are_yet_to_be_copied() -> None:
+    c = kept()
+    lie = "all replicas are said to share it, and broker 2 was right"
+    assert told(Advice(everywhere=True), replace(KEPT, everywhere=True), c)[-1] == lie
+    for broker in (1, 2):
+        assert c.unassign(broker)
+        c.assign(broker)
+    assert c.replicas[1].leo == 0
+    assert told(Advice(everywhere=True, exposed=True), replace(KEPT, everywhere=True), c) == []
+    c.replicas[1].leo = KEPT.offset + 1
+    assert told(Advice(everywhere=True, exposed=True), replace(KEPT, everywhere=True), c) == [lie.replace("2", "1")]
+
+
+def test_who_was_wrong_in_another_finding_at_any_moment_of_its_report_may_be_kept_from_leading() -> None:
+    c, other = kept(), replace(KEPT, accused=1, key=8)
+    advice, states = Advice(unsafe=brokers(1, 3)), States((c,), compacted=True)
+    both = Were(right=brokers(1, 2, 3), wrong=brokers(1))
+    assert list(lies(advice, KEPT, [(other, both)], states)) == []
+    (lie,) = lies(advice, KEPT, [(other, both._replace(wrong=brokers()))], states)
+    assert lie.text.startswith("broker 1 is said to have to be kept from leading and was right")
 
 
 def test_consumers_of_a_leader_that_shows_what_the_accused_shows_meet_it() -> None:

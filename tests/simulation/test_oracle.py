@@ -359,3 +359,32 @@ def test_a_healed_key_may_be_shown_to_consumers_that_another_finding_says_come_l
     elsewhere = {3: replace(now[3], keys=frozenset(), unlike=frozenset())}
     assert properties.stands(said, elsewhere, c, [frozen]) is None
     assert properties.stands(said, elsewhere, c, []) is not None
+
+
+def test_a_high_watermark_of_a_log_that_was_replaced_says_nothing_of_what_cleaners_took() -> None:
+    """3 shows a value whose deletion it lacks. A later deletion is not replicated yet, so it explains nothing on 3.
+
+    Broker 2, which is down, had come further than that in the log that the election replaced.
+    """
+    c = cluster()
+    lose_tombstone(c)
+    assert judge(c, compacted=True)[3].keys == {7}
+    c.stop(3)
+    for _ in range(3):
+        c.write([(8, 1)])
+    c.sync()
+    assert c.usurp(3)
+    c.start(1)
+    c.sync()
+    c.write([(7, None)])
+    assert c.replicas[2].hw > c.replicas[3].leo - 1 >= c.replicas[3].hw
+    assert oracle.cleaned_to(c) == c.replicas[3].hw
+    assert 7 in judge(c, compacted=True)[3].keys
+
+
+def test_where_nothing_is_compacted_a_key_may_be_unlike_but_is_no_place_of_its_own() -> None:
+    c = cluster()
+    c.write([(7, 1)])
+    c.sync()
+    assert c.replicas[2].lose(0)
+    assert (judge(c, compacted=False)[2].unlike, judge(c, compacted=False)[2].keys) == ({7}, set())

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
 
 from parallax.audit.result import Result
@@ -93,28 +94,28 @@ class World:
             shared=p.shared and not audits,
             eventful=eventful,
             alone=p.alone,
-            hear=self._hear,
+            hear=partial(self._hear, is_recorded=not audits),
         )
 
-    def _hear(self, event: Event, singles: list[Event], seen: tuple[Cluster, ...]) -> None:
-        """An event is on record: hold what an operator is advised on it against the cluster as it was probed."""
+    def _hear(self, event: Event, singles: list[Event], seen: tuple[Cluster, ...], *, is_recorded: bool) -> None:
+        """An event is on record, or of an audit: hold what is advised on it against the cluster as it was probed."""
         for one in singles:
             # A confirmed one is judged by its own moments, in `apply`.
             if was_only_shown(one) or (one.stands and one.status is not FindingStatus.CONFIRMED):
                 self._check_at_all(one, (*self.monitor.events, *singles))
         if not event.stands or self.profile.healthy:
             return
+        # An explanation knows what is in the table: of the others what they said there last.
+        beside = [one for one in current(self.monitor.table).values() if one.stands]
         known = {one.finding_id: one for one in self.monitor.events if one.status is not FindingStatus.DISMISSED}
-        known |= {one.finding_id: one for one in singles}
-        # What is not in the table yet, no explanation knows.
-        beside = [one for one in self.monitor.lifecycle.standing() if one.is_incident or one.finding_id in known]
+        known |= {one.finding_id: one for one in (*beside, *singles) if not one.is_incident}
         advice = events.advice(event, beside)
         told = {name: events.said(one) for name, one in known.items() if one.stands}
         for one in singles:
             if one.stands:
                 earlier = self.proven.get(one.suspect_id, ()) if event.is_incident else ()
                 states = States((*earlier, *seen), self.profile.compacted)
-                self.judge.advised(advice, one.finding_id, told, states)
+                self.judge.advised(advice, one.finding_id, told, states, is_recorded=is_recorded)
         if not event.is_incident:
             self.proven[event.suspect_id] = copy.deepcopy(seen)
 
@@ -284,9 +285,8 @@ class World:
             return
         verdict = audits.ended(audit, started_at)
         consistent = verdict is not None and verdict.result == Result.CONSISTENT
-        standing = [events.said(event) for event in audit.events if event.stands]
         ended_to = verdict.compared_up_to[RC] if verdict is not None else 0
-        self.judge.audit(standing, "consistent" if consistent else "otherwise", ended_to)
+        self.judge.audit(events.become(audit), "consistent" if consistent else "otherwise", ended_to)
         if not self.profile.late:
             self._hand_over(audit)
             self.monitor.audited = verdict or self.monitor.audited
@@ -324,6 +324,8 @@ class World:
         last = {event.finding_id: event for event in self.monitor.events}
         # One that is accused of a transaction, and holds it open since its end was truncated, is not reported again.
         frozen |= {event.broker for event in last.values() if event.stands and is_blocking(event)}
+        # Nor is one whose transaction goes on by the coordinator: how it ends may yet decide what lies behind.
+        frozen |= {pending.pivot for pending in self.monitor.pending if self._may_go_on(pending)}
         if any(event.status is FindingStatus.SPREAD and event.kind is freezes for event in last.values()):
             frozen = set(self.cluster.replicas)  # It is reported of one, and says that all are.
         behind = {b for b, replica in self.cluster.replicas.items() if replica.lso <= claim.first_offset}

@@ -59,8 +59,8 @@ def _let_go(state: PartitionState) -> None:
     # The marker directly behind a tombstone says whether it was surely committed.
     deleting = state.candidates["offset"][(state.candidates["flags"] & TOMBSTONE != 0)]
     oldest = int(deleting.min(initial=floor_of(state, READ_COMMITTED)))
-    # And what read_committed has yet to show is compared with those behind it.
-    needed = min(floor, oldest, int(state.pending["offset"].min(initial=NEVER)))
+    # And what a reader has yet to show, below the floor too, is compared with those behind it.
+    needed = min(floor, oldest, int(state.pending["offset"].min(initial=NEVER)), replicas.lowest_position(state))
     state.markers = kept(state.markers, state.markers["offset"] >= needed)
     state.candidates = kept(state.candidates, state.candidates["offset"] >= retained)
     _let_go_intervals(state, floor)

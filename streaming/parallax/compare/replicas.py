@@ -228,6 +228,16 @@ def common_position(state: PartitionState, view: int) -> int:
     return int(state.brokers["position"][state.brokers["member"], view].min())
 
 
+def lowest_position(state: PartitionState) -> int:
+    """The offset below which no reader of the replica set shows anything more, in either view.
+
+    It lies below the floor where a truncated log, or a jump of a reader, has raised the floor. It is `NEVER` if no
+    replica was read yet.
+    """
+    read = state.brokers["position"][state.brokers["member"]]
+    return int(read[read != UNKNOWN].min(initial=NEVER))
+
+
 def furthest_position(state: PartitionState, view: int) -> int:
     """The furthest position of any replica in the view ``view``; -1 if none was read."""
     return int(state.brokers["position"][:, view].max(initial=UNKNOWN))

@@ -303,9 +303,10 @@ def _take_in_markers(state: PartitionState, rows: ViewRows, slots: Array) -> Non
     if not len(rows):
         return
     is_end = (rows.kind == COMMIT) | (rows.kind == ABORT)
-    wanted = cap.stored(state, READ_UNCOMMITTED, rows.offset) | cap.stored(state, READ_COMMITTED, rows.offset)
-    floor = int(state.partition["floor"][0].min())
-    cap.lose_markers(state, rows.offset[is_end & ~wanted & (rows.offset >= floor)])
+    # Below the floor too: a record that its reader shows takes the next one that is kept for its end.
+    wanted = rows.offset < int(state.partition["floor"][0].min())
+    wanted |= cap.stored(state, READ_UNCOMMITTED, rows.offset) | cap.stored(state, READ_COMMITTED, rows.offset)
+    cap.lose_markers(state, rows.offset[is_end & ~wanted])
     ends = np.flatnonzero(is_end & wanted)
     state.markers = markers.take_in_markers(
         state.markers, rows.offset[ends], rows.producer_id[ends], rows.kind[ends], slots[ends], rows.leader_epoch[ends]

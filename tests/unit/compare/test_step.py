@@ -173,6 +173,28 @@ class TestAnEndThatWasCleanedUnread:
         assert (len(state.intervals), len(state.pending), len(state.markers)) == (0, 0, 0)
 
 
+class TestBelowTheFloor:
+    """1 is truncated: the floor is where it had been read. 2 leads with another log, and is read there only now."""
+
+    TX = record(1, "K", None, pid=9, outcome=COMMITTED)
+    ENDS = (commit(7, 9), record(9, "K", "V", pid=9, outcome=ABORTED), abort(10, 9))
+
+    @pytest.mark.parametrize("parts", [1, 2], ids=["in one batch", "the marker in an earlier one"])
+    def test_a_record_waits_for_its_own_end_marker_below_it(self, comparison: Comparison, parts: int) -> None:
+        comparison.feed(tick(0, everywhere(0), everywhere(8)))
+        comparison.feed(*(shown(view, 1, [], 8) for view in (RU, RC)))
+        cut = [shown(view, 1, [], 0, 100, event=ReadEvent.LOG_TRUNCATED) for view in (RU, RC)]
+        committed = shown(RC, 2, [self.TX], 3, 100)
+        if parts == 1:
+            comparison.feed(committed)
+            comparison.feed(*cut, shown(RU, 2, [self.TX, *self.ENDS], 11, 100))
+        else:
+            comparison.feed(*cut, shown(RU, 2, [self.TX, self.ENDS[0]], 8, 100))
+            comparison.feed(committed)
+            comparison.feed(shown(RU, 2, self.ENDS[1:], 11, 200))
+        assert "outcome_contradicts_marker" not in [kind for kind, _ in comparison.kinds]
+
+
 class TestFrozen:
     TX1 = record(0, "K", "V", pid=9, outcome=COMMITTED)
 

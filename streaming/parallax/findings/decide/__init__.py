@@ -16,7 +16,7 @@ from parallax.findings.decide.case import Case, Decision, Resolution, Verdict
 from parallax.findings.decide.content import record_at_offset
 from parallax.findings.decide.log_start import head_missing
 from parallax.findings.decide.others import differing_values, showing_its_value, showing_the_same, unread
-from parallax.findings.decide.spread import of_a_finding
+from parallax.findings.decide.spread import of_a_finding, one_is_right
 from parallax.findings.decide.transactions import named, transaction
 from parallax.findings.decide.truncation import truncated
 from parallax.findings.decide.unsettled import differed, differs_anew
@@ -65,6 +65,8 @@ def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decisi
         if answers.pivot == NOBODY:
             return over
         # The replica is gone, and all that are left may have been copied from it.
+        if one_is_right(claim, answers):
+            return over
         left = decide(claim, replace(answers, gone=None), live_only=live_only)
         are_away = any(answer.error is not None for answer in answers.replicas.values())
         if left.verdict is Verdict.CONFIRMED and are_away:

@@ -160,6 +160,11 @@ class Decision:
         return len(rest) < 2
 
     @property
+    def undirected(self) -> Decision:
+        """The same decision, if nothing proves which side is wrong: replicas show a different outcome or value."""
+        return replace(self, kind=FindingKind.VISIBILITY_MISMATCH, accused=NOBODY)
+
+    @property
     def has_spread(self) -> bool:
         """Whether the claim is proven and now true of every replica, so that no right replica is left."""
         return self.verdict is Verdict.DISMISSED and self.resolution is Resolution.SPREAD

@@ -24,7 +24,7 @@ from parallax.findings.decide.lineage import end_shown, has_lost_its_end, is_ano
 from parallax.findings.decide.repaired import repaired
 from parallax.findings.decide.spread import agreed, rightly_shown
 from parallax.kinds import OPEN_KINDS, OUTCOME_KINDS
-from parallax.model import NOBODY, UNKNOWN, FindingKind
+from parallax.model import UNKNOWN, FindingKind
 from parallax.sides import Shows, Side, Sides, by_broker
 
 
@@ -61,9 +61,7 @@ def ended(case: Case) -> Decision:
             kind_of(own),
             sides=by_outcome(named | {accused.broker: own}),
         )
-        if _lacks_direction(case, own):
-            return replace(decision, kind=FindingKind.VISIBILITY_MISMATCH, accused=NOBODY)
-        return decision
+        return decision.undirected if _lacks_direction(case, own) else decision
     if truth:
         decision = agreed(case, own)
         if decision.resolution is not Resolution.SPREAD:
@@ -267,13 +265,14 @@ def _was_shown(case: Case, now: str) -> Decision | None:
     against = sorted(b for b, outcome in truth.items() if outcome != own)
     if not against:
         return None
-    return case.was_shown(
+    decision = case.was_shown(
         f"offset {claim.first_offset} was {own} on broker {claim.broker} when it was read, and "
         f"{other_outcome(own)} on {broker_list(against)}; broker {claim.broker} {now}",
         kind_of(own),
         claim.first_offset,
         by_outcome(truth | {claim.broker: own}),
     )
+    return decision.undirected if _lacks_direction(case, own) else decision
 
 
 def unlike_outcomes(case: Case) -> Decision:

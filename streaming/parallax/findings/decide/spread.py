@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from parallax.findings.answers import ABORTED, COMMITTED, KeyShown, OpenTransaction, ReplicaAnswer
+from parallax.findings.answers import ABORTED, COMMITTED, Answers, KeyShown, OpenTransaction, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide.case import Case, Decision, Resolution, Verdict
 from parallax.findings.decide.endings import ended_by, kind_of, other_outcome, recorded_end
@@ -281,6 +281,17 @@ def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
     if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED:
         return answer.key.live is not None and visible < offset
     return visible == offset if claim.kind is FindingKind.ABORTED_RECORD_COMMITTED else visible < offset
+
+
+def one_is_right(claim: Claim, answers: Answers) -> bool:
+    """Whether some replica is not wrong in the way that a claim about the value of a key says of the accused.
+
+    Then it has not spread, whatever the others show that do not answer, or have not come as far. How a transaction
+    ended shows in each of its records, so no answer about one of them says that a replica is right.
+    """
+    is_of_a_key = claim.kind in KEY_KINDS and claim.key is not None and claim.broker != NOBODY
+    read = (a for a in answers.replicas.values() if a.error is None and a.last_stable_offset > claim.offset)
+    return is_of_a_key and any(is_wrong(claim, answer) is False for answer in read)
 
 
 def true_outcome(claim: Claim) -> str | None:

@@ -23,7 +23,7 @@ from parallax.findings.decide.own_end import contradicted_before, contradiction,
 from parallax.findings.decide.spread import hanging, open_everywhere
 from parallax.findings.decide.unproven_end import ended_somewhere, is_end_proven
 from parallax.kinds import OPEN_KINDS, TRANSACTION_KINDS
-from parallax.model import NOBODY, UNKNOWN, FindingKind
+from parallax.model import UNKNOWN, FindingKind
 from parallax.sides import Shows, Side
 
 
@@ -126,7 +126,7 @@ def _of_a_truncated_log(case: Case) -> Decision:
         return transaction(replace(case_without, others=others))
     if decision.verdict is not Verdict.CONFIRMED or decision.kind in OPEN_KINDS:
         return decision
-    return replace(decision, kind=FindingKind.VISIBILITY_MISMATCH, accused=NOBODY, proof_truncated=is_gone)
+    return replace(decision.undirected, proof_truncated=is_gone)
 
 
 def named(claim: Claim, answers: Answers) -> Claim:

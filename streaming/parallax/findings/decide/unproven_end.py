@@ -11,7 +11,7 @@ from parallax.findings.decide.case import Case, Decision, Verdict
 from parallax.findings.decide.lineage import is_another_log
 from parallax.findings.decide.outcomes import ended
 from parallax.kinds import OUTCOME_KINDS
-from parallax.model import NOBODY, UNKNOWN, FindingKind
+from parallax.model import NOBODY, UNKNOWN
 
 
 def is_end_proven(case: Case) -> bool:
@@ -42,5 +42,5 @@ def ended_somewhere(case: Case) -> Decision:
     claim = replace(case.claim, marker_offset=UNKNOWN, recorded=replace(case.claim.recorded, markers={}))
     decision = ended(replace(case, claim=claim, end_read=case.claim.marker_offset))
     if decision.verdict is Verdict.CONFIRMED or decision.was_shown:
-        return replace(decision, kind=FindingKind.VISIBILITY_MISMATCH, accused=NOBODY)
+        return decision.undirected
     return decision

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from parallax.findings.answers import Answers, MarkerShown, ReplicaAnswer
+from parallax.findings.answers import Answers, MarkerShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Resolution, Verdict, decide
 from parallax.model import FindingKind, Rule
@@ -118,3 +118,17 @@ class TestResolution:
     def test_a_topic_that_is_gone_takes_the_finding_with_it(self) -> None:
         got = decide(self.c2a, Answers({}, gone="the topic is deleted"), live_only=True)
         assert got.resolution is Resolution.GONE
+
+    @pytest.mark.parametrize(("others", "found"), [(None, Resolution.GONE), (record(10), Resolution.SPREAD)])
+    def test_a_key_that_one_replica_shows_rightly_holds_no_finding_on_one_that_has_left(
+        self, others: RecordShown | None, found: Resolution
+    ) -> None:
+        c = claim(FindingKind.DELETED_RECORD_RESURRECTED, rule=Rule.LATEST_VALUE, offset=50, key_hash_lo=7).asked_last(
+            1
+        )
+        left = [shows(1, record(10)), shows(3, others)]
+        got = decide(c, replace(answers(*left), gone="broker 2 holds no replica", pivot=1), live_only=True)
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, found)
+        held_back = replace(left[0], last_stable_offset=5)
+        got = decide(c, replace(answers(held_back, left[1]), gone="broker 2 holds no replica", pivot=1), live_only=True)
+        assert (got.verdict is Verdict.PENDING) == (others is not None), "1 may show the same"

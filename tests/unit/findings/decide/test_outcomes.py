@@ -203,6 +203,17 @@ class TestOutcome:
             assert f"was {own} on broker 2 when it was read, and {other} on broker 1" in got.reason
             assert not decide(c, answers(replica(1), replica(2)), live_only=True).was_shown
 
+    @pytest.mark.parametrize(("markers", "accused"), [({}, NOBODY), ({1: "abort"}, 2), ({1: "commit"}, NOBODY)])
+    def test_what_one_that_held_it_open_was_shown_to_do_accuses_it_by_a_known_end_alone(
+        self, markers: dict[int, str], accused: int
+    ) -> None:
+        recorded = Recorded(outcomes={1: "aborted", 2: "committed"}, markers=markers)
+        held_open = claim(FindingKind.MARKER_MISSING, recorded=recorded)
+        got = decide(held_open, answers(replica(1), replica(2)))
+        assert (got.was_shown, got.accused) == (True, accused)
+        assert got.sides == parsed({"aborted": (1,), "committed": (2,)})
+        assert (got.kind is FindingKind.VISIBILITY_MISMATCH) == (accused == NOBODY)
+
     @pytest.mark.parametrize(("start", "counts"), [(10, True), (11, False)])
     def test_what_was_shown_below_where_the_log_begins_is_not_reported(self, start: int, counts: bool) -> None:
         c = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 2: "aborted"}))
