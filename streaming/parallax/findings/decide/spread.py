@@ -286,8 +286,8 @@ def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
 def one_is_right(claim: Claim, answers: Answers) -> bool:
     """Whether some replica is not wrong in the way that a claim about the value of a key says of the accused.
 
-    Then it has not spread, whatever the others show that do not answer, or have not come as far. How a transaction
-    ended shows in each of its records, so no answer about one of them says that a replica is right.
+    If one is, the fault has not spread, whatever silent replicas hold. Of a claim about a transaction this is False:
+    one record of it proves nothing about the others.
     """
     is_of_a_key = claim.kind in KEY_KINDS and claim.key is not None and claim.broker != NOBODY
     read = (a for a in answers.replicas.values() if a.error is None and a.last_stable_offset > claim.offset)
