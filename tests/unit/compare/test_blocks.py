@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parallax.compare.blocks import Alike, Recorded, agreed, alike
+from parallax.compare.blocks import Agreed, Alike, Recorded, agreed, alike
 from parallax.compare.sums import Grain, Reader
 from parallax.model import Outcome, RowKind
 from parallax.replica.digests import COLUMNS, Digester, Digests, Open
@@ -200,6 +200,10 @@ class TestAgreed:
         made = agreed(of_all(plain(6), 6), grain=GRAIN)
         assert made is not None
         assert (made.start, made.end, made.rows, made.opens) == (0, 6, 24, {RU: {}, RC: {}})
+
+    def test_has_no_rows_that_need_not_be_read_unless_they_are_counted(self) -> None:
+        made = Agreed(0, 6, frozenset({1}), {})
+        assert (made.rows, made.is_full) == (0, False)
 
     def test_is_none_where_nothing_is_alike(self) -> None:
         assert agreed({}) is None

@@ -128,7 +128,8 @@ class TestFollowed:
         assert going.last(followed([begun(3, outcome=ABORTED)], 9), 1) == {7: open_at(3, ABORTED)}
 
     def test_replace_what_was_known_behind_the_last_block_and_nothing_of_others(self) -> None:
-        before = np.concatenate([row(16, slot=1), row(20, slot=1), row(20, 8, 17, slot=1), row(20), row(20, 9, 18)])
+        within = [row(end, slot=1) for end in (1, 15, 17, 18, 20)]
+        before = np.concatenate([row(16, slot=1), *within, row(20, 8, 17, slot=1), row(20), row(20, 9, 18)])
         made = followed([*plain(21)], 24, before, {8: open_at(17)})
         assert told(made) == {16: {}, 24: {8: 17}}
         assert told(made, 0) == {20: {9: 18}}
