@@ -114,7 +114,7 @@ def test_all_share_it_where_those_that_do_not_are_yet_to_be_copied() -> None:
     assert told(Advice(everywhere=True, exposed=True), replace(KEPT, everywhere=True), c) == [lie.replace("2", "1")]
 
 
-def test_who_was_wrong_in_another_finding_at_any_moment_of_its_report_may_be_kept_from_leading() -> None:
+def test_who_was_wrong_while_another_finding_was_probed_may_be_kept_from_leading() -> None:
     c, other = kept(), replace(KEPT, accused=1, key=8)
     advice, states = Advice(unsafe=brokers(1, 3)), States((c,), compacted=True)
     both = Were(right=brokers(1, 2, 3), wrong=brokers(1))

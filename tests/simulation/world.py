@@ -314,6 +314,8 @@ class World:
         lost what is claimed, and nothing was written in its place yet.
         """
         pivot, freezes = claim.pivot, FindingKind.READ_COMMITTED_FROZEN
+        if self._ends_beyond_all(claim):
+            return True
         if self.cluster.lost and self.cluster.replicas[pivot].lso <= claim.first_offset:
             return True
         if claim.kind is FindingKind.LOG_TRUNCATED and all(
@@ -329,7 +331,7 @@ class World:
         if any(event.status is FindingStatus.SPREAD and event.kind is freezes for event in last.values()):
             frozen = set(self.cluster.replicas)  # It is reported of one, and says that all are.
         behind = {b for b, replica in self.cluster.replicas.items() if replica.lso <= claim.first_offset}
-        if claim.key is not None and claim.broker == NOBODY and frozen:
+        if claim.key is not None and claim.rule is Rule.LATEST_VALUE and claim.broker == NOBODY and frozen:
             key = key_of_halves(*claim.key)
             shown = {b: oracle.values_shown(replica, key, 0)[0] for b, replica in self.cluster.replicas.items()}
             # Another that shows the same, and is not frozen, is asked last in its place.
@@ -340,6 +342,12 @@ class World:
             return True
         others = set(self.cluster.replicas) - {pivot}
         return pivot not in behind and bool(behind) and (behind == others or behind <= frozen)
+
+    def _ends_beyond_all(self, claim: Claim) -> bool:
+        """Whether the claim's transaction ended beyond one that is open in truth, which holds all consumers back."""
+        replicas = self.cluster.replicas.values()
+        stable = oracle.truth_of(self.cluster).stable_below(max(r.hw for r in replicas), 0)
+        return stable <= claim.marker_offset and all(replica.lso == stable for replica in replicas)
 
     def _may_be_decided_behind(self, claim: Claim, frozen: set[int]) -> bool:
         """Whether the accused holds the record no more, and its key's value is left to one that is frozen below it.

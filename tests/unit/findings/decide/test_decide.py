@@ -123,9 +123,8 @@ class TestResolution:
     def test_a_key_that_one_replica_shows_rightly_holds_no_finding_on_one_that_has_left(
         self, others: RecordShown | None, found: Resolution
     ) -> None:
-        c = claim(FindingKind.DELETED_RECORD_RESURRECTED, rule=Rule.LATEST_VALUE, offset=50, key_hash_lo=7).asked_last(
-            1
-        )
+        of_2 = claim(FindingKind.DELETED_RECORD_RESURRECTED, rule=Rule.LATEST_VALUE, offset=50, key_hash_lo=7)
+        c = of_2.asked_last(1)
         left = [shows(1, record(10)), shows(3, others)]
         got = decide(c, replace(answers(*left), gone="broker 2 holds no replica", pivot=1), live_only=True)
         assert (got.verdict, got.resolution) == (Verdict.DISMISSED, found)
