@@ -416,11 +416,12 @@ class FindingsManager:
             answers = self._prober.probe(probe.claims)
             self._second_opinions.hear(probe.claims, answers)
         except Exception:
-            log.exception(
-                "brokers could not be asked about a suspect; it is tried again",
-                topic=probe.claims[0].topic,
-                partition=probe.claims[0].partition,
-            )
+            if not self._stop.is_set():  # else the prober is closed; the next start probes the suspect
+                log.exception(
+                    "brokers could not be asked about a suspect; it is tried again",
+                    topic=probe.claims[0].topic,
+                    partition=probe.claims[0].partition,
+                )
         self._inbox.put((probe, answers))
         self._wake.set()
 

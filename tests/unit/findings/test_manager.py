@@ -362,6 +362,26 @@ def test_a_probe_that_breaks_is_made_again(start: Start) -> None:
     watch.until(lambda s: len(s.open) == 1)
 
 
+def test_a_probe_that_ends_because_the_job_stops_is_no_error_in_the_log(start: Start) -> None:
+    begun, stopped = threading.Event(), threading.Event()
+
+    def answer(claim: Claim) -> Answers:
+        begun.set()
+        stopped.wait(20)
+        raise RuntimeError("closed")
+
+    manager, _ = start(Replicas(answer))
+    with capture_logs() as logs:
+        manager.offer([unmarked_suspect()])
+        assert begun.wait(20)
+        manager.stop()
+        stopped.set()
+        for thread in threading.enumerate():
+            if thread.name.startswith("probe-"):
+                thread.join(20)
+    assert [entry for entry in logs if entry["log_level"] == "error"] == []
+
+
 def test_a_claim_that_cannot_be_judged_is_logged_counted_and_holds_up_no_other(
     start: Start, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
