@@ -8,7 +8,7 @@ import re
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +25,20 @@ from parallax.lab.waiting import until
 from parallax.lab.watched import recorded_by
 from tests.charts import documents, rendered
 from tests.e2e.job_process import expected_places, places, standing
+from tests.e2e.kafka_tools import run_as_written
 from tests.e2e.pod import Identity, Pod
+from tests.e2e.secured import add_user, addresses, brokers_with_tls, granting
 
 ROOT = Path(__file__).parents[2]
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 REPOSITORY = "localhost/parallax-tested"
 GIB = 1 << 30
+PAGE = (ROOT / "docs" / "operate" / "kubernetes.md").read_text()
+PLAIN, SECURED = "as the chart says", "as OpenShift decides, with TLS and rights"
 AS_OPENSHIFT_DECIDES = Identity(user=123_456, group=0, volumes=123_456)
 """Ids of the namespace, which no file of the image knows."""
+JOB, REPAIRER = "parallax", "parallax-repair"
+PASSWORDS = {JOB: "only-reads", REPAIRER: "repairs"}
 
 pytestmark = [pytest.mark.release, pytest.mark.alone, pytest.mark.timeout(3000)]
 
@@ -49,15 +55,36 @@ def image() -> str:
     return name
 
 
-def values(servers: str) -> str:
-    """The values of the page on Kubernetes, for this registry and these brokers."""
-    page = (ROOT / "docs/operate/kubernetes.md").read_text()
-    (block,) = re.findall(r"(?s)```yaml\n(.*?)\n```\n", page)
-    given = yaml.safe_load(block)
+def values(servers: str, case: str) -> dict[str, Any]:
+    """The values of the page, for this registry and these brokers; for `SECURED` its lines are turned on."""
+    (block,) = re.findall(r"(?s)```yaml\n(.*?)\n```\n", PAGE)
+    if case == SECURED:
+        block = re.sub(r"(?m)^( *)#(?=\w)", r"\1", block)
+    given: dict[str, Any] = yaml.safe_load(block)
     given["image"]["repository"] = REPOSITORY
     given["config"]["kafka"]["bootstrap.servers"] = servers
     given["config"]["topics"] = {"pattern": ".*(frozen|orders)"}
-    return str(yaml.safe_dump(given))
+    given["config"]["alerting"]["users"]["ann"] = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
+    return given
+
+
+def secret(config: dict[str, Any], tls: Path) -> dict[str, str]:
+    """The files of the Secret that the settings of a job name, and those of repairs."""
+    made = {"hash-key": "5a" * 16}
+    if "kafka_files" not in config:
+        return made
+    of_repair = {
+        "kafka": config["kafka"] | {"sasl.username": REPAIRER},
+        "kafka_files": {"sasl.password": "/etc/parallax/secret/repair-password"},
+        "storage": {"path": "/data"},
+        "repair": {"mode": "on"},
+    }
+    return made | {
+        "ca.crt": (tls / "ca.pem").read_text(),
+        "password": PASSWORDS[JOB],
+        "repair-password": PASSWORDS[REPAIRER],
+        "repair.yaml": yaml.safe_dump(config | of_repair),
+    }
 
 
 OF_A_LAB = """
@@ -70,42 +97,50 @@ extraEnv: [{name: PARALLAX_ALERTING__CLUSTER, value: lab}]
 """What topics need whose deletions go after a second; and a Secret and a variable, which are to be seen to arrive."""
 
 
-@pytest.fixture(params=["as the chart says", "as OpenShift decides"])
-def pod(request: pytest.FixtureRequest, image: str, cluster: Cluster, tmp_path: Path) -> Iterator[Pod]:
+@pytest.fixture(params=[PLAIN, SECURED])
+def case(request: pytest.FixtureRequest) -> str:
+    """Which ids the pod gets, and what the brokers ask for."""
+    return str(request.param)
+
+
+@pytest.fixture
+def pod(case: str, image: str, cluster: Cluster, tmp_path: Path) -> Iterator[Pod]:
     """The pod of what the chart renders."""
-    given = [tmp_path / "values.yaml", tmp_path / "lab.yaml", tmp_path / "users.yaml"]
-    hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
-    texts = [
-        values(cluster.bootstrap_servers),
-        OF_A_LAB,
-        yaml.safe_dump({"config": {"alerting": {"users": {"ann": hashed}}}}),
-    ]
-    for file, text in zip(given, texts, strict=True):
+    servers = addresses(cluster) if case == SECURED else cluster.bootstrap_servers
+    given = [tmp_path / "values.yaml", tmp_path / "lab.yaml"]
+    for file, text in zip(given, (yaml.safe_dump(values(servers, case)), OF_A_LAB), strict=True):
         file.write_text(text)
     options: list[str | Path] = [option for file in given for option in ("-f", file)]
     identity = None
-    if request.param == "as OpenShift decides":
+    if case == SECURED:
         identity = AS_OPENSHIFT_DECIDES
         options += ["--set", "podSecurityContext=null"]
-    with Pod(
-        documents(rendered("parallax", *options)), {"parallax": {"hash-key": "5a" * 16}}, tmp_path, identity
-    ) as pod:
+    kinds = documents(rendered("parallax", *options))
+    config = yaml.safe_load(kinds["ConfigMap"][0]["data"]["parallax.yaml"])
+    with Pod(kinds, {"parallax": secret(config, tmp_path)}, tmp_path, identity) as pod:
         yield pod
 
 
 @pytest.fixture
-def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
-    made = make_cluster()
-    made.create_topic("orders", config={"cleanup.policy": "compact"})
-    return made
+def cluster(case: str, tmp_path: Path) -> Iterator[Cluster]:
+    with brokers_with_tls(tmp_path) if case == SECURED else Cluster() as made:
+        made.create_topic("orders", config={"cleanup.policy": "compact"})
+        if case == SECURED:
+            for name, password in PASSWORDS.items():
+                add_user(made.admin, name, password)
+            of_a_job = granting("security.md").replace("orders customers", "'*'")
+            for commands in (of_a_job, of_a_job.replace(f"User:{JOB}", f"User:{REPAIRER}"), granting("repair.md")):
+                run_as_written(commands, tmp_path, BROKER=made.brokers[1].address)
+        yield made
 
 
 def test_by_the_readme_and_the_rendered_files_a_divergence_is_found_and_all_is_removed(
-    pod: Pod, cluster: Cluster
+    pod: Pod, cluster: Cluster, case: str
 ) -> None:
     data = str(pod.volume("data"))
     pod.start()
-    for command in of_the_notes():
+    notes = (ROOT / "deploy" / "helm" / "parallax" / "templates" / "NOTES.txt").read_text()
+    for command in in_the_pod(notes, "check", "findings"):
         done = pod.execute(*command)
         assert done.returncode == 0, (command, done.stdout + done.stderr)
     assert not Path(data, "hash_key").exists(), "the Secret's is used"
@@ -119,6 +154,13 @@ def test_by_the_readme_and_the_rendered_files_a_divergence_is_found_and_all_is_r
     explained = pod.execute("parallax", "findings", "explain", found.finding_id, "-c", "/etc/parallax/parallax.yaml")
     assert explained.returncode == 0, explained.stderr
     assert "read_committed" in explained.stdout
+    if case == SECURED:
+        for command in in_the_pod(PAGE, "repair plan", "repair run"):
+            words = [found.finding_id if word == "ID" else word for word in command]
+            done = pod.execute(*words, *(["--yes"] if "run" in words else []))
+            assert done.returncode == 0, (words, done.stdout + done.stderr)
+        until(lambda: [one.status for one in standing(data)] == ["resolved"], "the end of the finding", timeout=120)
+        assert pod.execute("tar", "--version").returncode == 0, "kubectl cp needs it"
     untouched = written_and_set(cluster)
     assert_it_ends_in_its_grace(pod)
 
@@ -133,11 +175,11 @@ def test_by_the_readme_and_the_rendered_files_a_divergence_is_found_and_all_is_r
     assert '"level": "critical"' not in log
 
 
-def of_the_notes() -> list[list[str]]:
-    """What the chart tells a user to run in the pod."""
-    text = (ROOT / "deploy" / "helm" / "parallax" / "templates" / "NOTES.txt").read_text()
-    found = [line.split(" -- ")[1].split() for line in text.splitlines() if "kubectl exec" in line]
-    assert len(found) >= 2
+def in_the_pod(text: str, *wanted: str) -> list[list[str]]:
+    """The commands of Parallax that a text tells a user to run in the pod, one for each beginning that is wanted."""
+    told = [line.partition(" -- ")[2] for line in text.splitlines() if " exec " in line]
+    found = [one.split() for name in wanted for one in told if one.startswith(f"parallax {name}")]
+    assert len(found) == len(wanted), told
     return found
 
 
