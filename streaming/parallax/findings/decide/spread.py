@@ -284,10 +284,11 @@ def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
 
 
 def one_is_right(claim: Claim, answers: Answers) -> bool:
-    """Whether some replica is not wrong in the way that a claim about the value of a key says of the accused.
+    """Whether some replica is not wrong in the way that a claim about a key's value says.
 
-    Then it has not spread, whatever the others show that do not answer, or have not come as far. How a transaction
-    ended shows in each of its records, so no answer about one of them says that a replica is right.
+    Then the loss has not spread. What other replicas show does not matter.
+
+    False for a claim about a transaction: a replica may show one of its records rightly, and another one wrongly.
     """
     is_of_a_key = claim.kind in KEY_KINDS and claim.key is not None and claim.broker != NOBODY
     read = (a for a in answers.replicas.values() if a.error is None and a.last_stable_offset > claim.offset)
