@@ -336,8 +336,6 @@ def test_replicas_that_are_proven_wrong_are_copied_anew_and_show_consumers_what_
     one = reported(played, topic)
     file = tmp_path / "copy.plan"
     asked = ("plan", one.finding_id[:8], "-c", settings, "-o", file, "--format", "json")
-    unproven = repair(*asked)
-    assert unproven.exit_code == 3, "what came and went while broker 2 was away is not known"
     planned = repair(*asked, "--right", said)
     assert planned.exit_code == 0, planned.output
     assert [step["move"]["purpose"] for step in json.loads(planned.stdout)["steps"]][-2:] == ["drop", "copy"]

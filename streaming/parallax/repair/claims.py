@@ -70,6 +70,22 @@ class Claim:
         """
         return self.wrong if right is None else self.by_word.get(right, self.wrong)
 
+    def is_ended_by(self, ended: Mapping[tuple[int, int], frozenset[int]]) -> bool:
+        """Whether end markers mend the finding: each wrong replica holds its transaction open until then.
+
+        Args:
+            ended: by transaction that a plan ends, as producer id and first offset: the brokers that hold it open.
+        """
+        return self.transaction in ended and self.wrong <= ended[self.transaction]
+
+    def contradicts(self, right: int | None) -> bool:
+        """Whether the finding proves that the replica which a person calls right is wrong, or that others are right.
+
+        Args:
+            right: the broker whose replica a person calls right; None if nobody does.
+        """
+        return right is not None and (right in self.wrong or bool(self.sources and right not in self.sources))
+
     def lacks(self, right: int | None) -> str:
         """Why no right replica can be copied over the wrong ones, and what to do; empty if one can.
 
@@ -174,9 +190,12 @@ def together(some: Iterable[Claim], right: int | None = None) -> Together | None
 
     Args:
         some: claims of findings.
-        right: the broker whose replica a person calls right; None if nobody says so. Claims that it contradicts are
-            left out.
+        right: the broker whose replica a person calls right; None if nobody says so. Nothing is joined if a claim
+            contradicts it, since a copy would delete what that finding proves right.
     """
+    some = tuple(some)
+    if any(one.contradicts(right) for one in some):
+        return None
     made = [one for one in some if not one.lacks(right)]
     if not made:
         return None

@@ -115,7 +115,9 @@ def read_plan(path: Path) -> Plan:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RepairCommandError(f"repair run {path}: it cannot be read ({one_line(error)})") from error
-    return _plan_of(text, f"repair run {path}")
+    made = _plan_of(text, f"repair run {path}")
+    _check_chain(made, f"repair run {path}")
+    return made
 
 
 def _plan_of(text: str, what: str) -> Plan:
@@ -129,9 +131,26 @@ def _plan_of(text: str, what: str) -> Plan:
     if made.format != FORMAT:
         raise RepairCommandError(f"{what}: this plan is of another version of Parallax; {again}")
     numbers = [step.number for step in made.steps]
-    if not made.topic or numbers != sorted(set(numbers)):
+    if not made.topic or 0 in numbers or numbers != sorted(set(numbers)):
         raise RepairCommandError(f"{what}: this is no plan (it names no topic, or a step's number twice); {again}")
     return made
+
+
+def _check_chain(made: Plan, what: str) -> None:
+    """Check that each reassignment of a whole plan begins with what the one before it has made.
+
+    Raises:
+        RepairCommandError: one does not, as in a plan that somebody has edited.
+    """
+    before = made.replicas
+    for step in made.steps:
+        if isinstance(step, MoveStep):
+            if step.before != before:
+                raise RepairCommandError(
+                    f"{what}: this is no plan (step {step.number} begins with replicas {list(step.before)}, and "
+                    f"{list(before)} hold it by then); make a plan by `parallax repair plan ... -o FILE`"
+                )
+            before = step.move.replicas
 
 
 def check_may_run(settings: Settings) -> None:

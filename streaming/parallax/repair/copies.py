@@ -140,14 +140,14 @@ def _with_right(broker: int, condition: str) -> str:
 
 
 def copies(
-    look: Look, ended: Collection[tuple[int, int]], number: int, shell: Shell, said: Said
+    look: Look, ended: Mapping[tuple[int, int], frozenset[int]], number: int, shell: Shell, said: Said
 ) -> tuple[list[MoveStep], list[str]]:
     """Return the steps that copy wrong replicas again, and why some wrong replicas get no such step.
 
     Args:
         look: the look at the partition.
-        ended: transactions that the plan ends by an end marker, so that no copy is needed; each as producer id and
-            first offset.
+        ended: by transaction that the plan ends by an end marker, as producer id and first offset: the brokers that
+            hold it open until then. These need no copy for it.
         number: how many steps the plan has already; the new steps get the numbers after it.
         shell: how commands name the cluster.
         said: what a person states.
@@ -157,7 +157,7 @@ def copies(
         sentences that say what to do.
     """
     told = {(one.producer_id, one.start_offset) for one in look.transactions if not one.goes_on}
-    left = [one for one in look.claims if one.transaction not in ended]
+    left = [one for one in look.claims if not one.is_ended_by(ended)]
     found, missing = sides(look, left, said, told)
     if found is not None and said.right is None:
         found, missing = _without(found, _unsure(look, found), missing)

@@ -45,7 +45,7 @@ def following(repair: Repair, plan: Plan, look: Look, owner: str, asked: Asked |
     if not repair.is_kept:
         return made.event(EventKind.KEPT, document=kept(plan, look))
     intended = repair.intended.get(step.number)
-    if intended is not None and (found := _after(repair, step, intended, look, made)) is not None:
+    if intended is not None and (found := _after(plan, step, intended, look, asked, made)) is not None:
         return found
     if why := _unlike(plan, step, look, intended):
         return made.event(EventKind.STOPPED, step.number, reason=why)
@@ -102,10 +102,16 @@ def _undoing(plan: Plan, look: Look, asked: Asked | None, made: Maker) -> Action
     return undone(plan, look, asked, made)
 
 
-def _after(repair: Repair, step: Step, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
-    if isinstance(step, MoveStep):
-        return moving.after(repair, step, intended, look, made)
-    return ending.after(repair, step, intended, look, made)
+def _after(
+    plan: Plan, step: Step, intended: Mapping[str, Any], look: Look, asked: Asked | None, made: Maker
+) -> Action | None:
+    if not isinstance(step, MoveStep):
+        return ending.after(made.repair, step, intended, look, made)
+    if step.dropped and (against := moving.unproven(step, look) or _new(plan, look)):
+        given_up = moving.given_up(step, look, asked, made, against)
+        if given_up is not None:
+            return given_up
+    return moving.after(made.repair, step, intended, look, made)
 
 
 def outdated(plan: Plan, look: Look) -> str:
@@ -141,8 +147,13 @@ def _unlike(plan: Plan, step: Step, look: Look, intended: Mapping[str, Any] | No
         why = moving.unlike(step, look, intended)
     else:
         why = ending.unlike(step, look, (plan.leader, plan.leader_epoch), plan.replicas)
+    return why or _new(plan, look)
+
+
+def _new(plan: Plan, look: Look) -> str:
+    """That there are findings which a plan does not know; empty if there are none."""
     new = sorted(look.findings - set(plan.findings))
-    return why or (f"there is a finding that the plan does not know: {', '.join(new)}" if new else "")
+    return f"there is a finding that the plan does not know: {', '.join(new)}" if new else ""
 
 
 def kept(plan: Plan, look: Look) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from parallax.views.watching import job_runs
 _IDLE_S = 1.5 * LONGEST_US / 1e6 + 120
 """Even a partition at rest is recorded, and so compared, at least once in this time; seconds."""
 _NEVER = 1 << 62
-"""Later than any time: however often it is raised again, such a suspect waits for no verdict."""
+"""Later than any time: a suspect whose finding is open waits for no verdict, however often it is raised again."""
 _FAILURES = (DeltaError, OSError, ValueError, pa.ArrowException)
 
 
@@ -150,8 +150,12 @@ def _absences(settings: Settings, now: float, whole: list[str]) -> Absences:
 def _pending(
     storage: str, events: Collection[Finding], places: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """By partition, how many suspects no event names, and no incident can have taken in."""
-    named = {event.suspect_id: _NEVER for event in events if event.suspect_id}
+    """By partition, how many suspects have no verdict: no event names them since, and no incident can include them."""
+    named = {
+        event.suspect_id: _NEVER if event.stands else int(event.decided_at.timestamp() * 1000)
+        for event in events
+        if event.suspect_id
+    }
     incidents: dict[TopicPartition, int] = {}
     for event in events:
         if event.is_incident:

@@ -86,7 +86,7 @@ def hindered(layout: Layout, place: TopicPartition, move: Move, source: int, *, 
         source: the broker whose replica is copied.
         is_paused: whether a person says that Cruise Control is paused.
     """
-    return _disturbed(layout, place, is_paused=is_paused) or _lacking(layout, move, layout.sizes.get(source, 0))
+    return _disturbed(layout, place, is_paused=is_paused) or _lacking(layout, move, source)
 
 
 def _disturbed(layout: Layout, place: TopicPartition, *, is_paused: bool) -> str:
@@ -110,8 +110,11 @@ def _disturbed(layout: Layout, place: TopicPartition, *, is_paused: bool) -> str
     return ""
 
 
-def _lacking(layout: Layout, move: Move, size: int) -> str:
+def _lacking(layout: Layout, move: Move, source: int) -> str:
     """That too few replicas would be left, that a copy has no room, or would take too long."""
+    size = layout.sizes.get(source, 0)
+    if move.copied and source not in layout.sizes:
+        return f"broker {source} does not say how many bytes its replica has. Plan again once it does"
     if move.gone and len(move.replicas) < layout.least:
         return (
             f"{counted(len(move.replicas), 'replica')} would be left, and {layout.least} have to be "

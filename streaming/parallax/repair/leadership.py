@@ -8,6 +8,7 @@ from parallax.findings.grounds import are, in_words
 from parallax.findings.moves import Move, Purpose, first_of, leading
 from parallax.remedies import Act
 from parallax.repair.copies import Said, Sides, given_up, proof, sides
+from parallax.repair.fit import unsure
 from parallax.repair.layout import Layout, hindered
 from parallax.repair.seen import Look
 from parallax.repair.steps import MoveStep
@@ -44,7 +45,8 @@ def leadership(look: Look, shell: Shell, said: Said) -> Leadership:
     found, missing = sides(look, look.claims, said)
     if found is None:
         return Leadership(missing=tuple(missing))
-    source = first_of(look.assigned, look.leader, found.sources)
+    sure = [one for one in found.sources if not unsure(look, one)]
+    source = first_of(look.assigned, look.leader, sure or found.sources)
     move = leading(look.assigned, source, found.wrong)
     if look.leader == source and not move.is_new:
         note = f"Broker {source} leads, and is right. {are(found.wrong, 'comes', 'come')} last already."
@@ -66,6 +68,7 @@ def _step(look: Look, found: Sides, source: int, move: Move, shell: Shell, said:
         title=f"{Act.LEAD.begin(right=f'broker {source}')} {name}, and put {wrong} last.",
         needs=(
             proof(look, found.joint, source, found.wrong, is_said=said.right is not None),
+            *([f"nobody knows whether it is right otherwise: {why}"] if (why := unsure(look, source)) else []),
             f"{MOVE_RIGHTS} for the user of the settings",
             "every replica in sync, and nothing else that is being reassigned",
         ),

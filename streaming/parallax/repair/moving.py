@@ -226,7 +226,7 @@ def unlike(step: MoveStep, look: Look, intended: Mapping[str, Any] | None = None
         return f"its replicas are {list(look.assigned)}, and the step begins with {list(step.before)}"
     if not step.move.elects and look.leader != step.source:
         return f"broker {look.leader} leads, and broker {step.source} has to"
-    return disturbed(look) or (changed(step, look) if step.is_final else "") or _unproven(step, look)
+    return disturbed(look) or (changed(step, look) if step.is_final else "") or unproven(step, look)
 
 
 def changed(step: MoveStep, look: Look) -> str:
@@ -254,8 +254,13 @@ def unsure_of(step: MoveStep, look: Look) -> str:
     return unsure(look, step.source) if step.dropped and not step.is_said else ""
 
 
-def _unproven(step: MoveStep, look: Look) -> str:
-    """That findings do not prove any more that what is to be deleted is wrong, and that the source is right."""
+def unproven(step: MoveStep, look: Look) -> str:
+    """That findings do not prove any more that what is to be deleted is wrong, and the source right; empty if they do.
+
+    Args:
+        step: the step.
+        look: a look at its partition.
+    """
     wrong = set(step.dropped)
     if not wrong and not step.move.elects:
         # Assignments that only give back or reorder are made whatever findings are open, but never delete a right copy.
@@ -268,6 +273,29 @@ def _unproven(step: MoveStep, look: Look) -> str:
     if step.source not in known.sources:
         return f"no finding proves any more that broker {step.source} is right"
     return shows_the_same(look, step.source, wrong or step.wrong, step.source if step.is_said else None)
+
+
+def given_up(step: MoveStep, look: Look, asked: Asked | None, made: Maker, why: str) -> Action | None:
+    """What stops a deletion that was asked for and waits for the copy of another broker; None if it is done already.
+
+    The partition is assigned as it was before the step. So the other broker gives its copy up, and nothing is deleted.
+
+    Args:
+        step: a step that deletes a wrong replica.
+        look: a look at its partition.
+        asked: the last change that this process asked the cluster for; None if there was none.
+        made: makes events.
+        why: why nothing may be deleted any more, a sentence.
+    """
+    target = look.layout.moving.get(look.place) if look.layout is not None else None
+    if target is None:
+        is_before = look.assigned == step.before
+        return made.event(EventKind.STOPPED, step.number, reason=why) if is_before else None
+    back = Assign(step.number, step.before)
+    if target != step.move.replicas and target != step.before:
+        return None
+    mine = asked is not None and asked.change == back and look.at_ms - asked.at_ms < TAKES_MS
+    return Wait(f"the reassignment is being cancelled: {why}") if mine or target == step.before else back
 
 
 def waiting(made: Maker, step: int, why: str) -> Action:
@@ -330,10 +358,12 @@ __all__ = [
     "assigned_otherwise",
     "changed",
     "following",
+    "given_up",
     "intention",
     "is_known",
     "lacking",
     "unlike",
+    "unproven",
     "unsure_of",
     "waiting",
 ]

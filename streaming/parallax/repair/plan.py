@@ -139,8 +139,7 @@ def make(
         steps, missing, note = [*leads.steps], [*leads.missing], leads.note
     else:
         steps, open_still = _ends(look, said, shell)
-        ended = {(step.producer_id, step.start_offset) for step in steps if isinstance(step, EndStep)}
-        moves, lacking = copies(look, ended, len(steps), shell, more)
+        moves, lacking = copies(look, ended_by(steps), len(steps), shell, more)
         steps += moves
         copied = {broker for step in moves for broker in step.wrong}
         # A replica that holds one open and is copied again gets the end that its source has.
@@ -171,8 +170,18 @@ def wants_copies(look: Look, made: Plan) -> bool:
 
     If so, make the plan again from a look that also has a `Layout`, which says where copies may go.
     """
-    ended = {(step.producer_id, step.start_offset) for step in made.steps if isinstance(step, EndStep)}
-    return any(one.transaction not in ended for one in look.claims)
+    return any(not one.is_ended_by(ended_by(made.steps)) for one in look.claims)
+
+
+def ended_by(steps: Iterable[Step]) -> dict[tuple[int, int], frozenset[int]]:
+    """By transaction that steps end, as producer id and first offset: the brokers that hold it open until then.
+
+    Args:
+        steps: some steps of a plan.
+    """
+    return {
+        (step.producer_id, step.start_offset): frozenset(step.holders) for step in steps if isinstance(step, EndStep)
+    }
 
 
 def _ends(look: Look, said: Mapping[int, str], shell: Shell) -> tuple[list[Step], list[tuple[str, set[int]]]]:
@@ -230,8 +239,9 @@ def _proven_or_said(one: Transaction, proven: Collection[End], said: str | None)
             "nothing proves whether it was committed or aborted. Ask the owner of its producer, and plan again with "
             f"--outcome commit (or abort) --offset {one.start_offset}"
         )
-    if len(shown) == 1 and shown != {said}:
-        return f"--outcome {said} contradicts the end marker that a replica shows behind it ({shown.pop()})"
+    if shown - {said}:
+        other = " and ".join(sorted(shown))
+        return f"--outcome {said} contradicts the end marker that a replica shows behind it ({other})"
     return End(said, "whoever made this plan says so")
 
 
@@ -289,4 +299,4 @@ def _by_hand(look: Look, one: Transaction, end: End, shell: Shell) -> str:
     return "None: kafka-transactions.sh writes no COMMIT marker."
 
 
-__all__ = ["FORMAT", "Plan", "make", "proofs", "wants_copies"]
+__all__ = ["FORMAT", "Plan", "ended_by", "make", "proofs", "wants_copies"]

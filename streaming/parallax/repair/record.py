@@ -128,6 +128,11 @@ class Repair:
     sequence: int = 0
 
     @property
+    def unanswered(self) -> frozenset[int]:
+        """Numbers of the steps that were begun, and that the cluster has neither answered nor shown."""
+        return frozenset(self.intended) - frozenset(self.answered) - self.proven
+
+    @property
     def left(self) -> tuple[int, ...]:
         """The brokers that hold the partition since a repair is over; empty if they held it before, in this order.
 

@@ -205,8 +205,9 @@ def disturbed(look: Look) -> str:
 def shows_the_same(look: Look, source: int, wrong: Iterable[int], right: int | None = None) -> str:
     """A phrase if the right replica now shows the same as a wrong one at a finding's offsets; empty if it does not.
 
-    If they show the same, one of them was copied since the finding, so the finding no longer says which replica is
-    right. A wrong replica that shows nothing there is not compared, since a cleaner may have removed the record.
+    It also says so if one of them could not be read there. If they show the same, one of them was copied since the
+    finding, so the finding no longer says which replica is right. A wrong replica that shows nothing there is not
+    compared, since a cleaner may have removed the record.
 
     Args:
         look: a look at the partition, with what replicas show at the findings' offsets.
@@ -218,6 +219,9 @@ def shows_the_same(look: Look, source: int, wrong: Iterable[int], right: int | N
         for claim in look.claims:
             if broker not in claim.wrong_if(right):
                 continue
+            unread = [one for one in (source, broker) if one not in look.shown]
+            if unread and claim.offsets:
+                return f"what broker {unread[0]} shows where finding {claim.finding} says so could not be read"
             theirs, ours = (_kept(look.shown.get(one, {}), claim.offsets) for one in (broker, source))
             if theirs and theirs == ours:
                 return f"broker {source} shows the same as broker {broker} by now (finding {claim.finding})"

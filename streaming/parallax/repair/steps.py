@@ -16,7 +16,7 @@ class Told:
     """The texts of a plan's step that a person reads before deciding to run it.
 
     Attributes:
-        number: the step's number in the plan, from 1; 0 for a step that only a person can do.
+        number: the step's number in the plan, from 1 to 9,999; 0 for a step that only a person can do.
         act: the kind of step.
         title: what the step does, a sentence that begins with the text of `Act.begin`.
         needs: what the step requires, as phrases.
@@ -28,7 +28,7 @@ class Told:
         warning: what to know or to do before; may be empty.
     """
 
-    number: int
+    number: Annotated[int, Field(ge=0, le=9_999)]
     act: Act
     title: str
     needs: tuple[str, ...]

@@ -55,6 +55,8 @@ def undone(plan: Plan, look: Look, asked: Asked | None, made: Maker) -> Action:
         return made.event(EventKind.WORKING, reason="the partition is being assigned as it was")
     if out := set(goal) - look.isr:
         return Wait(f"{in_words(out)} {'is' if len(out) == 1 else 'are'} not in sync yet")
+    if waited_ms < TAKES_MS and any(step.number in made.repair.unanswered for step in steps):
+        return Wait("no broker has answered a request of the repair; it may still come")
     put_back = f"the replicas are assigned as they were: {list(goal)}"
     said = (put_back, stays(plan.steps, made.repair), _prefers_wrong(goal[0], look))
     return made.event(EventKind.CLOSED, reason="; ".join(filter(None, said)))
@@ -81,7 +83,8 @@ def stays(steps: Iterable[Step], repair: Repair) -> str:
 
 def _put_back(plan: Plan, steps: Sequence[MoveStep], look: Look, asked: Asked | None, made: Maker) -> Action:
     goal = plan.replicas
-    if (losing := set(look.assigned) - set(goal)) and (found := _lost(losing, steps[0], look, plan, made)):
+    # One that is not in sync yet is only being copied: to give it up loses nothing, and stops the copy.
+    if (losing := (set(look.assigned) - set(goal)) & look.isr) and (found := _lost(losing, steps[0], look, plan, made)):
         return found
     change = Assign(0, goal)
     mine = asked if asked is not None and asked.change == change else None

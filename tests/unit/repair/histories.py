@@ -67,6 +67,7 @@ class Cluster:
         is_led_by_ours: whether the repair had the present leader elected.
         is_suspected: whether a suspect, or a finding, is about the other value by now.
         was_suspected: whether one was when the repair asked for its last reassignment.
+        known_for: how many looks of a running repair have shown a finding about the other value.
         was_apart: whether the log of the leader began later than another one then.
         errors: what the repair should never have brought about.
     """
@@ -83,6 +84,7 @@ class Cluster:
     is_led_by_ours: bool = False
     is_suspected: bool = False
     was_suspected: bool = False
+    known_for: int = 0
     was_apart: bool = False
     errors: list[str] = field(default_factory=list)
 
@@ -138,7 +140,7 @@ class Cluster:
             self.epoch += 1
         if was_right and not self.has_right and self.is_ours:
             self.errors.append("no right copy is left")
-        if had_other and not self.has_other and self.is_ours and self.was_suspected:
+        if had_other and not self.has_other and self.is_ours and (self.was_suspected or self.known_for > 3):
             self.errors.append("the other right value is gone, and a suspect named it")
         if self.start > start and self.is_ours and self.was_apart:
             self.errors.append(f"nobody holds what lies before offset {self.start}")
@@ -268,6 +270,8 @@ class History(Recorded):
         differs = len({one.has_other for one in cluster.copies.values() if one.is_whole}) > 1
         cluster.is_suspected = differs and self.looks > self.suspected
         is_judged = cluster.is_suspected and self.looks > self.judged
+        is_running = self.repair_id in self.record.repairs and self.repair.phase is Phase.RUNNING
+        cluster.known_for = cluster.known_for + 1 if is_judged and is_running else 0
         doubts = Doubts(("1 suspect is being checked",) if cluster.is_suspected and not is_judged else ())
         free = {b: 9 << 30 for b in BROKERS if b not in cluster.down}
         sizes = {b: copy.parts for b, copy in cluster.copies.items() if b in free}
@@ -415,7 +419,8 @@ class History(Recorded):
         """A wrong copy is deleted only while enough others are left, by the settings that the look has shown."""
         if not isinstance(action, Assign) or seen.layout is None:
             return
-        dropped = any(step.dropped for step in moves(plan) if step.number == action.step)
+        mine = [step for step in moves(plan) if step.number == action.step and step.move.replicas == action.replicas]
+        dropped = any(step.dropped for step in mine)
         if dropped and len(action.replicas) < max(2, seen.layout.min_isr):
             self.cluster.errors.append(f"{len(action.replicas)} are left, and min.insync.replicas is {self.min_isr}")
 

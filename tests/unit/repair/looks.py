@@ -67,7 +67,8 @@ def look(replicas: Mapping[int, Replica] | None = None, *transactions: Transacti
         transactions or (transaction(),),
         doubts=Doubts(),
     )
-    return replace(made, **fields)
+    made = replace(made, **fields)
+    return made if made.shown else replace(made, shown={broker: {} for broker in made.assigned})
 
 
 def mended(at: int = END, outcome: Outcome = Outcome.COMMITTED, kind: RowKind = RowKind.COMMIT, **fields: Any) -> Look:

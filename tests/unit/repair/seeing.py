@@ -18,4 +18,5 @@ WRONG = Claim("f1", frozenset({3}), frozenset({1, 2}), (17,))
 def seen(*some: Claim, layout: Layout | None = LAYOUT, **fields: Any) -> Look:
     """A partition of brokers 3, 1 and 2, led by 3, with no open transaction."""
     base = look({b: replica() for b in (1, 2, 3)}, leader=3, assigned=(3, 1, 2), findings=frozenset({"f1"}))
-    return replace(base, **({"transactions": (), "claims": some or (WRONG,), "layout": layout} | fields))
+    made = replace(base, **({"transactions": (), "claims": some or (WRONG,), "layout": layout} | fields))
+    return made if made.shown else replace(made, shown={broker: {} for broker in made.assigned})

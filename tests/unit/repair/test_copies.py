@@ -198,6 +198,26 @@ def test_whoever_contradicts_a_finding_is_refused(claim: Claim, right: int, text
     assert text in missing(make(seen(claim), {}, more=Said(right=right)))
 
 
+def test_nobody_is_called_right_whom_another_finding_proves_wrong() -> None:
+    unproven = Claim("f2", by_word={3: frozenset({1, 2})}, missing="nothing proves it", offsets=(20,))
+    made = make(seen(WRONG, unproven), {}, more=Said(right=3))
+    assert made.steps == ()
+    assert "--right 3 contradicts it: it proves that brokers 1 and 2 may be copied" in made.missing[0]
+
+
+def test_what_an_end_marker_does_not_mend_is_planned_too() -> None:
+    held = look(assigned=(2, 1, 3), layout=LAYOUT)
+    frozen = Claim("f1", frozenset({2}), frozenset({1, 3}), (START,), (7, START))
+    aborted = Claim("f2", frozenset({3}), frozenset({1}), (START,), (7, START))
+    made = make(replace(held, claims=(frozen, aborted)), {START: "commit"})
+    assert made.steps[0].kind == "end_marker"
+    assert [list(step.move.gone) for step in made.steps if step.kind == "assignment"][:1] == [[3]]
+
+
+def test_a_replica_that_could_not_be_read_is_not_deleted() -> None:
+    assert "could not be read" in missing(make(seen(shown={1: {}, 2: {}}), {}))
+
+
 def test_what_another_finding_leaves_open_has_to_be_settled_first() -> None:
     first, second = claims([of(), of("f2", broker=NOBODY)])
     assert "may be wrong in f2: settle that first" in first.missing

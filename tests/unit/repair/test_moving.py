@@ -341,6 +341,8 @@ def test_undo_assigns_the_partition_as_it_was_whichever_step_was_the_last() -> N
     assert next_of(undoing(), replace(back, isr=frozenset({1, 2}))) == Wait("broker 3 is not in sync yet")
     done = "the replicas are assigned as they were: [3, 1, 2]"
     warned = f"{done}; broker 3 is preferred again, and a finding still calls it wrong: see `parallax lead`"
+    assert next_of(undoing(), back) == Wait("no broker has answered a request of the repair; it may still come")
+    back = replace(back, at_ms=NOW + TAKES_MS)
     assert put(next_of(undoing(), back)) == (EventKind.CLOSED, warned)
     assert put(next_of(undoing(), replace(back, claims=()))) == (EventKind.CLOSED, done)
 
@@ -359,6 +361,29 @@ def test_undo_gives_no_stand_in_up_while_one_leads_that_may_be_wrong() -> None:
         EventKind.STOPPED,
         True,
     )
+
+
+def test_a_deletion_that_waits_for_a_copy_is_called_off_where_its_proof_is_gone() -> None:
+    two = replace(LAYOUT, sizes={1: 1, 2: 1})
+    holding = {"assigned": (1, 2), "isr": frozenset({1, 2}), "leader": 1, "replicas": {1: replica(), 2: replica()}}
+    start = seen(Claim("f1", frozenset({2}), frozenset({1}), (17,)), layout=two, shown={1: {}, 2: {}}, **holding)
+    plan = make(start, {})
+    drop = plan.steps[0]
+    assert isinstance(drop, MoveStep)
+    mine = up_to(drop, intended(drop), event(EventKind.ANSWERED, drop.number))
+    under_way = at((1, 3, 2), layout={"moving": {PLACE: (1, 3)}}, isr=frozenset({1, 2}), claims=start.claims)
+    assert isinstance(next_of(mine, under_way, plan=plan), Wait)
+    new = replace(under_way, findings=frozenset({"f1", "f9"}))
+    back = Assign(drop.number, (1, 2))
+    assert next_of(mine, new, plan=plan) == back
+    assert isinstance(next_of(mine, new, Asked(back, NOW), plan=plan), Wait)
+    off = at((1, 2), claims=start.claims, findings=frozenset({"f1", "f9"}))
+    assert put(next_of(mine, off, plan=plan)) == (
+        EventKind.STOPPED,
+        "there is a finding that the plan does not know: f9",
+    )
+    undone = up_to(drop, intended(drop), event(EventKind.UNDOING))
+    assert next_of(undone, new, plan=plan) == Assign(0, (1, 2)), "a copy that is not whole is given up"
 
 
 def test_undo_leaves_alone_what_somebody_else_has_assigned() -> None:
