@@ -404,10 +404,19 @@ def is_shown_elsewhere(finding: Finding) -> bool:
 
 
 def shown_offset(finding: Finding) -> int:
-    """Return the offset of the record that consumers of the accused meet. If unknown, it is the finding's own."""
-    replicas = evidence_of(finding).get("replicas", {})
+    """Return the offset at which the replicas can be seen to differ, for the commands that show it.
+
+    It is that of the finding's own record, with one exception. If consumers of the accused meet another record of the
+    key, and no replica holds the own one any more, it is the offset of the record that they meet, if known.
+    """
+    own, replicas = finding.record_offset, evidence_of(finding).get("replicas", {})
     shown = (replicas.get(str(finding.broker), {}).get("key") or {}).get("visible")
-    return int(shown["offset"]) if shown and is_shown_elsewhere(finding) else finding.record_offset
+    held = {one["offset"] for answer in replicas.values() for name in _RECORDS for one in answer.get(name, ())}
+    return own if own in held or not shown or not is_shown_elsewhere(finding) else int(shown["offset"])
+
+
+_RECORDS = ("committed", "uncommitted")
+"""Fields of a replica's answers that hold its records at the offsets asked for."""
 
 
 def claim_of(finding: Finding) -> Claim:
