@@ -164,7 +164,7 @@ def made(
         text = unsettled(claim, decision)
         evidence["resolution"] = str(decision.resolution)
     elif status is FindingStatus.RESOLVED:
-        text = resolved(claim, decision, answers, repaired)
+        text = resolved(claim, decision, answers, repaired, variant)
         evidence |= _of_the_end(decision, is_repaired=bool(repaired)) | dict(left or {})
     else:
         text = dismissed(decision, answers)
