@@ -350,7 +350,12 @@ _BY_A_REPAIR = (Resolution.UNPROVEN, Resolution.COMPACTED, Resolution.INCOMPARAB
 
 
 def resolved(
-    claim: Claim, decision: Decision, answers: Answers, repaired: str = "", variant: str = Variant.PLAIN
+    claim: Claim,
+    decision: Decision,
+    answers: Answers,
+    repaired: str = "",
+    variant: str = Variant.PLAIN,
+    met: str = "",
 ) -> str:
     """Say what a finding was, how and when it ended, and whether the replica is right again.
 
@@ -360,8 +365,11 @@ def resolved(
         answers: the answers that the decision is based on.
         repaired: the record of a completed repair of the finding, in sentences.
         variant: what the finding was about (`variant_of`).
+        met: sentences on when consumers of the leader met it. They are left out if another finding explains it, because
+            that one says who is wrong.
     """
-    return f"{_was(claim, variant)} {_how(claim, decision, answers, repaired)}"
+    said = f"{_was(claim, variant)} {_how(claim, decision, answers, repaired)}"
+    return f"{said} {met}" if met and decision.resolution is not Resolution.EXPLAINED else said
 
 
 def dismissed(decision: Decision, answers: Answers) -> str:
