@@ -50,6 +50,7 @@ slack_configs:
   send_resolved: true
   color: '{{ template "parallax.color" . }}'
   title: '{{ template "parallax.title" . }}'
+  fallback: '{{ template "parallax.title" . }}' # what a phone's notification shows
   text: '{{ template "parallax.text" . }}'
 """
 _PAGERDUTY = """\

@@ -333,18 +333,20 @@ class Effect(NamedTuple):
         shows: as `Kind.shows`.
         headline: as `Kind.headline`.
         consumers: as `Kind.consumers`.
+        was: as `Kind.was`.
         many: as `Kind.many`.
     """
 
     shows: str
     headline: str
     consumers: str
+    was: str
     many: str = ""
 
 
 def _plain(kind: FindingKind) -> Effect:
     row = KINDS[kind]
-    return Effect(row.shows, row.headline, row.consumers, row.many)
+    return Effect(row.shows, row.headline, row.consumers, row.was, row.many)
 
 
 def _taken(by: str) -> str:
@@ -358,44 +360,53 @@ _BY_OUTCOME = Effect(
     _taken("the wrong outcome that broker {broker} gave that record"),
     "Broker {broker} lacks a value of {partition} that its cleaner took by a wrong outcome",
     "miss a value that a cleaner took by mistake",
+    "Broker {broker} lacked a value of the key of offset {offset} of {partition}, which its cleaner took by mistake.",
 )
 _NO_RECORD = (
     "Broker {broker} has aborted a committed transaction of {partition}; it was committed {others}. No replica that "
     "answered holds its record at offset {offset} any more."
 )
+_HID_DELETION = "Broker {broker} hid the committed deletion at offset {offset} of {partition} as aborted."
+_HAD_ABORTED = "Broker {broker} had aborted a committed transaction of {partition} with the record at offset {offset}."
 _EFFECTS: Mapping[tuple[FindingKind, str], Effect] = {
     (FindingKind.ABORTED_RECORD_COMMITTED, Variant.DELETION): Effect(
         "Broker {broker} shows the rolled-back deletion at offset {offset} of {partition} as committed; it was "
         "aborted {others}.",
         "Broker {broker} shows a rolled-back deletion of {partition} as committed",
         "in read_committed read a deletion that was rolled back",
+        "Broker {broker} showed the rolled-back deletion at offset {offset} of {partition} as committed.",
     ),
     (FindingKind.COMMITTED_RECORD_ABORTED, Variant.DELETION): Effect(
         "Broker {broker} hides the committed deletion at offset {offset} of {partition} as aborted; it was "
         "committed {others}.",
         "Broker {broker} hides a committed deletion of {partition} as aborted",
         "in read_committed never see a deletion that was committed",
+        _HID_DELETION,
     ),
     (FindingKind.COMMITTED_RECORD_ABORTED, Variant.UNDELETED): Effect(
         "Broker {broker} hides the committed deletion at offset {offset} of {partition} as aborted, and shows an older "
         "value of its key, at offset {shown}; it was committed {others}.",
         "Broker {broker} still shows a value of {partition} whose key a committed transaction deleted",
         "in read_committed go on seeing what was deleted",
+        _HID_DELETION,
     ),
     (FindingKind.COMMITTED_RECORD_ABORTED, Variant.OLDER): Effect(
         f"{_NO_RECORD} Broker {{broker}} still shows an older value of its key, at offset {{shown}}.",
         "Broker {broker} shows a value of {partition} that a committed transaction overwrote",
         "in read_committed see a value that is out of date",
+        _HAD_ABORTED,
     ),
     (FindingKind.COMMITTED_RECORD_ABORTED, Variant.DELETED): Effect(
         f"{_NO_RECORD} The key was deleted, and broker {{broker}} still shows a value of it, at offset {{shown}}.",
         "Broker {broker} still shows a value of {partition} whose key was deleted",
         "in read_committed go on seeing what was deleted",
+        _HAD_ABORTED,
     ),
     (FindingKind.COMMITTED_RECORD_ABORTED, Variant.GONE): Effect(
         _NO_RECORD,
         "Broker {broker} has aborted a committed transaction of {partition}; its record is gone",
         "in read_committed may miss what a committed transaction wrote",
+        _HAD_ABORTED,
     ),
     (FindingKind.ABORTED_RECORD_COMMITTED, Variant.TAKEN): _BY_OUTCOME,
     (FindingKind.COMMITTED_RECORD_ABORTED, Variant.TAKEN): _BY_OUTCOME,

@@ -179,7 +179,7 @@ def status_of(snapshot: Snapshot, past: Past) -> Status:
     since = past.since
     is_known, more = False, ""
     if snapshot.findings.open:
-        condition, text = Condition.FINDINGS, _findings_text(snapshot)
+        condition, text, notes = Condition.FINDINGS, _findings_text(snapshot), [*_notes(snapshot)]
         since = min(finding.first_suspected_at.timestamp() for finding in snapshot.findings.open)
     elif steps and not reasons:
         condition, since = Condition.STARTING, snapshot.started_at
@@ -246,8 +246,9 @@ def _agree_in_part(snapshot: Snapshot, partly: Mapping[TopicPartition, Part]) ->
 
 
 def _findings_text(snapshot: Snapshot) -> str:
-    known = snapshot.findings.open
-    return ", ".join(filter(None, (counted(len(known), "open finding"), seen_counted(known))))
+    found, known = snapshot.findings.open, len(snapshot.findings.acknowledged)
+    said = counted(len(found), "open finding"), seen_counted(found), f"{known:,} acknowledged" if known else ""
+    return ", ".join(filter(None, said))
 
 
 def _reasons(snapshot: Snapshot, past: Past, *, is_starting: bool) -> Iterator[Reason]:

@@ -108,6 +108,12 @@ class _Differing(_Part):
     pivot: int
 
 
+class _Met(_Part):
+    leaders: list[int]
+    since_ms: Annotated[int, Field(ge=0, le=_LAST_MS)]
+    until_ms: Annotated[int, Field(ge=UNKNOWN, le=_LAST_MS)]
+
+
 class _Evidence(_Part):
     asked_at_ms: Annotated[int, Field(ge=0, le=_LAST_MS)] = 0
     leader: int = NOBODY
@@ -120,6 +126,7 @@ class _Evidence(_Part):
     proofs: list[_Proof] = []
     shown_by: list[int] = []
     record_offset: int = UNKNOWN
+    met: _Met | None = None
     differing: list[_Differing] = []
 
 

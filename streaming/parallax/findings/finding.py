@@ -13,6 +13,7 @@ from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed, showing_its_value
 from parallax.findings.effect import remembered
+from parallax.findings.met import Met, as_evidence, met
 from parallax.findings.summary import blocked_at, dismissed, resolved, spread, summary, unsettled, variant_of
 from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS, Effect, Variant, effect_of
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
@@ -141,8 +142,12 @@ def made(
     claim = _of_the_cut(_of_the_tombstone(claim, decision, answers), answers)
     suspected = from_milliseconds(claim.raised_at_ms)
     accused = decision.accused if status is FindingStatus.CONFIRMED else claim.broker
+    exposed = _is_exposed(status, accused, decision, answers)
+    is_met = exposed and status is not FindingStatus.RESOLVED
+    asked = answers.asked_at_ms or int(at.timestamp() * 1000)
+    led = met(met_before(known), answers.leader, asked, is_exposed=is_met)
     recorded = _recorded(claim, decision, answers, status).as_json()
-    evidence = answers.evidence() | {"reason": decision.reason, "recorded": recorded}
+    evidence = answers.evidence() | {"reason": decision.reason, "recorded": recorded} | as_evidence(led)
     variant = _variant(status, claim, decision, answers, known)
     if known is not None and status in (FindingStatus.UNSETTLED, FindingStatus.RESOLVED):
         evidence[KEPT] = known.record_offset
@@ -164,7 +169,8 @@ def made(
         text = unsettled(claim, decision)
         evidence["resolution"] = str(decision.resolution)
     elif status is FindingStatus.RESOLVED:
-        text = resolved(claim, decision, answers, repaired)
+        said = led.in_words(finding_id, decision.kind) if led is not None else ""
+        text = resolved(claim, decision, answers, repaired, variant, said)
         evidence |= _of_the_end(decision, is_repaired=bool(repaired)) | dict(left or {})
     else:
         text = dismissed(decision, answers)
@@ -192,7 +198,7 @@ def made(
         suspect_id=claim.suspect_id,
         first_suspected_at=suspected if known is None else min(suspected, known.first_suspected_at),
         decided_at=at,
-        exposed=_is_exposed(status, accused, decision, answers),
+        exposed=exposed,
     )
 
 
@@ -286,6 +292,19 @@ def beside(decision: Decision, before: Iterable[int], answers: Answers) -> froze
         shown = frozenset(b for side in decision.sides.values() if decision.accused in side for b in side)
     away = {b for b, answer in answers.replicas.items() if answer.error is not None}
     return (shown | away.intersection(before)) - {decision.accused}
+
+
+def met_before(known: Finding | None) -> Met | None:
+    """Return when consumers of the leader met a finding, by its last event.
+
+    None if they did not, if the finding is over, or if there is none. An event of an earlier version knows one moment:
+    when the replicas were asked.
+    """
+    if known is None or not known.stands:
+        return None
+    evidence = evidence_of(known)
+    leader, at_ms = int(evidence.get("leader", NOBODY)), int(asked_at(known).timestamp() * 1000)
+    return Met.of(evidence) or met(None, leader, at_ms, is_exposed=known.exposed)
 
 
 def _is_exposed(status: FindingStatus, accused: int, decision: Decision, answers: Answers) -> bool:
@@ -404,10 +423,19 @@ def is_shown_elsewhere(finding: Finding) -> bool:
 
 
 def shown_offset(finding: Finding) -> int:
-    """Return the offset of the record that consumers of the accused meet. If unknown, it is the finding's own."""
-    replicas = evidence_of(finding).get("replicas", {})
+    """Return the offset at which the replicas can be seen to differ, for the commands that show it.
+
+    It is that of the finding's own record, with one exception. If consumers of the accused meet another record of the
+    key, and no replica holds the own one any more, it is the offset of the record that they meet, if known.
+    """
+    own, replicas = finding.record_offset, evidence_of(finding).get("replicas", {})
     shown = (replicas.get(str(finding.broker), {}).get("key") or {}).get("visible")
-    return int(shown["offset"]) if shown and is_shown_elsewhere(finding) else finding.record_offset
+    held = {one["offset"] for answer in replicas.values() for name in _RECORDS for one in answer.get(name, ())}
+    return own if own in held or not shown or not is_shown_elsewhere(finding) else int(shown["offset"])
+
+
+_RECORDS = ("committed", "uncommitted")
+"""Fields of a replica's answers that hold its records at the offsets asked for."""
 
 
 def claim_of(finding: Finding) -> Claim:

@@ -28,12 +28,14 @@ from parallax.findings.finding import (
     has_spread,
     is_exposed,
     is_unsettled,
+    met_before,
 )
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.members import OPEN, Array, Group, Members, State, count
+from parallax.findings.met import as_evidence, met
 from parallax.findings.summary import incident, incident_over, variant_of_many
 from parallax.kinds import KINDS
-from parallax.model import UNKNOWN, FindingKind, FindingStatus, Rule, Severity, hash_halves, id_of
+from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, hash_halves, id_of
 from parallax.sides import as_document
 
 SAMPLES = 16
@@ -128,6 +130,11 @@ def incident_event(
     before = {} if known is None else evidence_of(known)
     leads = any_exposed(group.broker, proofs) if proofs else known is not None and known.exposed
     leads = leads or any(single.exposed for single in singles)
+    exposed = status is FindingStatus.SPREAD or (leads and status is not FindingStatus.UNSETTLED)
+    found = (met_before(one) for one in (known, *singles))
+    earliest = min((one for one in found if one is not None), key=lambda one: one.since_ms, default=None)
+    leader, at_ms = proofs[-1].answers.leader if proofs else NOBODY, int(at.timestamp() * 1000)
+    led = met(earliest, leader, at_ms, is_exposed=exposed and status is not FindingStatus.RESOLVED)
     evidence: dict[str, Any] = {
         "incident": {
             "count": tally.count,
@@ -143,9 +150,11 @@ def incident_event(
         },
         "proofs": [proof.as_json() for proof in proofs[:PROOFS]] or before.get("proofs", []),
         VARIANT: str(variant_of_many(group)),
-    }
+    } | as_evidence(led)
     if status is FindingStatus.RESOLVED:
         text, resolution = incident_over(group, _ended(tally), at)
+        if led is not None:
+            text = f"{text} {led.in_words(finding_id, group.kind)}"
         evidence["resolution"] = resolution
     else:
         text = incident(group, tally.count, (tally.lowest, tally.highest), tally.waiting, status, is_exposed=leads)
@@ -174,7 +183,7 @@ def incident_event(
         suspect_id="",
         first_suspected_at=suspected if known is None else min(suspected, known.first_suspected_at),
         decided_at=at,
-        exposed=status is FindingStatus.SPREAD or (leads and status is not FindingStatus.UNSETTLED),
+        exposed=exposed,
     )
 
 

@@ -66,8 +66,8 @@ class Repair:
 
 
 def show_record(finding: Finding, shell: Shell) -> str:
-    """Return the command that shows on each broker the record that a finding is about."""
-    return show_at(finding.place, finding.record_offset, shell)
+    """Return the command that shows on each broker the record in which the replicas differ."""
+    return show_at(finding.place, shown_offset(finding), shell)
 
 
 def show_seen(finding: Finding, shell: Shell) -> str:

@@ -354,7 +354,8 @@ def print_finding(
         said = f"{_status_in_words(event, before)} ({asked_in_words(asked_at(event))})"
         shown.print(Text(f"{utc_text(event.decided_at)} {said}: {event.summary}"))
     for one in repairs(finding):
-        shown.print(Text(one))
+        if one not in finding.summary:  # the text on its end says which repairs ended it
+            shown.print(Text(one))
     shown.print()
     shown.print(Text(f"What each broker answered, {asked_in_words(asked_at(finding))}:"))
     shown.print(answers_table(evidence_of(finding)))

@@ -349,7 +349,14 @@ _BY_A_REPAIR = (Resolution.UNPROVEN, Resolution.COMPACTED, Resolution.INCOMPARAB
 """Ends that do not show by themselves that the replica is right. A repair on record says why nothing is left."""
 
 
-def resolved(claim: Claim, decision: Decision, answers: Answers, repaired: str = "") -> str:
+def resolved(
+    claim: Claim,
+    decision: Decision,
+    answers: Answers,
+    repaired: str = "",
+    variant: str = Variant.PLAIN,
+    met: str = "",
+) -> str:
     """Say what a finding was, how and when it ended, and whether the replica is right again.
 
     Args:
@@ -357,8 +364,12 @@ def resolved(claim: Claim, decision: Decision, answers: Answers, repaired: str =
         decision: the decision that ended it.
         answers: the answers that the decision is based on.
         repaired: the record of a completed repair of the finding, in sentences.
+        variant: what the finding was about (`variant_of`).
+        met: sentences on when consumers of the leader met it. They are left out if another finding explains it, because
+            that one says who is wrong.
     """
-    return f"{_was(claim)} {_how(claim, decision, answers, repaired)}"
+    said = f"{_was(claim, variant)} {_how(claim, decision, answers, repaired)}"
+    return f"{said} {met}" if met and decision.resolution is not Resolution.EXPLAINED else said
 
 
 def dismissed(decision: Decision, answers: Answers) -> str:
@@ -383,11 +394,11 @@ def _past(decision: Decision, answers: Answers) -> str:
     return f"{reason}, {asked_in_words(datetime.fromtimestamp(answers.asked_at_ms / 1000, UTC))}"
 
 
-def _was(claim: Claim) -> str:
+def _was(claim: Claim, variant: str) -> str:
     has_direction = claim.broker != NOBODY or "{broker}" not in KINDS[claim.kind].was
-    kind = claim.kind if has_direction else FindingKind.VISIBILITY_MISMATCH
+    was = effect_of(claim.kind, variant).was if has_direction else KINDS[FindingKind.VISIBILITY_MISMATCH].was
     partition = f"{claim.topic}-{claim.partition}"
-    return KINDS[kind].was.format(broker=claim.broker, partition=partition, offset=claim.first_offset)
+    return was.format(broker=claim.broker, partition=partition, offset=claim.first_offset)
 
 
 def _how(claim: Claim, decision: Decision, answers: Answers, repaired: str) -> str:

@@ -131,8 +131,8 @@ def _has_mended(repair: Repair, step: Mapping[str, Any], finding: Finding) -> bo
 def _in_words(repair: Repair, step: Mapping[str, Any]) -> str:
     did, does, proof = _of_a_copy(step) if _is_move(step) else _of_a_marker(step)
     name, at = f"Repair {repair.repair_id[:_ID_CHARACTERS]}", time_text(repair.at_ms)
-    if step["number"] in repair.proven:
-        return f"{name} {did}, and {proof} by {at}."
+    if (proven_ms := repair.proven.get(step["number"])) is not None:
+        return f"{name} {did}, and {proof} by {time_text(proven_ms)}."
     if repair.phase is Phase.RUNNING:
         return f"{name}, begun at {time_text(repair.began_ms)}, is to {does}; that is not proven yet."
     how = {Phase.CLOSED: "was given up", Phase.UNDOING: "was being undone"}.get(repair.phase, "stopped")

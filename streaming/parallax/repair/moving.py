@@ -187,8 +187,8 @@ def _took_too_long(step: MoveStep, intended: Mapping[str, Any], look: Look, layo
         return ""
     return (
         f"; that took {span_text(seconds)}, more than half of delete.retention.ms, so the copy may lack tombstones or "
-        "end markers. The job's next audit of the partition compares it (audit.unread_delay_s, audit.interval_s); "
-        "`parallax audit` only prints what it finds"
+        "end markers. Compare it by `parallax audit`, which only prints what it finds, or wait for the job's audit of "
+        "the topic, if it makes any (audit.interval_s)"
     )
 
 

@@ -105,7 +105,7 @@ class Repair:
         intended: by number of a step that was begun, how it was going to be done. If a step intends to write an end
             marker a second time, ``below`` (the log end before the marker) stays that of the first time.
         answered: by step number, when the cluster answered that it made the step's change, milliseconds since 1970 UTC.
-        proven: numbers of the steps whose result every replica shows.
+        proven: by number of a step whose result every replica shows, when that was seen, milliseconds since 1970 UTC.
         resumed_ms: when somebody last resumed the repair after a stop, milliseconds since 1970 UTC; -1 for never.
         reason: the reason of the last event that is no beat.
         sequence: the number of its last event. While it grows, the repair's process runs.
@@ -122,7 +122,7 @@ class Repair:
     is_kept: bool = False
     intended: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     answered: Mapping[int, int] = field(default_factory=dict)
-    proven: frozenset[int] = frozenset()
+    proven: Mapping[int, int] = field(default_factory=dict)
     resumed_ms: int = -1
     reason: str = ""
     sequence: int = 0
@@ -220,7 +220,7 @@ def _after(known: Repair, event: Event) -> Repair:
         case EventKind.RESUMED if known.phase is Phase.STOPPED:
             return replace(said, resumed_ms=event.at_ms)
         case EventKind.PROVEN:
-            return replace(said, proven=known.proven | {step})
+            return replace(said, proven={**known.proven, step: event.at_ms})
         case _:
             return said
 

@@ -181,3 +181,5 @@ if shutil.which("amtool"):
         asked = receivers.FILL_IN.findall(block)
         assert len(asked) == {"email_configs": 3}.get(service, 1)
         assert set(asked) <= first[service][0].keys()
+        if service == "slack_configs":
+            assert first[service][0]["fallback"] == first[service][0]["title"], "what a notification shows"

@@ -573,6 +573,13 @@ def test_findings_go_before_all_else_and_do_not_hide_what_cannot_be_told(healthy
     assert said.reasons == ("broker 2 does not answer",)
 
 
+def test_findings_that_somebody_knows_of_are_counted_beside_those_that_nobody_does(healthy: Monitor) -> None:
+    known = shown_again("a1" * 16, status=FindingStatus.ACKNOWLEDGED)
+    healthy.state.update_findings(FindingsStatus(open=(shown_again(exposed=True),), acknowledged=(known,)))
+    said = healthy.says()
+    assert (said.text, said.notes) == ("1 open finding, 1 seen by consumers, 1 acknowledged", ())
+
+
 def test_findings_are_told_while_the_job_starts(monitor: Monitor) -> None:
     monitor.state.update_findings(FindingsStatus(open=(shown_again(),)))
     said = monitor.says()

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import subprocess
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,18 @@ import pytest
 import typer
 
 from parallax.cli import app
+from parallax.findings.claim import Recorded
+from parallax.findings.decide import decide
 from parallax.findings.explain import explain
-from parallax.findings.finding import Finding
-from parallax.findings.repair import delete_again, rebuild_index, show_record
+from parallax.findings.finding import Finding, made
+from parallax.findings.repair import delete_again, rebuild_index, show_record, show_seen
 from parallax.findings.report import print_explanation, print_finding
 from parallax.findings.table import FindingsTable
 from parallax.model import NOBODY, FindingKind, FindingStatus
 from parallax.shell import ANYWHERE, Shell
-from tests.builders.findings import EVENT
+from tests.builders.answers import PRODUCER, answers, record, shows
+from tests.builders.claims import claim
+from tests.builders.findings import AT, EVENT
 from tests.unit.findings.explained import PROVEN, assigned_as, explained, index_wrong
 
 SERVERS = "kafka-1.example.org:9092,kafka-2.example.org:9092"
@@ -178,6 +183,23 @@ def test_of_a_lost_tombstone_it_shows_the_value_that_is_there_and_not_where_noth
     for broker in (2, NOBODY):
         pasted.run(show_record(replace(EVENT, kind=kind, broker=broker, evidence=json.dumps(evidence)), SHELL))
     assert [call[call.index("--offset") + 1] for call in pasted.calls] == ["0", "0"]
+
+
+@pytest.mark.parametrize(("at", "held", "named"), [(4, (), 4), (4, (1,), 10), (40, (), 10), (None, (), 10)])
+def test_of_a_record_that_no_replica_holds_it_shows_the_one_that_is_met_in_its_place(
+    at: int | None, held: Collection[int], named: int
+) -> None:
+    claim_ = claim(FindingKind.COMMITTED_RECORD_ABORTED, recorded=Recorded(outcomes={1: "committed", 2: "aborted"}))
+    value = None if at is None else record(at, producer_id=-1)
+    own = {broker: {10: record(10, value_size=-1)} if broker in held else {} for broker in (1, 2)}
+    given = answers(
+        shows(1, None, asked=frozenset({10}), committed=own[1]),
+        shows(2, value, asked=frozenset({10}), aborted=((PRODUCER, 10),)),
+    )
+    one = made("f", FindingStatus.CONFIRMED, claim_, decide(claim_, given), given, None, AT)
+    assert (one.broker, one.record_offset) == (2, 10)
+    for command in (show_record(one, SHELL), show_seen(one, SHELL)):
+        assert f"--offset {named} " in command
 
 
 def test_where_only_the_hash_of_a_key_is_known_it_is_shown_before_its_deletion_is_written(pasted: Pasted) -> None:

@@ -233,6 +233,14 @@ class TestWhatIsAskedFor:
         assert "confirmed (asked 2023-11-14 22:13:20Z): Broker 2 shows it." in text
         assert "What each broker answered, asked 2023-11-14 22:13:20Z:" in text
 
+    def test_a_repair_that_the_end_of_a_finding_names_is_not_said_twice(self, tmp_path: Path) -> None:
+        done, other = "Repair aaaa copied broker 2 again.", "Repair bbbb was given up."
+        over = replace(EVENT, finding_id="e" * 32, status=FindingStatus.RESOLVED, summary=f"Repaired: {done}")
+        FindingsTable(str(tmp_path)).append([replace(EVENT, finding_id="e" * 32), over])
+        print_finding(str(tmp_path), "eeee", to=(stream := io.StringIO()), repairs=lambda _: (done, other))
+        text = " ".join(stream.getvalue().split())
+        assert (text.count(done), text.count(other)) == (1, 1)
+
     def test_each_event_says_what_is_another_than_before_and_whether_consumers_see_it(self, tmp_path: Path) -> None:
         held = replace(EVENT, finding_id="e" * 32, exposed=False, kind=FindingKind.READ_COMMITTED_FROZEN)
         seen = replace(held, exposed=True, kind=FindingKind.ABORTED_RECORD_COMMITTED)

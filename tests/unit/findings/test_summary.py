@@ -211,6 +211,23 @@ def test_the_end_of_a_difference_without_direction_names_nobody_and_says_not_who
         assert "misled" not in text
 
 
+@pytest.mark.parametrize(
+    ("kind", "variant", "was"),
+    [
+        (FindingKind.ABORTED_RECORD_COMMITTED, Variant.PLAIN, "showed the rolled-back record at"),
+        (FindingKind.ABORTED_RECORD_COMMITTED, Variant.DELETION, "showed the rolled-back deletion at"),
+        (FindingKind.COMMITTED_RECORD_ABORTED, Variant.UNDELETED, "hid the committed deletion at"),
+        (FindingKind.COMMITTED_RECORD_ABORTED, Variant.GONE, "had aborted a committed transaction of orders-0 with"),
+        (FindingKind.OUTCOME_CONTRADICTS_MARKER, Variant.TAKEN, "lacked a value of the key of"),
+    ],
+)
+def test_the_end_says_what_was_wrong_as_the_beginning_did(kind: FindingKind, variant: Variant, was: str) -> None:
+    before = finding(kind=kind, evidence=evidence({}, variant=str(variant)))
+    over = Decision(Verdict.DISMISSED, kind, "r", resolution=Resolution.HEALED)
+    ended = made("f", FindingStatus.RESOLVED, claim(kind), over, Answers({}), before, AT)
+    assert ended.summary.startswith(f"Broker 2 {was}")
+
+
 WITHOUT_A_TRACE = (Resolution.COMPACTED, Resolution.DELETED)
 
 
