@@ -30,7 +30,7 @@ from parallax.views.watching import job_runs
 _IDLE_S = 1.5 * LONGEST_US / 1e6 + 120
 """Even a partition at rest is recorded, and so compared, at least once in this time; seconds."""
 _NEVER = 1 << 62
-"""Later than any time: a suspect whose finding is open waits for no verdict, however often it is raised again."""
+"""Later than any time: while its finding is open, a suspect that is raised again waits for nothing."""
 _FAILURES = (DeltaError, OSError, ValueError, pa.ArrowException)
 
 
