@@ -3,7 +3,7 @@
 `parallax.replica.digests` makes them. Where the sums of two replicas are equal, an audit need not read their rows. A
 commit makes rows and sums visible together. So there are no sums of rows that were written twice, or by a Spark task
 that failed. Compaction joins the sums as it joins the rows, and retention drops both. If another version of Parallax
-wrote a file, its rows can be used, and its sums cannot. Nor can those of other files, if all rows are asked for.
+wrote a file, its rows can be used, and its sums cannot. Several files have sums together only if each of them has.
 """
 
 from __future__ import annotations

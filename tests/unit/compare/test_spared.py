@@ -221,7 +221,7 @@ def test_a_new_comparison_reads_all_rows_if_the_first_files_of_its_readers_have_
     assert by_sums.comparison.suspects() == [("content_mismatch", -1)]
 
 
-def test_a_new_comparison_reads_all_rows_if_the_first_files_of_its_readers_were_joined_and_lie_in_part(
+def test_a_new_comparison_reads_all_rows_if_the_first_files_of_its_readers_were_joined(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = log_of(4000, transactional=False)
