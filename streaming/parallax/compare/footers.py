@@ -124,7 +124,7 @@ def sparing(
             with opened[name].open_input_file(file.path) as source:
                 metadata = pq.read_metadata(source)
             looked[name, file.path] = metadata, _blocks(metadata)
-        if file.broker is not None:
+        if file.broker is not None and looked[name, file.path][1].places:
             told.setdefault((file.broker, VIEW_OF[name]), []).append(looked[name, file.path][1])
     read = {(name, file.path): looked[name, file.path] for name, file in mine}
     found = _alike({reader: Blocks.concat(several) for reader, several in told.items()}, wanted)

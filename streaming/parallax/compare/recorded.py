@@ -173,7 +173,7 @@ def _may_hold(group: Any, wanted: Wanted, span: Span | None, footer: Footer | No
     low, high = (TopicPartition(told["topic"][n], told["partition"][n]) for n in range(2))
     if low == high and not wanted(*low):
         return False
-    if footer is None or len(told) < len(_TOLD) or told["kind"][1] == POSITION:
+    if footer is None or len(told) < len(_TOLD) or told["kind"][0] <= POSITION <= told["kind"][1]:
         return True
     return not footer.is_spared(low, high, (told["offset"][0], told["offset"][1] + 1))
 

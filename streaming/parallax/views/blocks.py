@@ -3,7 +3,7 @@
 `parallax.replica.digests` makes them. Where the sums of two replicas are equal, an audit need not read their rows. A
 commit makes rows and sums visible together. So there are no sums of rows that were written twice, or by a Spark task
 that failed. Compaction joins the sums as it joins the rows, and retention drops both. If another version of Parallax
-wrote a file, its rows can be used, and its sums cannot.
+wrote a file, its rows can be used, and its sums cannot. Several files have sums together only if each of them has.
 """
 
 from __future__ import annotations
@@ -73,9 +73,13 @@ class Blocks:
     def concat(cls, several: Sequence[Blocks]) -> Blocks:
         """The sums of several files together, all of one broker and one isolation level.
 
+        They are empty if those of one file are: where rows of a file are in no sum, the others are not of all rows.
+
         Args:
             several: the sums of each file, in the order in which the files were recorded.
         """
+        if not all(one.places for one in several):
+            return cls.none()
         places = tuple(dict.fromkeys(place for one in several for place in one.places))
         ids = tuple(dict.fromkeys(topic_id for one in several for topic_id in one.topic_ids))
         number = {place: n for n, place in enumerate(places)}
@@ -191,7 +195,7 @@ def blocks_of(footer: Mapping[bytes, bytes] | None) -> Blocks:
 
 
 def recorded(storage: str, isolation: IsolationLevel) -> dict[int, Blocks]:
-    """The sums of all rows that a view holds now, by broker id.
+    """The sums of all rows that a view holds now, by broker id. They are empty if a file of the broker has no sums.
 
     Args:
         storage: ``storage.path``.

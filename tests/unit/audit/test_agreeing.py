@@ -24,6 +24,7 @@ from parallax.replica.digests import COLUMNS, Digester, Digests
 from parallax.source.planning import Piece
 from parallax.views.appending import Appender
 from parallax.views.blocks import RANGE, Blocks
+from parallax.views.compaction import compact
 from tests.unit.audit.chunked import chunks
 from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, abort, commit, everywhere, record, shown, tick
 from tests.unit.views.recorded import piece, position, recorded, rows
@@ -213,6 +214,21 @@ def test_ranges_that_agree_are_known_by_the_footers_of_the_tables(
     assert (found.start, found.end, found.rows) == (0, agreed_to, 4 * agreed_to)
     assert agreeing(blocks, [plan_of(agreed_to - 1)]) == {}, "none reaches beyond the plan's end"
     assert agreeing(blocks, [replace(plan_of(9000), replicas=(1, 2, 3))]) == {}, "nothing is recorded of broker 3"
+
+
+def test_no_range_agrees_if_the_first_rows_of_a_replica_were_recorded_without_sums(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for broker in (1, 2):
+        for batch, span in enumerate((range(5000), range(5000, 9000))):
+            one = piece("t", 0, span.start, span.stop)
+            with monkeypatch.context() as earlier:
+                if batch == 0:
+                    earlier.setattr(Blocks, "told", lambda _: {})
+                written(tmp_path, earlier, broker, batch, one, lambda level, of=span: rows("t", 0, of, level))
+    assert agreeing(recorded_blocks(str(tmp_path)), [plan_of(9000)]) == {}
+    assert [compact(str(tmp_path), level.option) for level in IsolationLevel] == [4, 4]
+    assert agreeing(recorded_blocks(str(tmp_path)), [plan_of(9000)]) == {}, "a joined file has no sums of a part"
 
 
 def test_tables_that_cannot_be_read_have_no_blocks(tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
+from parallax.compare.footers import Footer
 from parallax.compare.observations import EVENT_CODE, Observations, topic_id_code
 from parallax.compare.recorded import ROWS, observed
-from parallax.model import IsolationLevel, ReadEvent
+from parallax.model import IsolationLevel, ReadEvent, RowKind, TopicPartition
 from parallax.source import schema
 from parallax.views.commits import DataFile
 from parallax.views.tables import PROGRESS
@@ -138,6 +139,18 @@ def test_row_groups_of_other_partitions_are_not_read(tmp_path: Path, monkeypatch
     assert [(p.partition, p.rows.offset.tolist()) for p in parts] == [(1, [4, 5, 6, 7])]
     assert seen == [[1]]
     assert list(observed(files, "read_committed", file, lambda *_: False)) == []
+
+
+@pytest.mark.parametrize("other", [RowKind.RECORD, RowKind.LISTED, RowKind.EMPTIED])
+def test_positions_of_a_partition_whose_rows_are_spared_are_read_beside_any_row_of_another(
+    tmp_path: Path, other: RowKind
+) -> None:
+    file = written(tmp_path, [STANDS | {"offset": 8}, RECORD | {"partition": 5, "kind": int(other)}], schema.VIEW)
+    mine = TopicPartition("t", 4)
+    footer = Footer(pq.read_metadata(tmp_path / "part.parquet"), {mine: (0, 8)}, {mine: (0, 8)})
+    files = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    found = observed(files, "read_committed", file, lambda *place: place == mine, footer=footer)
+    assert [(part.partition, part.rows.kind.tolist()) for one in found for part in one.each()] == [(4, [3])]
 
 
 @pytest.mark.parametrize("first", [0, 3, 10, 19, 25])

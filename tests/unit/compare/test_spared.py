@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from parallax.compare import passes, recorded, spared, sums
 from parallax.compare.blocks import Alike, Recorded, alike
@@ -24,11 +25,12 @@ from parallax.compare.sums import Grain
 from parallax.compare.tables import create_suspects
 from parallax.compare.withheld import Views, is_withholding
 from parallax.compare.withholding import Limits
-from parallax.model import ReadEvent
+from parallax.model import IsolationLevel, ReadEvent
 from parallax.replica.digests import BLOCK, Digests
 from parallax.views import parquet
 from parallax.views.blocks import RANGE, Blocks
-from parallax.views.tables import create_tables
+from parallax.views.compaction import compact
+from parallax.views.tables import create_tables, table_path
 from tests.unit.compare.agreeing import BITS, BothWays, digested, followed
 from tests.unit.compare.feeding import READERS, WHOLE, Comparison, record_as_the_job_does
 from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, abort, commit, everywhere, record, shown, tick
@@ -202,6 +204,43 @@ def test_the_footer_of_a_file_is_read_once_where_nothing_agrees_too(
     assert told.read == 6 * 2000
     progress = 1
     assert opened.count(True) == len(READERS) + progress
+
+
+def test_a_new_comparison_reads_all_rows_if_the_first_files_of_its_readers_have_no_sums(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = log_of(4000, transactional=False)
+
+    def history(told: Told) -> None:
+        with pytest.MonkeyPatch.context() as earlier:
+            earlier.setattr(Blocks, "told", lambda _: {})
+            told.go_on(log, dict.fromkeys(READERS, 1000), other_at(500), compare=False)
+        told.go_on(log, dict.fromkeys(READERS, 4000))
+
+    by_sums, _ = both_ways(tmp_path, monkeypatch, history, log_end=4000)
+    assert by_sums.comparison.suspects() == [("content_mismatch", -1)]
+
+
+def test_a_new_comparison_reads_all_rows_if_the_first_files_of_its_readers_were_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = log_of(4000, transactional=False)
+
+    def history(told: Told) -> None:
+        for end in (500, 1000):
+            told.go_on(log, dict.fromkeys(READERS, end), other_at(300), compare=False)
+        views = [isolation.option for isolation in IsolationLevel]
+        assert [compact(str(told.storage), view) for view in views] == [6, 6]
+        told.go_on(log, dict.fromkeys(READERS, 4000), compare=False)
+        for view in views:
+            table = DeltaTable(table_path(str(told.storage), view))
+            table.create_checkpoint()
+            (Path(table_path(str(told.storage), view)) / "_delta_log" / f"{0:020d}.json").unlink()
+        told.comparison = Comparison(told.storage)
+        told.comparison.step()
+
+    by_sums, _ = both_ways(tmp_path, monkeypatch, history, log_end=4000)
+    assert by_sums.comparison.suspects() == [("content_mismatch", -1)]
 
 
 def other_at(offset: int) -> Change:
@@ -456,6 +495,14 @@ class TestWithoutRows:
         assert self.made(PartitionState(), self.alike(brokers=(1, 2)), first) is None
         truncated = self.seen(event=ReadEvent.LOG_TRUNCATED, topic_id=topic_id_code("a"))
         assert self.made(PartitionState(), seen=truncated) is None
+
+    @pytest.mark.parametrize("below", [[], [record(9, "K", "V")]], ids=["no row of it is left", "a row of it is left"])
+    def test_of_a_new_partition_it_can_not_if_a_reader_began_below(self, below: list[Row]) -> None:
+        first = self.seen(event=ReadEvent.PARTITION_ADDED, topic_id=topic_id_code("a"), log_start_offset=0)
+        began = shown(RU, 2, below, 10, 50, event=ReadEvent.PARTITION_ADDED, topic_id=topic_id_code("a"))
+        rows = ViewRows.concat([Observations.of("t", 0, began).rows, first.rows])
+        assert self.made(PartitionState(), seen=first) is not None
+        assert self.made(PartitionState(), seen=replace(first, rows=rows)) is None
 
     def test_rows_behind_them_are_withheld_if_they_wait_for_a_replica_that_has_stopped(self) -> None:
         rows = [record(offset, f"K{offset}", "V") for offset in range(32, 60)]

@@ -100,6 +100,13 @@ def test_what_is_told_is_what_is_read() -> None:
     assert Blocks.none().told() == {}
 
 
+def test_several_files_of_which_one_has_no_sums_have_none_together() -> None:
+    one = of_rows(rows("t", 0, range(9)))
+    assert Blocks.concat([one, one]).places == one.places
+    for several in ([Blocks.none(), one], [one, Blocks.none()]):
+        assert Blocks.concat(several).places == ()
+
+
 def test_a_file_of_another_version_tells_nothing() -> None:
     assert blocks_of(None).places == ()
     assert blocks_of({b"parallax.commits": b"AAAA"}).places == ()
