@@ -52,7 +52,7 @@ class Met:
         what = "were held back" if kind in OPEN_KINDS else "could be misled"
         return (
             f"{who} led meanwhile, first seen {time_text(self.since_ms)} and {until}: consumers of the leader {what}. "
-            f"`parallax findings readers {finding_id[:_ID_CHARACTERS]} -c CONFIG` names the groups that it may concern."
+            f"Groups that it may concern: parallax findings readers {finding_id[:_ID_CHARACTERS]} -c CONFIG."
         )
 
 
