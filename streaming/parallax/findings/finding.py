@@ -143,7 +143,7 @@ def made(
     suspected = from_milliseconds(claim.raised_at_ms)
     accused = decision.accused if status is FindingStatus.CONFIRMED else claim.broker
     exposed = _is_exposed(status, accused, decision, answers)
-    is_met = exposed and status is not FindingStatus.RESOLVED
+    is_met = exposed and status in (FindingStatus.CONFIRMED, FindingStatus.SPREAD)
     asked = answers.asked_at_ms or int(at.timestamp() * 1000)
     led = met(met_before(known), answers.leader, asked, is_exposed=is_met)
     recorded = _recorded(claim, decision, answers, status).as_json()

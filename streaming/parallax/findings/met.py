@@ -48,11 +48,11 @@ class Met:
         """
         named = " and ".join(map(str, self.leaders))
         who = f"{agreed(len(self.leaders), 'Broker', 'Brokers')} {named}" if named else "A replica that showed it"
-        until = "still so when asked last" if self.until_ms == UNKNOWN else f"no longer so {time_text(self.until_ms)}"
+        since, until = time_text(self.since_ms), time_text(self.until_ms)
         what = "were held back" if kind in OPEN_KINDS else "could be misled"
         return (
-            f"{who} led meanwhile, first seen {time_text(self.since_ms)} and {until}: consumers of the leader {what}. "
-            f"`parallax findings readers {finding_id[:_ID_CHARACTERS]} -c CONFIG` names the groups that it may concern."
+            f"{who} led meanwhile, first seen {since} and no longer so {until}: consumers of the leader {what}. "
+            f"Groups that it may concern: parallax findings readers {finding_id[:_ID_CHARACTERS]} -c CONFIG."
         )
 
 
