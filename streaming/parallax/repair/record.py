@@ -130,7 +130,7 @@ class Repair:
     @property
     def unanswered(self) -> frozenset[int]:
         """Numbers of the steps that were begun, and that the cluster has neither answered nor shown."""
-        return frozenset(self.intended) - frozenset(self.answered) - self.proven
+        return frozenset(self.intended) - self.answered.keys() - self.proven.keys()
 
     @property
     def left(self) -> tuple[int, ...]:
