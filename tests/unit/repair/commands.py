@@ -12,20 +12,24 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from parallax.cli import app
-from parallax.repair import command
+from parallax.repair import command, undoing
 from tests.builders.settings import document
 
 T = TypeVar("T")
 
 
 def standing_in(made: T, monkeypatch: pytest.MonkeyPatch) -> T:
-    """Let the command look at a made cluster, and change it, in place of one that it connects to."""
+    """Let the command look at a made cluster, and change it, in place of one that it connects to.
+
+    What nobody has answered comes within a fifth of a second there, or never.
+    """
 
     @contextmanager
     def lookout(*_: Any) -> Iterator[tuple[T, T]]:
         yield made, made
 
     monkeypatch.setattr(command, "_lookout", lookout)
+    monkeypatch.setattr(undoing, "TAKES_MS", 200)
     return made
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from parallax.model import TopicPartition
+from parallax.moments import now_ms
 from parallax.repair import command
 from parallax.repair.claims import Claim
 from parallax.repair.looking import NOTHING_MORE, Wanted
@@ -43,7 +44,8 @@ class Cluster:
         assert seen.layout is not None
         layout = replace(seen.layout, automation=self.automation)
         looks_for_places = wanted.places or wanted.offsets is not None
-        return replace(seen, claims=(self.claim,), layout=layout if looks_for_places else None)
+        layout = layout if looks_for_places else None
+        return replace(seen, at_ms=now_ms(), claims=(self.claim,), layout=layout)
 
     def reassign(self, place: TopicPartition, replicas: tuple[int, ...]) -> None:
         assert place == PLACE
