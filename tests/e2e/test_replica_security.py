@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -26,9 +25,6 @@ from confluent_kafka.admin import (
     AdminClient,
     ResourcePatternType,
     ResourceType,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
 )
 from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner, Result
@@ -60,6 +56,7 @@ from tests.builders.absences import absence
 from tests.e2e.accused import accused
 from tests.e2e.job_process import JobProcess
 from tests.e2e.kafka_tools import run_as_written
+from tests.e2e.secured import AUTHORIZER, SCRAM_LOGIN, add_user, certify, granting
 from tests.e2e.transactional import send_late, unverified_by
 from tests.tokens import AUDIENCE, CLIENT, ISSUER, SECRET, Endpoint, endpoint
 
@@ -67,7 +64,6 @@ PASSWORD = "correct-horse"
 NOBODY = 424_242
 """A producer id that no coordinator has given out."""
 _ALLOWED = "org.apache.kafka.sasl.oauthbearer.allowed"
-SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 OAUTH_LOGIN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
@@ -119,8 +115,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         "listener.name.short.plain.connections.max.reauth.ms": "1000",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(folder / "broker.pem"),
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
+        **AUTHORIZER,
     }
     login = {"sasl.mechanism": "PLAIN", "sasl.username": "reader", "sasl.password": PASSWORD}
 
@@ -146,17 +141,6 @@ def takes_tokens(folder: Path) -> dict[str, str]:
         "sasl.oauthbearer.expected.audience": AUDIENCE,
         "sasl.oauthbearer.expected.issuer": ISSUER,
     }
-
-
-def certify(folder: Path) -> None:
-    """Make a certificate for 127.0.0.1 that is its own authority, as OpenSSL's command does."""
-    openssl = shutil.which("openssl")
-    assert openssl is not None, "openssl is needed on the path"
-    key, certificate = folder / "key.pem", folder / "ca.pem"
-    new = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=broker"]
-    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run([openssl, *new, *names], check=True, capture_output=True)
-    (folder / "broker.pem").write_text(key.read_text() + certificate.read_text())
 
 
 def signed(folder: Path, authority: Path) -> None:
@@ -235,10 +219,7 @@ def test_a_mechanism_that_the_broker_does_not_accept_is_reported(
 
 def by_scram(admin: AdminClient, options: Mapping[str, str]) -> dict[str, str]:
     """Options for a listener by SCRAM-SHA-512, once the broker knows their user by it as well."""
-    known = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-    change = UserScramCredentialUpsertion(options["sasl.username"], known, PASSWORD.encode())
-    for future in admin.alter_user_scram_credentials([change]).values():
-        future.result(30)
+    add_user(admin, options["sasl.username"], PASSWORD)
     login = {**options, "sasl.mechanism": "SCRAM-SHA-512"}
     until(lambda: _is_let_in(login), "the broker to know the user")
     return login
@@ -599,14 +580,6 @@ def test_the_check_names_each_right_that_is_missing_until_none_is(
         producer.commit()
 
 
-def _commands_of(document: str) -> str:
-    """The block of a document that grants rights, as it is written there."""
-    page = Path(__file__).parents[2] / "docs" / "operate" / document
-    blocks: list[str] = re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
-    (block,) = [block for block in blocks if "kafka-acls.sh" in block]
-    return block
-
-
 def test_the_commands_of_the_document_grant_all_that_is_needed_and_no_more(
     secured: Secured, admin: AdminClient, tmp_path: Path
 ) -> None:
@@ -632,7 +605,7 @@ def test_the_commands_of_the_document_grant_all_that_is_needed_and_no_more(
 
     try:
         assert wrong()
-        run_as_written(_commands_of("security.md"), tmp_path, BROKER=secured.cluster.bootstrap_servers)
+        run_as_written(granting("security.md"), tmp_path, BROKER=secured.cluster.bootstrap_servers)
         until(lambda: not wrong(), "nothing to be wrong", timeout=20)
     finally:
         producer.commit()
@@ -654,7 +627,7 @@ def test_the_commands_of_repair_grant_what_a_repair_needs_on_the_cluster(
     client = ReplicaClient({**secured.sasl, "sasl.username": user}, timeout_ms=30_000)
     with contextlib.closing(client):
         assert client.may_repair() is None, "nothing is granted yet"
-        run_as_written(_commands_of("repair.md"), tmp_path, BROKER=secured.cluster.bootstrap_servers)
+        run_as_written(granting("repair.md"), tmp_path, BROKER=secured.cluster.bootstrap_servers)
         until(lambda: client.may_repair() == MayRepair(mark=True, move=True), "the rights to be there", timeout=20)
     for operation in (AclOperation.ALTER, AclOperation.DESCRIBE):
         revoke(admin, acl(operation, "kafka-cluster", ResourceType.BROKER, user))
@@ -872,7 +845,7 @@ def test_without_one_of_its_rights_the_guard_holds_nothing_and_says_which_is_mis
         assert asked[1].reason.splitlines()[1:] != [], "as with advise"
         revoke(admin, describes)
         revoke(admin, _CLUSTER)
-        written = _commands_of("guard.md").replace("orders customers", topic).replace("User:parallax", "User:reader")
+        written = granting("guard.md").replace("orders customers", topic).replace("User:parallax", "User:reader")
         run_as_written(written, tmp_path, BROKER=secured.cluster.bootstrap_servers)
         until(lambda: not one.check(), "nothing to be missing", timeout=20)
         assert one.guard("hold", topic)[0] == 0, "ALTER_CONFIGS implies DESCRIBE_CONFIGS"

@@ -20,8 +20,8 @@ from confluent_kafka.admin import (
 )
 
 from parallax.jars import DEFAULT_KAFKA_VERSION
-from parallax.lab.broker import ProxiedListener
 from parallax.lab.cluster import Cluster
+from tests.e2e.secured import addresses, brokers_that_ask
 
 READING = frozenset({
     "API_VERSIONS",
@@ -38,12 +38,9 @@ LOGGED = ("-Dorg.slf4j.simpleLogger.log.kafka.request.logger=debug",)
 USER = "watcher"
 _PASSWORD = "only-reads"
 _LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-_SETTINGS = {
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-    "listener.name.proxied.sasl.enabled.mechanisms": "PLAIN",
-    "listener.name.proxied.plain.sasl.jaas.config": f'{_LOGIN} user_{USER}="{_PASSWORD}";',
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
+_ASKS = {
+    "sasl.enabled.mechanisms": "PLAIN",
+    "plain.sasl.jaas.config": f'{_LOGIN} user_{USER}="{_PASSWORD}";',
 }
 _BY_USER = f'"principal":"User:{USER}","listener"'
 _COMPLETED = "Completed request:"
@@ -51,18 +48,13 @@ _COMPLETED = "Completed request:"
 
 def witnessed(version: str = DEFAULT_KAFKA_VERSION) -> Cluster:
     """Three brokers with an authorizer that write down each request; whoever comes by ``bootstrap_servers`` may all."""
-    cluster = Cluster(version, proxied=True, settings=_SETTINGS, jvm_options=LOGGED)
-    for broker in cluster.brokers.values():
-        assert broker.proxied is not None
-        broker.proxied = ProxiedListener(broker.proxied.port, broker.proxied.port)
-    return cluster
+    return brokers_that_ask("SASL_PLAINTEXT", _ASKS, version, LOGGED)
 
 
 def options(cluster: Cluster) -> dict[str, str]:
     """Options of the user who has the rights that docs/operate/security.md asks for, and no other."""
-    ports = [broker.proxied.port for broker in cluster.brokers.values() if broker.proxied is not None]
     return {
-        "bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in ports),
+        "bootstrap.servers": addresses(cluster),
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN",
         "sasl.username": USER,

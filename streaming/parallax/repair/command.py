@@ -40,6 +40,7 @@ from parallax.views.hash_key import hash_key
 from parallax.views.lease import Sight, Step, decide
 
 _PLAN = TypeAdapter(Plan)
+_AGAIN = "make a plan by `parallax repair plan ... -o FILE`"
 _LOOK_S = 0.5
 """How often the record of a repair is looked at to see whether its owner lives; seconds."""
 
@@ -121,18 +122,17 @@ def read_plan(path: Path) -> Plan:
 
 
 def _plan_of(text: str, what: str) -> Plan:
-    again = "make a plan by `parallax repair plan ... -o FILE`"
     try:
         made = _PLAN.validate_json(text)
     except ValidationError as error:
         raise RepairCommandError(
-            f"{what}: this is no plan ({one_line(plain(error.errors()[0]['msg']))}); {again}"
+            f"{what}: this is no plan ({one_line(plain(error.errors()[0]['msg']))}); {_AGAIN}"
         ) from error
     if made.format != FORMAT:
-        raise RepairCommandError(f"{what}: this plan is of another version of Parallax; {again}")
+        raise RepairCommandError(f"{what}: this plan is of another version of Parallax; {_AGAIN}")
     numbers = [step.number for step in made.steps]
     if not made.topic or 0 in numbers or numbers != sorted(set(numbers)):
-        raise RepairCommandError(f"{what}: this is no plan (it names no topic, or a step's number twice); {again}")
+        raise RepairCommandError(f"{what}: this is no plan (it names no topic, or a step's number twice); {_AGAIN}")
     return made
 
 
@@ -148,7 +148,7 @@ def _check_chain(made: Plan, what: str) -> None:
             if step.before != before:
                 raise RepairCommandError(
                     f"{what}: this is no plan (step {step.number} begins with replicas {list(step.before)}, and "
-                    f"{list(before)} hold it by then); make a plan by `parallax repair plan ... -o FILE`"
+                    f"{list(before)} hold it by then); {_AGAIN}"
                 )
             before = step.move.replicas
 

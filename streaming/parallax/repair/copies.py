@@ -170,7 +170,7 @@ def copies(
     room = _Room(layout, look.assigned, layout.sizes.get(source, 0), list(found.wrong))
     moves = copying(look.assigned, look.leader, found.wrong, source, room.spare)
     some = (hindered(layout, look.place, move, source, is_paused=said.is_paused) for move in moves)
-    if why := (layout.error and next(some)) or room.lacking() or next(filter(None, some), ""):
+    if why := room.lacking() or next(filter(None, some), ""):
         return [], [*missing, f"{found.named}: {why}."]
     return _steps(look, found.joint, source, moves, room, number, shell, said), missing
 
@@ -206,9 +206,9 @@ class _Room:
         return self.layout.spare(self.assigned, self.size) if self.layout.wants_spare(self.assigned) else None
 
     def lacking(self) -> str:
-        """Why no broker can stand in where one has to, with what to do; empty if one can."""
+        """Why no broker can stand in where one has to, with what to do; empty if one can, or nobody knows."""
         layout, left = self.layout, len(self.assigned) - 1
-        if layout.wants_spare(self.assigned) and self.spare is None:
+        if not layout.error and layout.wants_spare(self.assigned) and self.spare is None:
             asks = f", and min.insync.replicas asks for {layout.min_isr}" if layout.min_isr > left else ""
             return (
                 f"while one has no copy {left} would be left{asks}, and no other broker has {self.size:,} bytes free "
@@ -286,6 +286,8 @@ def _title(look: Look, source: int, move: Move) -> str:
 def proof(look: Look, joint: Together, source: int, wrong: Collection[int], *, is_said: bool) -> str:
     """Why a replica may be copied, or lead, as a phrase: the findings that prove it right, or that a person says so.
 
+    It ends with what speaks against it, if anything does.
+
     Args:
         look: a look at the partition.
         joint: the claims of its findings, joined.
@@ -293,11 +295,11 @@ def proof(look: Look, joint: Together, source: int, wrong: Collection[int], *, i
         wrong: the brokers whose replicas are wrong.
         is_said: whether only a person says that it is right.
     """
-    if not is_said:
-        return f"broker {source} is right, and {in_words(wrong)} wrong, by {' and '.join(joint.findings)}"
     against = "; ".join(filter(None, (loses(look, source), unsure(look, source))))
     rest = f". What speaks against it: {against}" if against else ""
-    return f"broker {source} is right: whoever made this plan says so. No evidence proves it{rest}"
+    if is_said:
+        return f"broker {source} is right: whoever made this plan says so. No evidence proves it{rest}"
+    return f"broker {source} is right, and {in_words(wrong)} wrong, by {' and '.join(joint.findings)}{rest}"
 
 
 def given_up(look: Look, source: int, said: Said) -> int:

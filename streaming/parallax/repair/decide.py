@@ -108,9 +108,9 @@ def _after(
     if not isinstance(step, MoveStep):
         return ending.after(made.repair, step, intended, look, made)
     if step.dropped and (against := moving.unproven(step, look) or _new(plan, look)):
-        given_up = moving.given_up(step, look, asked, made, against)
-        if given_up is not None:
-            return given_up
+        called_off = moving.called_off(step, look, asked, made, against)
+        if called_off is not None:
+            return called_off
     return moving.after(made.repair, step, intended, look, made)
 
 

@@ -68,7 +68,6 @@ def _step(look: Look, found: Sides, source: int, move: Move, shell: Shell, said:
         title=f"{Act.LEAD.begin(right=f'broker {source}')} {name}, and put {wrong} last.",
         needs=(
             proof(look, found.joint, source, found.wrong, is_said=said.right is not None),
-            *([f"nobody knows whether it is right otherwise: {why}"] if (why := unsure(look, source)) else []),
             f"{MOVE_RIGHTS} for the user of the settings",
             "every replica in sync, and nothing else that is being reassigned",
         ),

@@ -117,7 +117,8 @@ class Lookout:
             FindingsTableError, PauseError: a table of the job cannot be read.
         """
         at_ms = now_ms()
-        findings = standing(self._job.storage.path, self._place)
+        told = known(self._job, [self._place]) if wanted.doubts else None
+        findings = standing(self._job.storage.path, self._place) if told is None else told.findings
         topic = self._client.metadata([self._place.topic])[self._place.topic]
         if topic.error is not None:
             raise topic.error
@@ -145,7 +146,7 @@ class Lookout:
             said,
             None if offsets is None else layout_of(self._client, self._place),
             {} if offsets is None else self._shown(partition.replicas, offsets),
-            known(self._job, [self._place]).doubts(self._place, partition.replicas) if wanted.doubts else None,
+            None if told is None else told.doubts(self._place, partition.replicas),
         )
 
     def _shown(self, brokers: Collection[int], offsets: Collection[int]) -> dict[int, dict[int, Row]]:

@@ -275,7 +275,7 @@ def unproven(step: MoveStep, look: Look) -> str:
     return shows_the_same(look, step.source, wrong or step.wrong, step.source if step.is_said else None)
 
 
-def given_up(step: MoveStep, look: Look, asked: Asked | None, made: Maker, why: str) -> Action | None:
+def called_off(step: MoveStep, look: Look, asked: Asked | None, made: Maker, why: str) -> Action | None:
     """What stops a deletion that was asked for and waits for the copy of another broker; None if it is done already.
 
     The partition is assigned as it was before the step. So the other broker gives its copy up, and nothing is deleted.
@@ -356,9 +356,9 @@ __all__ = [
     "UNSURE_MS",
     "after",
     "assigned_otherwise",
+    "called_off",
     "changed",
     "following",
-    "given_up",
     "intention",
     "is_known",
     "lacking",

@@ -60,6 +60,14 @@ def put(action: object) -> tuple[EventKind, str]:
     return action.event.kind, action.event.reason
 
 
+def of_two() -> tuple[Look, Plan]:
+    """Broker 2 of two is wrong, and a third one stands in: a look, and the plan made of it."""
+    two = replace(LAYOUT, sizes={1: 1, 2: 1})
+    holding = {"assigned": (1, 2), "isr": frozenset({1, 2}), "leader": 1, "replicas": {1: replica(), 2: replica()}}
+    start = seen(Claim("f1", frozenset({2}), frozenset({1}), (17,)), layout=two, shown={1: {}, 2: {}}, **holding)
+    return start, make(start, {})
+
+
 def test_what_is_going_to_be_deleted_is_kept_first() -> None:
     record_ = Record()
     record_.take_in([BEGUN])
@@ -180,10 +188,7 @@ def test_a_copy_that_may_be_of_another_replica_stops_it(look: Look, why: str) ->
 
 
 def test_what_brokers_show_while_they_do_not_know_yet_that_it_is_over_is_nobody_elses() -> None:
-    two = replace(LAYOUT, sizes={1: 1, 2: 1})
-    holding = {"assigned": (1, 2), "isr": frozenset({1, 2}), "leader": 1, "replicas": {1: replica(), 2: replica()}}
-    start = seen(Claim("f1", frozenset({2}), frozenset({1}), (17,)), layout=two, shown={1: {}, 2: {}}, **holding)
-    plan = make(start, {})
+    _, plan = of_two()
     drop = plan.steps[0]
     assert isinstance(drop, MoveStep)
     assert (drop.before, drop.move.replicas) == ((1, 2), (1, 3))
@@ -348,10 +353,7 @@ def test_undo_assigns_the_partition_as_it_was_whichever_step_was_the_last() -> N
 
 
 def test_undo_gives_no_stand_in_up_while_one_leads_that_may_be_wrong() -> None:
-    two = replace(LAYOUT, sizes={1: 1, 2: 1})
-    holding = {"assigned": (1, 2), "isr": frozenset({1, 2}), "leader": 1, "replicas": {1: replica(), 2: replica()}}
-    start = seen(Claim("f1", frozenset({2}), frozenset({1}), (17,)), layout=two, shown={1: {}, 2: {}}, **holding)
-    plan = make(start, {})
+    _, plan = of_two()
     copy = plan.steps[1]
     assert isinstance(copy, MoveStep)
     mine = up_to(copy, intended(copy), event(EventKind.UNDOING))
@@ -364,10 +366,7 @@ def test_undo_gives_no_stand_in_up_while_one_leads_that_may_be_wrong() -> None:
 
 
 def test_a_deletion_that_waits_for_a_copy_is_called_off_where_its_proof_is_gone() -> None:
-    two = replace(LAYOUT, sizes={1: 1, 2: 1})
-    holding = {"assigned": (1, 2), "isr": frozenset({1, 2}), "leader": 1, "replicas": {1: replica(), 2: replica()}}
-    start = seen(Claim("f1", frozenset({2}), frozenset({1}), (17,)), layout=two, shown={1: {}, 2: {}}, **holding)
-    plan = make(start, {})
+    start, plan = of_two()
     drop = plan.steps[0]
     assert isinstance(drop, MoveStep)
     mine = up_to(drop, intended(drop), event(EventKind.ANSWERED, drop.number))
