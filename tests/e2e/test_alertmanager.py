@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,6 +70,9 @@ def health(alertname: str, **target: str) -> Labels:
     return alert(alertname, **target, **({"query": "compare"} if "Query" in alertname else {}))
 
 
+END_S = 150
+"""Seconds to wait for an end. Alertmanager drops one that it looks at before it knows that the source ended; Prometheus
+says each end again after a minute (`--rules.alert.resend-delay`)."""
 OF_A_JOB = ("ParallaxStalled", "ParallaxQueryStalled", "ParallaxQueryRestarting", "ParallaxFindingsNotWritable")
 """What a job that is away cannot know about itself."""
 
@@ -387,7 +391,7 @@ if INSTALLED:
                 pages = [m.body for m in receiver.messages if m.path == "/page" and m.body["status"] == "resolved"]
                 return [one for page in pages for one in page["alerts"]]
 
-            until(lambda: len(ended()) == 3, "each page to be resolved", timeout=60)
+            until(lambda: len(ended()) == 3, "each page to be resolved", timeout=END_S)
             until(lambda: ends(receiver), "people to be told of the end", timeout=60)
             settled(prometheus)
             assert len(ends(receiver)) == 1, "one finding has one end"
@@ -446,7 +450,7 @@ if INSTALLED:
             assert len(told("/page")) == 2
             state.update_findings(FindingsStatus(ended=(replace(unsettled, status=FindingStatus.RESOLVED),)))
             for path, count in (("/page", 4), ("/ticket", 4), ("/note", 2)):
-                until(lambda: len(told(path)) >= count, f"the end at {path}", timeout=60)  # noqa: B023
+                until(lambda: len(told(path)) >= count, f"the end at {path}", timeout=END_S)  # noqa: B023
                 assert len(told(path)) == count
                 status, said = told(path)[-1]
                 assert status == "resolved"
@@ -454,11 +458,10 @@ if INSTALLED:
                 assert said == over, path
             until(lambda: ends(receiver), "people to be told of the end", timeout=60)
             assert ends(receiver) == [f"[RESOLVED] {over}"], "one finding has one end"
-            assert [one["title"].split()[0] for one in chat(receiver)] == [
-                *["[FIRING]"] * 4,
-                "[ACKNOWLEDGED]",
-                "[RESOLVED]",
-            ]
+            stages = [one["title"].split()[0] for one in chat(receiver)]
+            assert [stage for stage, _ in groupby(stages)] == ["[FIRING]", "[ACKNOWLEDGED]", "[RESOLVED]"]
+            # An end and a begin of one moment may come to a group as two: one message more, of a group's turn between.
+            assert len(stages) in (6, 7), stages
 
     def test_an_outage_is_one_story_from_its_begin_to_what_came_of_it(tmp_path: Path) -> None:
         state, place = MonitorState(), TopicPartition("orders", 0)
