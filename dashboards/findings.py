@@ -47,12 +47,13 @@ class FindingAlerts(Alerts):
             {"record": SHOWN, "expr": self._e.shown()},
             {"record": SAID, "expr": self._e.said()},
             {"record": ACKNOWLEDGED, "expr": self._e.acknowledged()},
-            # What suppresses others comes first, so that its end reaches Alertmanager first when a finding is over. An
-            # alert that is still suppressed when it ends has no message about its end.
-            self._acknowledged(),
-            *self._by_state(is_critical=False),
-            self._about(WORSE, self._e.outgrown(WORSE), "critical", Turn.WORSE),
+            # What suppresses others comes last. Prometheus sends rule by rule, and a group may have its turn between: an
+            # alert that outlasts what suppresses it would be sent once more when all is over. One that is suppressed
+            # when it ends is not told of then, but Prometheus says each end again after a minute.
             *self._by_state(is_critical=True),
+            self._about(WORSE, self._e.outgrown(WORSE), "critical", Turn.WORSE),
+            *self._by_state(is_critical=False),
+            self._acknowledged(),
             self._alert(
                 "ParallaxFindingsUnlisted",
                 f"max by (cluster) ({self._e.of('findings_unlisted')}) > 0",
