@@ -30,10 +30,12 @@ class BuildWithShipped(build_py):
     """Copies the files into the package that is built; an editable install reads them where they are."""
 
     def run(self) -> None:
-        """Build the package."""
-        super().run()
+        """Build the package; of an earlier build nothing is left, which would be shipped."""
         if self.editable_mode:
+            super().run()
             return
+        shutil.rmtree(Path(self.build_lib, "parallax"), ignore_errors=True)
+        super().run()
         for pattern in SHIPPED:
             for file in sorted(TOP.glob(pattern)):
                 to = Path(self.build_lib, "parallax", "share", file.relative_to(TOP))

@@ -47,9 +47,9 @@ class FindingAlerts(Alerts):
             {"record": SHOWN, "expr": self._e.shown()},
             {"record": SAID, "expr": self._e.said()},
             {"record": ACKNOWLEDGED, "expr": self._e.acknowledged()},
-            # What suppresses others comes last. Prometheus sends rule by rule, and a group may have its turn between: an
-            # alert that outlasts what suppresses it would be sent once more when all is over. One that is suppressed
-            # when it ends is not told of then, but Prometheus says each end again after a minute.
+            # What suppresses others comes last. Prometheus sends rule by rule, and a group may have its turn between:
+            # an alert that outlasts what suppresses it would be sent once more when all is over. The end of one that is
+            # still suppressed is not sent, but Prometheus says each end again after a minute.
             *self._by_state(is_critical=True),
             self._about(WORSE, self._e.outgrown(WORSE), "critical", Turn.WORSE),
             *self._by_state(is_critical=False),

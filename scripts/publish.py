@@ -52,7 +52,14 @@ def run(command: Sequence[str], **more: str) -> str:
     """
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False, cwd=ROOT, env=os.environ | more
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+            cwd=ROOT,
+            env=os.environ | more,
+            umask=0o022,  # the modes of files are in the wheel
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UnfitError(f"{Path(command[0]).name}: {error}") from None
@@ -79,11 +86,11 @@ def dated(version: str, changelog: str) -> str:
     Raises:
         UnfitError: its newest section is of another version, or has no day.
     """
-    newest = re.search(r"^## (\S+) \(([^)]*)\)", changelog, re.MULTILINE)
+    newest = re.search(r"^## (\S+)(?: \(([^)]*)\))?", changelog, re.MULTILINE)
     if newest is None or newest[1] != version:
         raise UnfitError(f"CHANGELOG.md: the newest section is {newest[1] if newest else 'missing'}, not {version}")
-    if not re.fullmatch(r"\d{4}-\d\d-\d\d", newest[2]):
-        raise UnfitError(f"CHANGELOG.md: {version} is {newest[2]}; write its day (YYYY-MM-DD)")
+    if not re.fullmatch(r"\d{4}-\d\d-\d\d", newest[2] or ""):
+        raise UnfitError(f"CHANGELOG.md: {version} is {newest[2] or 'without a day'}; write its day (YYYY-MM-DD)")
     return newest[2]
 
 
@@ -233,6 +240,13 @@ def _of_jar(jar: Path) -> tuple[str, str]:
     return (found[1], found[2]) if found else (jar.stem, "")
 
 
+def _group(jar: Path, name: str) -> str:
+    """The group of a jar by what Maven wrote into it of this name; empty where it wrote nothing."""
+    with zipfile.ZipFile(jar) as held:
+        found = [re.fullmatch(rf"META-INF/maven/([^/]+)/{re.escape(name)}/pom\.properties", n) for n in held.namelist()]
+    return next((one[1] for one in found if one), "")
+
+
 def with_jars(document: dict[str, Any], folders: Sequence[Path]) -> dict[str, Any]:
     """An SBOM with the jars of some folders as well."""
     added = [
@@ -242,9 +256,11 @@ def with_jars(document: dict[str, Any], folders: Sequence[Path]) -> dict[str, An
             "name": name,
             "version": version,
             "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(jar.read_bytes()).hexdigest()}],
+            **({"group": group, "purl": f"pkg:maven/{group}/{name}@{version}"} if group else {}),
         }
         for jar in _once(folders)
         for name, version in (_of_jar(jar),)
+        for group in (_group(jar, name),)
     ]
     return {**document, "components": [*document["components"], *added]}
 

@@ -15,6 +15,7 @@
 #
 # SIGTERM and Ctrl+C stop the job in order. Commands read the same file: parallax findings -c /etc/parallax/parallax.yaml
 set -eu
+[ $# -eq 1 ] || { echo "submit.sh: name the settings file, as submit.sh /etc/parallax/parallax.yaml" >&2; exit 2; }
 config=$(readlink -f "$1")
 here=$(dirname "$(readlink -f "$0")")
 archive=$(readlink -f "${ENVIRONMENT:-environment.tar.gz}")

@@ -423,7 +423,47 @@ def test_it_says_that_the_job_does_not_answer_any_more(browser: Browser, tmp_pat
         page.goto(address)
     page.clock.run_for(10_500)
     expect(page.get_by_role("status")).to_have_text("Parallax does not answer: this is out of date.")
+    expect(page).to_have_title(re.compile("^Parallax does not answer"))
+    expect(page.locator(".standing")).to_have_class("standing unknown")
     context.close()
+
+
+def test_a_job_that_hangs_is_told_as_one_that_does_not_answer_until_it_does(browser: Browser, tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.follow()
+    with job.served() as address:
+        for page in opened(browser, base_url=address):
+            page.clock.install()
+            page.goto("/")
+            page.route("**/*", lambda route: None)
+            page.clock.run_for(10_500)
+            page.clock.run_for(30_500)
+            headline = page.get_by_role("heading", level=1)
+            expect(headline).to_have_text("Parallax does not answer. Its last word: ✓ All replicas agree")
+            page.unroute_all()
+            page.clock.run_for(10_500)
+            expect(headline).to_have_text("✓ All replicas agree")
+            expect(page).to_have_title(re.compile("^All replicas agree"))
+
+
+@pytest.mark.parametrize("busy", ["text is selected", "a field has the focus", "it is hidden"])
+def test_the_first_line_goes_on_whatever_somebody_does_on_it(browser: Browser, tmp_path: Path, busy: str) -> None:
+    job = Job(tmp_path)
+    job.follow()
+    with job.served() as address:
+        for page in opened(browser, base_url=address):
+            page.clock.install()
+            if busy == "it is hidden":
+                page.add_init_script("Object.defineProperty(document, 'hidden', {get: () => true})")
+            page.goto("/")
+            if busy == "text is selected":
+                page.get_by_role("heading", level=1).dblclick()
+            if busy == "a field has the focus":
+                page.get_by_role("searchbox", name="Topic").focus()
+            job.find(shown_again())
+            page.clock.run_for(10_500)
+            expect(page.get_by_role("heading", level=1)).to_have_text("✗ 1 open finding")
+            expect(page).to_have_title(re.compile("^1 open finding"))
 
 
 def test_without_scripts_it_is_as_whole(browser: Browser, address: str) -> None:

@@ -72,6 +72,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in SOURCES:
         (shutil.copytree if (TOP / name).is_dir() else shutil.copy)(TOP / name, copy / name)
     shutil.copytree(TOP / "streaming", copy / "streaming", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    (stale := copy / "build/lib/parallax/of_an_earlier_build.py").parent.mkdir(parents=True)
+    stale.touch()
     to = tmp_path_factory.mktemp("wheel")
     offline = ("--no-build-isolation", "--no-index")
     ran([sys.executable, "-m", "pip", "wheel", "--no-deps", *offline, "-w", str(to), str(copy)])
@@ -128,6 +130,8 @@ def test_from_the_wheel_alone_init_writes_what_check_accepts(
         assert (installed.folder / file.relative_to(of_the_checkout)).read_bytes() == file.read_bytes()
     assert len(list((installed.folder / "grafana").glob("*.json"))) == 3
     assert (installed.folder / "docs/pictures/page-finding.png").is_file()
+    stale = installed.run("python", "-c", "import parallax.of_an_earlier_build")
+    assert "No module named 'parallax.of_an_earlier_build'" in stale.stderr
 
     looked = installed.run("parallax", "check", "-c", "parallax.yaml", "--format", "json")
     lines = json.loads(looked.stdout)

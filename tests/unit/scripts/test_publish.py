@@ -25,6 +25,7 @@ def script() -> ModuleType:
         ("# Changelog\n", "the newest section is missing"),
         ("## 0.2.0 (2026-01-02)\n", "the newest section is 0.2.0, not 0.1.0"),
         ("## 0.1.0 (unreleased)\n", "0.1.0 is unreleased; write its day"),
+        ("## Unreleased\n\n## 0.1.0 (2026-11-27)\n", "the newest section is Unreleased, not 0.1.0"),
     ],
 )
 def test_a_version_without_its_day_in_the_changelog_is_not_released(
@@ -35,9 +36,10 @@ def test_a_version_without_its_day_in_the_changelog_is_not_released(
     assert script.dated("0.1.0", "# Changelog\n\n## 0.1.0 (2026-11-27)\n\n## 0.0.9 (x)\n") == "2026-11-27"
 
 
-def test_the_newest_version_of_the_changelog_is_the_packages_and_has_its_day(script: ModuleType) -> None:
+def test_the_packages_version_is_the_newest_of_the_changelog_that_has_a_day(script: ModuleType) -> None:
     version = tomllib.loads((script.ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert script.dated(version, (script.ROOT / "CHANGELOG.md").read_text())
+    released = (script.ROOT / "CHANGELOG.md").read_text().partition("## Unreleased\n")
+    assert script.dated(version, released[2] or released[0])
 
 
 def test_all_files_name_the_packages_version(script: ModuleType) -> None:
@@ -83,7 +85,8 @@ def test_a_command_that_fails_is_one_line_that_names_it(script: ModuleType) -> N
 def jars(tmp_path: Path) -> Path:
     with zipfile.ZipFile(tmp_path / "known-lib-1.2.3.jar", "w") as jar:
         jar.writestr("META-INF/LICENSE", "the text")
-        jar.writestr("META-INF/maven/org/known-lib/pom.xml", "<license>\n<name>MIT</name></license>")
+        jar.writestr("META-INF/maven/org.example/known-lib/pom.xml", "<license>\n<name>MIT</name></license>")
+        jar.writestr("META-INF/maven/org.example/known-lib/pom.properties", "")
         jar.writestr("org/notice/Class.class", "code")
     with zipfile.ZipFile(tmp_path / "silent.jar", "w") as jar:
         jar.writestr("a", "b")
@@ -105,6 +108,7 @@ def test_the_sbom_has_the_jars_with_their_hashes(script: ModuleType, jars: Path)
     whole = script.with_jars({"components": [{"name": "rich"}]}, [jars])
     assert [one["name"] for one in whole["components"]] == ["rich", "known-lib", "silent"]
     assert len(whole["components"][1]["hashes"][0]["content"]) == 64
+    assert [one.get("purl") for one in whole["components"]] == [None, "pkg:maven/org.example/known-lib@1.2.3", None]
 
 
 @pytest.mark.release

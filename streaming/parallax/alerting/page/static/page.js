@@ -1,29 +1,49 @@
-// Shows the page as it stands every few seconds, but not while somebody writes in it, reads with the keyboard in it,
-// or looks at another window. Without this the page is as whole, and stands still.
+// Shows the page as it is every few seconds. While somebody writes in it, or has selected something, only the first line
+// goes on. Without this the page is as whole, and does not change.
 "use strict";
 
 const EVERY_MS = 10000;
+const PATIENCE_MS = 30000;
 const told = document.getElementById("refresh");
 
 function isBusy() {
   const at = document.activeElement;
   const writes = at && at.matches("input, select, textarea, button");
-  return document.hidden || writes || !document.getSelection().isCollapsed;
+  return writes || !document.getSelection().isCollapsed;
 }
 
 async function refresh() {
-  if (!isBusy()) {
-    try {
-      const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-      if (!answer.ok) throw new Error(answer.status);
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      if (!isBusy()) take(page);
-      say("");
-    } catch {
-      say("Parallax does not answer: this is out of date.");
-    }
+  try {
+    const asked = { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(PATIENCE_MS) };
+    const answer = await fetch(location.href, asked);
+    if (!answer.ok) throw new Error(answer.status);
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const rest = isBusy();
+    if (rest) takeStanding(page);
+    else take(page);
+    document.title = page.title;
+    say(rest ? "While text is selected, or a field or button has the focus, only the first line goes on." : "");
+  } catch {
+    doubt();
+    say("Parallax does not answer: this is out of date.");
   }
   setTimeout(refresh, EVERY_MS);
+}
+
+function takeStanding(page) {
+  const [old, made] = [document, page].map((one) => one.querySelector(".standing"));
+  if (old && made && !old.isEqualNode(made)) old.replaceWith(made);
+}
+
+// Nothing that was good is shown as good once nobody knows.
+function doubt() {
+  const line = document.querySelector(".standing h1, .standing a");
+  const says = "Parallax does not answer";
+  if (document.title.startsWith(says)) return;
+  document.title = `${says} · ${document.title}`;
+  if (!line) return;
+  line.closest(".standing").className = "standing unknown";
+  line.prepend(`${says}. Its last word: `);
 }
 
 // What is in view stays where it is, whatever came or went above it; at the top of the page the news is in view.
@@ -41,7 +61,6 @@ function take(page) {
   if (old.length === made.length) old.forEach((part, i) => part.isEqualNode(made[i]) || part.replaceWith(made[i]));
   else document.querySelector("main").replaceWith(page.querySelector("main"));
   document.querySelector("time").replaceWith(page.querySelector("time"));
-  document.title = page.title;
   unfolded.map((id) => document.getElementById(id)).forEach((part) => { if (part) part.open = true; });
   document.querySelectorAll(".scroll").forEach((part, i) => { part.scrollLeft = scrolled[i] || 0; });
   const same = (wanted) => links().find((one) => nameOf(one) === wanted);
