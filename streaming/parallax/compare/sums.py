@@ -1,9 +1,9 @@
 """Sums of each reader's withheld rows, which show without the rows whether readers have shown the same. Pure.
 
 A *mark* (a `SUM` row) holds the sums of all withheld rows of one reader below one offset: how many rows, and the sum of
-their fingerprints. A reader has several marks, in offset order. Where all readers have passed there is one for each
-block of ``2**BLOCK_BITS`` offsets. Above that there is one every ``2**RECENT_BITS`` offsets. So two readers can be
-compared nearly up to where they end, and a day of rows costs little memory.
+their fingerprints. A reader has several marks, in offset order: one for each block of ``2**BLOCK_BITS`` offsets. In
+blocks in which a reader is now there is one every ``2**RECENT_BITS`` offsets. So two readers can be compared nearly up
+to where they end, and a day of rows costs little memory.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from parallax.model import UNKNOWN
 from parallax.replica.digests import BLOCK_BITS, COLUMNS, KINDS, Digester, Digests
 
 RECENT_BITS = 6
-"""Above the offset that all readers have passed, there is a mark every 2**6 = 64 offsets."""
+"""In a block in which a reader is now, there is a mark every 2**6 = 64 offsets."""
 
 Reader = tuple[int, int]
 """A replica, by its slot or its broker id, and a view."""
@@ -38,8 +39,8 @@ class Grain:
     Only tests of short histories change the defaults.
 
     Attributes:
-        block: below the offset that all readers have passed, there is a mark every ``2**block`` offsets.
-        recent: above it, there is a mark every ``2**recent`` offsets.
+        block: there is a mark every ``2**block`` offsets.
+        recent: in a block in which a reader is now, there is a mark every ``2**recent`` offsets.
     """
 
     block: int = BLOCK_BITS
@@ -200,9 +201,10 @@ def _digester(bits: int) -> Digester:
 
 
 def thinned(marks: Mapping[Reader, Array], grain: Grain) -> dict[Reader, Array]:
-    """Reduce the marks of each reader to one per block, where all readers have passed.
+    """Reduce the marks of each reader to one per block, but for the blocks in which a reader is now.
 
-    A mark holds the sums of a reader's rows below one offset.
+    A mark holds the sums of a reader's rows below one offset. So any two readers can be compared nearly up to where the
+    one behind has come, however far behind a third one is.
 
     Args:
         marks: the marks of each reader, in offset order.
@@ -211,21 +213,18 @@ def thinned(marks: Mapping[Reader, Array], grain: Grain) -> dict[Reader, Array]:
     Returns:
         By reader, the marks that are left, in offset order.
     """
-    if not marks:
-        return {}
-    passed = min(int(its["end"][-1]) for its in marks.values())
-    return {reader: _thinned(its, passed, grain) for reader, its in marks.items()}
+    blocks = np.unique([int(its["end"][-1]) >> grain.block for its in marks.values()])
+    return {reader: _thinned(its, blocks, grain) for reader, its in marks.items()}
 
 
-def _thinned(marks: Array, passed: int, grain: Grain) -> Array:
+def _thinned(marks: Array, kept: Array, grain: Grain) -> Array:
+    """One mark at the end of each block, but for the blocks ``kept``, of which all marks stay."""
     block = (marks["end"] - 1) >> grain.block
-    ends = (block + 1) << grain.block
-    is_passed = ends <= passed
     is_last = np.ones(len(marks), np.bool_)
     is_last[:-1] = block[1:] != block[:-1]
-    made = marks[~is_passed | is_last]
-    at = (is_passed & is_last)[~is_passed | is_last]
-    made["end"][at] = ends[~is_passed | is_last][at]
+    is_kept = np.isin(block, kept)
+    made, its = marks[is_kept | is_last], is_kept[is_kept | is_last]
+    made["end"][~its] = (block[is_kept | is_last][~its] + 1) << grain.block
     return made
 
 
@@ -280,6 +279,22 @@ def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
             for name in ("rows", "low", "high"):
                 mask &= other[name] == found[0][name]
     return mask
+
+
+def differ(marks: Mapping[Reader, Array], start: int, grain: Grain) -> bool:
+    """Whether any two readers of a view have shown unlike rows, as far as both have come.
+
+    Args:
+        marks: the marks of each reader (a mark holds the sums of its rows below one offset).
+        start: the offset from which on rows are added up.
+        grain: at which offsets marks are kept.
+    """
+    pairs = (dict(pair) for pair in combinations(marks.items(), 2))
+    return any(
+        not same(pair, common_cuts(pair.values(), start, grain)[-1:]).all()
+        for pair in pairs
+        if len({view for _, view in pair}) == 1
+    )
 
 
 def agreeing(marks: Mapping[Reader, Array], start: int, grain: Grain) -> Array:
@@ -365,6 +380,7 @@ __all__ = [
     "behind",
     "common_cuts",
     "counted",
+    "differ",
     "digested",
     "is_one_shape",
     "marks_of",

@@ -191,7 +191,8 @@ class _Run:
         Nothing is withheld then any more. Where there is no room for the rows, it is found once all are back.
         """
         marks, start = sums.marks_of(self.state), int(self.state.partition["withheld"][0])
-        if not any(self._differs(marks, view, start) for view in VIEWS):
+        is_odd = sums.counted(marks, "odd", np.array([NEVER]))[0] > 0
+        if not is_odd and not sums.differ(marks, start, self.limits.grain):
             return seen
         self.state.partition["differed"] = True
         rows = int(sums.counted(marks, "rows", np.array([NEVER]))[0])
@@ -203,14 +204,6 @@ class _Run:
         self._go_to(marks, furthest)
         self.state.partition["withheld"] = NEVER
         return replace(seen, rows=ViewRows.concat([found, seen.rows]))
-
-    def _differs(self, marks: Mapping[sums.Reader, Array], view: int, start: int) -> bool:
-        """Whether readers of a view have not shown the same as far as they can be compared, or something odd."""
-        mine = {reader: its for reader, its in marks.items() if reader[1] == view}
-        if not mine:
-            return False
-        cuts = sums.common_cuts(mine.values(), start, self.limits.grain)[-1:]
-        return bool(sums.counted(mine, "odd", np.array([NEVER]))[0] or not sums.same(mine, cuts).all())
 
     # -- taking up again ---------------------------------------------------------------------------------------------
 

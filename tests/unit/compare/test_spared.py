@@ -25,7 +25,7 @@ from parallax.compare.sums import Grain
 from parallax.compare.tables import create_suspects
 from parallax.compare.withheld import Views, is_withholding
 from parallax.compare.withholding import Limits
-from parallax.model import IsolationLevel, ReadEvent
+from parallax.model import IsolationLevel, Outcome, ReadEvent
 from parallax.replica.digests import BLOCK, Digests
 from parallax.views import parquet
 from parallax.views.blocks import RANGE, Blocks
@@ -350,6 +350,36 @@ def test_a_partition_is_judged_without_rows_that_are_alike_as_it_is_by_all(seeds
     for seed in seeds:
         counts += followed(seed, seed % 3, 0.3 * (seed % 4 == 0), Apart).counts
     assert counts["spared"] > counts["rows"] / 10, counts
+
+
+def test_a_transaction_whose_end_marker_one_level_alone_was_shown_has_ended() -> None:
+    log = [record(n, f"K{n}", "V") for n in range(32)]
+    for first, end, is_commit in ((5, 10, True), (25, 27, False)):
+        outcome = Outcome.COMMITTED if is_commit else Outcome.ABORTED
+        log[first] = record(first, "p", "v", pid=9, outcome=outcome)
+        log[end] = {**(commit if is_commit else abort)(end, 9), "outcome": outcome}
+    made = Apart()
+    for at in (0, 8, 16, 24, 32):
+        lacks = {10: RU, 27: RC}  # by offset, the level that was given no marker, since a cleaner had been there
+        read = {
+            (view, broker): shown(
+                view,
+                broker,
+                [
+                    row
+                    for row in log[start:at]
+                    if lacks.get(row["offset"]) != view and (broker, row["offset"]) != (2, 27)
+                ],
+                at,
+                made.at,
+            )
+            for (view, broker), start in made.stood.items()
+        }
+        told = tick(made.at - 1, everywhere(at))
+        made.compare(read, [{k: v for k, v in row.items() if k != "open_transactions"} for row in told])
+        made.stood, made.at = dict.fromkeys(made.stood, at), made.at + 100
+    assert made.counts["spared"] > 6 * 8
+    assert made.suspects, "broker 2 lacks the marker at 27"
 
 
 def test_sums_that_are_taken_for_equal_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,14 +149,25 @@ class TestAdded:
 
 
 class TestThinned:
-    """One mark a block is left where all readers have passed."""
+    """One mark a block is left, but for the blocks in which a reader is."""
 
     def test_is_the_last_of_each_block_at_its_end(self) -> None:
-        passed, other = marks(4, 8, 14, 20, 32, 36, 40), marks(33)
+        passed, other = marks(4, 8, 14, 20, 32, 36, 40), marks(49)
         found = sums.thinned({(0, RU): passed, (1, RU): other}, GRAIN)
         assert found[0, RU][["end", "rows"]].tolist() == [(16, 14), (32, 32), (36, 36), (40, 40)]
-        assert found[1, RU]["end"].tolist() == [33]
+        assert found[1, RU]["end"].tolist() == [49]
         assert passed["end"].tolist() == [4, 8, 14, 20, 32, 36, 40], "what was given is not changed"
+
+    @pytest.mark.parametrize("far_behind", [{}, {(2, RU): marks(3, slot=2)}], ids=["two", "a third one far behind"])
+    def test_is_each_of_a_block_in_which_another_reader_is(self, far_behind: dict[sums.Reader, Any]) -> None:
+        ahead = marks(20, 24, 36, 40, 52, 56, 68)
+        found = sums.thinned({(0, RU): ahead, (1, RU): marks(37, slot=1), **far_behind}, GRAIN)
+        assert found[0, RU]["end"].tolist() == [32, 36, 40, 64, 68]
+        assert found[0, RU]["rows"].tolist() == [24, 36, 40, 56, 68]
+
+    def test_is_each_of_a_block_that_a_reader_begins_next(self) -> None:
+        found = sums.thinned({(0, RU): marks(20, 24, 36, 52), (1, RU): marks(16, slot=1)}, GRAIN)
+        assert found[0, RU]["end"].tolist() == [20, 24, 48, 52]
 
     def test_is_at_the_end_of_a_block_that_all_have_just_passed(self) -> None:
         assert sums.thinned({(0, RU): marks(4, 16)}, GRAIN)[0, RU]["end"].tolist() == [16]
@@ -209,6 +220,17 @@ def test_readers_of_a_view_have_shown_the_same_below_an_offset_if_all_sums_are_e
 def test_readers_of_different_views_need_not_have_shown_the_same() -> None:
     given = {(0, int(RU)): marks(4, 8), (0, int(RC)): mark(8, of=3, view=RC)}
     assert sums.same(given, CUTS).tolist() == [True, True]
+
+
+@pytest.mark.parametrize("far_behind", [{}, {(2, RU): marks(4, slot=2)}], ids=["two", "a third one far behind"])
+def test_readers_differ_if_any_two_of_a_view_do_as_far_as_both_have_come(far_behind: dict[sums.Reader, Any]) -> None:
+    given = {(0, int(RU)): marks(4, 20, 36), (1, int(RU)): marks(4, 20, 36, slot=1), **far_behind}
+    assert not sums.differ(given, 0, GRAIN)
+    assert not sums.differ({**given, (1, int(RC)): mark(36, of=3, slot=1, view=RC)}, 0, GRAIN)
+    given[1, RU]["low"] = [40, 200, 1]
+    assert sums.differ(given, 0, GRAIN)
+    given[1, RU]["end"][2] = 40
+    assert not sums.differ(given, 0, GRAIN), "only one has come so far"
 
 
 def test_nothing_agrees_above_a_row_that_is_judged_by_itself() -> None:

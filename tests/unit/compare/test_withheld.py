@@ -53,7 +53,7 @@ class Compared:
         self, logs: dict[int, list[Row]], limits: Limits = LIMITS, settings: CompareSettings = SETTINGS
     ) -> None:
         self.logs, self.limits, self.settings = logs, limits, settings
-        self.at = dict.fromkeys([(view, broker) for view in (RU, RC) for broker in BROKERS], 0)
+        self.at = dict.fromkeys([(view, broker) for view in (RU, RC) for broker in logs], 0)
         self.recorded: list[tuple[int, Row]] = []
         self.batch = self.read_again = 0
         self.sizes: list[int] = []
@@ -64,13 +64,17 @@ class Compared:
 
     def read(self, end: int, *brokers: int, down: Iterable[int] = (), views: Iterable[int] = (RU, RC)) -> None:
         """One micro-batch in which readers come to an offset."""
+        self.read_to({(view, broker): end for broker in brokers for view in views}, down=tuple(down))
+
+    def read_to(self, ends: dict[tuple[int, int], int], **progress: Any) -> None:
+        """One micro-batch in which each of some readers comes to an offset of its own."""
         rows: list[Row] = []
-        for broker in brokers:
-            for view in views:
-                start, self.at[view, broker] = self.at[view, broker], end
-                held = [row for row in self.logs[broker][start:end] if row]
-                rows += shown(view, broker, held, end, 1000 + self.batch)
-        self.take([*rows, *tick(1000 + self.batch, dict.fromkeys(BROKERS, end), down=tuple(down))])
+        for (view, broker), end in ends.items():
+            start, self.at[view, broker] = self.at[view, broker], end
+            held = [row for row in self.logs[broker][start:end] if row]
+            rows += shown(view, broker, held, end, 1000 + self.batch)
+        lso = progress.pop("lso", dict.fromkeys(self.logs, max(ends.values())))
+        self.take([*rows, *tick(1000 + self.batch, lso, brokers=tuple(self.logs), **progress)])
 
     def take(self, rows: list[Row]) -> None:
         self.batch += 1
@@ -223,6 +227,79 @@ def test_what_differs_among_those_that_are_there_is_found_as_soon_as_without_it(
     made.read((batches + 6) * BATCH, *BROKERS)
     made.read((batches + 7) * BATCH, *BROKERS)
     made.agrees()
+
+
+def unlike_at(logs: dict[int, list[Row]], kind: str, at: int) -> int:
+    """Let broker 3 show something else at an offset or at the next end marker behind it; returns where."""
+    if kind == "deletion":
+        for rows in logs.values():
+            rows[at - 200], rows[at] = record(at - 200, "deleted", "V"), record(at, "deleted", None)
+    elif kind == "marker":
+        at = next(n for n, row in enumerate(logs[1]) if n > at and row["kind"] in (RowKind.COMMIT, RowKind.ABORT))
+    logs[3][at] = unlike(kind, logs[3][at])
+    return at
+
+
+@pytest.mark.parametrize("kind", ["content", "deletion", "marker"])
+def test_what_differs_between_two_is_found_as_soon_though_another_has_stopped_in_between(kind: str) -> None:
+    rows = log(60 * BATCH, transactional=kind == "marker")
+    logs = {broker: list(rows) for broker in (1, 2, 3, 4)}
+    unlike_at(logs, kind, 31 * BATCH + 5)
+    made = Compared(logs)
+    made.read(BATCH, *logs)
+    for n in range(2, 15):
+        made.read(n * BATCH, 1, 3, 4, down=(AWAY,))
+    assert made.is_withholding
+    for n in range(15, 55):
+        made.read(n * BATCH, 1, 3, down=(AWAY, 4))
+        assert made.said["later"] == made.said["at once"]
+    assert bool(made.said["later"]) == (kind != "marker"), "a marker that only one lacks waits for all"
+    assert not made.is_withholding
+    for broker in (4, AWAY):
+        made.read(58 * BATCH, broker)
+    for n in (59, 60):
+        made.read(n * BATCH, *logs)
+    made.agrees()
+
+
+def test_what_differs_at_one_level_is_found_as_soon_though_the_other_stands_still_for_all() -> None:
+    logs = logs_of(60, transactional=False)
+    for rows in logs.values():
+        rows[10] = record(10, "T", "V", pid=9, outcome=Outcome.UNDECIDED)
+    logs[3][30 * BATCH + 5] = unlike("content", logs[3][30 * BATCH + 5])
+    made, lso = Compared(logs), dict.fromkeys(BROKERS, 10)
+
+    def read(end: int, *brokers: int) -> None:
+        ends = {(view, broker): end if view == RU else 10 for broker in brokers for view in (RU, RC)}
+        made.read_to(ends, lso=lso, hw=dict.fromkeys(BROKERS, end), down=(AWAY,))
+
+    read(BATCH, *BROKERS)
+    for n in range(2, 15):
+        read(n * BATCH, 1, 3)
+    assert made.is_withholding
+    read(10 * BATCH + 3, AWAY)
+    for n in range(15, 40):
+        read(n * BATCH, 1, 3)
+        assert made.said["later"] == made.said["at once"]
+    assert made.said["later"]
+
+
+def test_an_end_marker_that_one_missed_is_found_as_soon_though_another_is_far_behind() -> None:
+    logs = {broker: [record(n, f"K{n}", "V") for n in range(50 * BATCH)] for broker in BROKERS}
+    for rows in logs.values():
+        for at in (31 * BATCH, 40 * BATCH):
+            rows[at - 3] = record(at - 3, "T", "V", pid=9, outcome=Outcome.COMMITTED)
+            rows[at] = {**commit(at, 9), "outcome": Outcome.COMMITTED}
+    logs[3][31 * BATCH] = {}
+    made = outage(logs, batches=29)
+    for n in range(30, 50):
+        ends = {(view, broker): n * BATCH for view in (RU, RC) for broker in (1, 3)}
+        if n * BATCH > 31 * BATCH:
+            ends[RC, 3] = 31 * BATCH - 3 if n < 40 else n * BATCH
+        ends |= {(view, AWAY): BATCH + (n - 29) * 45 for view in (RU, RC)}
+        made.read_to(ends, lso={b: ends[RC, b] for b in BROKERS}, hw=dict.fromkeys(BROKERS, n * BATCH))
+        assert made.said["later"] == made.said["at once"]
+    assert made.said["later"]
 
 
 def test_a_difference_that_has_no_room_is_found_when_all_are_back_and_nothing_is_deferred() -> None:
@@ -380,17 +457,6 @@ class TestParts:
         run = self.run(15, 36)
         run.state.brokers["member"][0] = False
         assert not run._is_late(self.marks(26, 36, slot=1))
-
-    def test_differ_if_the_last_sums_that_can_be_compared_do_or_a_row_is_judged_by_itself(self) -> None:
-        run, alike = self.run(36, 36), {**self.marks(20, 36), **self.marks(20, 36, slot=1)}
-        assert not run._differs(alike, RU, 16)
-        assert not run._differs(alike, RC, 16)
-        alike[1, RU]["low"] = [0, 1]
-        assert run._differs(alike, RU, 16)
-        alike[1, RU]["end"][1] = 40
-        assert not run._differs(alike, RU, 16), "only one has come so far"
-        alike[0, RU]["odd"][1] = 1
-        assert run._differs(alike, RU, 16)
 
     def test_have_no_more_rows_than_are_read_at_a_time(self) -> None:
         logs = logs_of(transactional=False)
