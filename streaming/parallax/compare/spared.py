@@ -20,6 +20,7 @@ from parallax.compare.breaks import of_the_topic
 from parallax.compare.observations import (
     ABORT,
     COMMIT,
+    EVENT_CODE,
     POSITION,
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -33,7 +34,9 @@ from parallax.compare.step import StepResult, step
 from parallax.compare.withheld import Views, is_withholding
 from parallax.compare.withholding import Limits, begun, is_broken
 from parallax.config import CompareSettings
-from parallax.model import Outcome
+from parallax.model import Outcome, ReadEvent
+
+_OK, _ADDED = EVENT_CODE[ReadEvent.OK], EVENT_CODE[ReadEvent.PARTITION_ADDED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,7 @@ def _without_rows(
         begun = _begun(state, seen, alike, options)
         agreed = None if begun is None else _agreed(begun, seen, alike)
         return None if agreed is None else step(state, seen, settings, now_ms, agreed=agreed, **options)
-    if is_withholding(state) or is_broken(state, seen) or not _goes_on_at(state, alike):
+    if is_withholding(state) or not _is_usual(state, seen) or not _goes_on_at(state, alike):
         return None
     brokers = state.brokers
     if (brokers["position"] < alike.start).any() and (brokers["begun"] != FOLLOWED).any():
@@ -167,7 +170,7 @@ def _begun(
         or len(of_the_topic(begun, seen).rows) < len(seen.rows)
     ):
         return None
-    return None if is_broken(begun, seen) or not _is_of_readers(begun, alike) else begun
+    return begun if _is_usual(begun, seen) and _is_of_readers(begun, alike) else None
 
 
 def _agreed(state: PartitionState, seen: Observations, alike: Alike) -> Agreed | None:
@@ -189,6 +192,15 @@ def _ends_any(rows: ViewRows, agreed: Agreed) -> bool:
 def _undecided(opens: Opens) -> Opens:
     """Transactions as read_uncommitted shows them."""
     return {producer: replace(one, outcome=int(Outcome.UNDECIDED)) for producer, one in opens.items()}
+
+
+def _is_usual(state: PartitionState, seen: Observations) -> bool:
+    """Whether readers report how far they have come and nothing else, and no broker is new."""
+    events, brokers = seen.rows.event[seen.rows.kind == POSITION], state.brokers["broker"]
+    usual = (_OK, _ADDED) if is_new(state) else (_OK,)
+    is_known = np.isin(seen.rows.broker, brokers).all()
+    is_known &= np.isin(seen.replica_sets.broker, brokers[state.brokers["member"]]).all()
+    return bool(np.isin(events, usual).all() and is_known) and not is_broken(state, seen)
 
 
 def _goes_on_at(state: PartitionState, alike: Alike) -> bool:

@@ -8,7 +8,9 @@ oldest first, in these cases:
 - The replicas that are there show different rows. So a divergence among them is found while another one is away.
 - All replicas have passed the rows. If the sums of all are equal, no row is read (`parallax.compare.agreed`). Otherwise
   the rows are read from the views and compared as if they had been read now.
-- A truncation or another break is reported, or a replica joins the replica set (`is_broken`).
+- Something is reported that they have to be compared before, such as a truncation of a log that they are of, or that a
+  replica is back in the replica set (`is_broken`).
+- A replica that is new comes to them. It has to be seen to show all that it held when the reading began (`begun_to`).
 
 Rows that are read from the views must add up to the sums in the state. If they do not, retention has dropped some of
 them. Then the comparison of the partition begins again (`parallax.compare.anew`).
@@ -37,7 +39,7 @@ from parallax.compare.replicas import read_to, slots
 from parallax.compare.state import NEVER, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.suspect import Suspect
-from parallax.compare.withholding import Limits, begun, is_broken, waiting, worth
+from parallax.compare.withholding import Limits, begun, begun_to, is_broken, waiting, worth
 from parallax.config import CompareSettings
 from parallax.replica.digests import Digests
 
@@ -104,12 +106,11 @@ def compare(
         result = step(state, seen, settings, now_ms, **options)
         return replace(result, state=begun(state, result.state, settings, views.until, limits))
     run = _Run(state, seen, settings, now_ms, views, limits, options)
-    if is_broken(state, seen):
-        run.take_up(NEVER)
-        run.step(seen)
-    else:
-        run.step(run.with_what_differs(run.withhold(seen)))
-        run.follow()
+    reached = NEVER if is_broken(state, seen) else begun_to(state, seen)
+    if reached > state.partition["withheld"][0]:
+        run.take_up(reached if reached == NEVER else limits.grain.up(reached))
+    run.step(run.with_what_differs(run.withhold(seen)) if is_withholding(run.state) else seen)
+    run.follow()
     run.settle()
     if run.result is None:
         raise AssertionError("a micro-batch has no step")
@@ -270,7 +271,7 @@ class _Run:
         return True
 
     def take_up(self, end: int) -> None:
-        """Give the step the rows that are withheld below an offset; with `NEVER` all of them, and withhold no more."""
+        """Give the step the rows that are withheld below an offset; if these are all of them, withhold no more."""
         marks = sums.marks_of(self.state)
         furthest = max((int(its["end"][-1]) for its in marks.values()), default=0)
         start, last = int(self.state.partition["withheld"][0]), min(end, furthest)
@@ -283,7 +284,7 @@ class _Run:
             stands = np.minimum(read_to(self.state), cut)
             self.state.brokers["shown"] = np.maximum(self.state.brokers["shown"], stands)
             start, marks = cut, sums.marks_of(self.state)
-        if end == NEVER:
+        if end > furthest:
             self.state = self.state.copy()
             self.state.partition["withheld"] = NEVER
 

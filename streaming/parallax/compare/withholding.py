@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from parallax.compare import sums
-from parallax.compare.agreed import is_new
 from parallax.compare.early import is_early
 from parallax.compare.observations import (
     EVENT_CODE,
@@ -25,9 +24,10 @@ from parallax.compare.observations import (
 from parallax.compare.replicas import common_position, members, slots
 from parallax.compare.state import FOLLOWED, PartitionState
 from parallax.config import CompareSettings
-from parallax.model import ReadEvent
+from parallax.model import UNKNOWN, ReadEvent
 
-_OK, _ADDED = EVENT_CODE[ReadEvent.OK], EVENT_CODE[ReadEvent.PARTITION_ADDED]
+_TRUNCATED, _DELETED = EVENT_CODE[ReadEvent.LOG_TRUNCATED], EVENT_CODE[ReadEvent.TOPIC_DELETED]
+_BREAKS = [_TRUNCATED, EVENT_CODE[ReadEvent.LOG_START_ADVANCED], EVENT_CODE[ReadEvent.BATCH_SKIPPED]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +126,11 @@ def waiting(state: PartitionState) -> int:
 def is_broken(state: PartitionState, seen: Observations) -> bool:
     """Whether a micro-batch shows something because of which withholding has to end now.
 
-    Each of these ends it:
+    Each of these ends it, because the withheld rows have to be compared before it:
 
-    - A replica joins the replica set, or rows are of a broker that the state does not know.
-    - A reader reports an event, such as a truncated log, or names another topic id. Of a new partition, a reader that
-      begins is no such event.
+    - A log was truncated, its start moved, or a batch was skipped, and rows of that very reader are withheld.
+    - The topic was deleted, or a reader names another topic id.
+    - A replica that was read before joins the replica set.
     - The last row of a reader does not say how far it was read.
 
     Args:
@@ -139,13 +139,36 @@ def is_broken(state: PartitionState, seen: Observations) -> bool:
     """
     if not _are_vouched_for(seen.rows):
         return True
-    at = seen.rows.kind == POSITION
-    named = seen.rows.topic_id[at]
-    is_other = (named != 0) & (named != state.partition["topic_id"][0])
-    usual = (_OK, _ADDED) if is_new(state) else (_OK,)
-    if not np.isin(seen.rows.event[at], usual).all() or is_other.any() or (slots(state, seen.rows.broker) < 0).any():
+    rows, of, at = seen.rows, slots(state, seen.rows.broker), seen.rows.kind == POSITION
+    is_other = (rows.topic_id != 0) & (rows.topic_id != state.partition["topic_id"][0])
+    if (at & (is_other | (rows.event == _DELETED))).any():
         return True
-    return not _is_shrinking(state, seen.replica_sets)
+    is_beyond = rows.offset + ~at > state.partition["withheld"][0]
+    withheld = sums.marks_of(state).keys()
+    for i in np.flatnonzero(at & np.isin(rows.event, _BREAKS)).tolist():
+        # What replaces the end of a log concerns both levels.
+        views = VIEWS if rows.event[i] == _TRUNCATED else rows.view[i : i + 1].tolist()
+        is_before = (of[:i] == of[i]) & np.isin(rows.view[:i], views)
+        if (is_beyond[:i] & is_before).any() or {(int(of[i]), view) for view in views} & withheld:
+            return True
+    return _comes_back(state, seen.replica_sets)
+
+
+def begun_to(state: PartitionState, seen: Observations) -> int:
+    """How far readers have come that have not read yet all that their replicas held when the reading began.
+
+    Which of these offsets were not shown is found out from their rows (`parallax.compare.unread`). So these rows cannot
+    be withheld.
+
+    Args:
+        state: the partition's state before the micro-batch.
+        seen: what the micro-batch showed of the partition.
+    """
+    is_followed = np.append(state.brokers["begun"] == FOLLOWED, [[False] * len(VIEWS)], axis=0)
+    is_followed[:-1] |= ~state.brokers["member"][:, np.newaxis]
+    rows = seen.rows
+    is_begun = ~is_followed[slots(state, rows.broker), rows.view]
+    return int((rows.offset + (rows.kind != POSITION))[is_begun].max(initial=0))
 
 
 def _are_vouched_for(rows: ViewRows) -> bool:
@@ -155,17 +178,19 @@ def _are_vouched_for(rows: ViewRows) -> bool:
     return bool((rows.kind[last] == POSITION).all())
 
 
-def _is_shrinking(state: PartitionState, sets: ReplicaSets) -> bool:
-    """Whether the replica set stays as it is, or loses some for good."""
+def _comes_back(state: PartitionState, sets: ReplicaSets) -> bool:
+    """Whether a replica joins that was read before: its log is another one by now."""
     told: dict[int, set[int]] = {}
     for at, broker in zip(sets.observed_at.tolist(), sets.broker.tolist(), strict=True):
         told.setdefault(at, set()).add(broker)
-    left = set(state.brokers["broker"][state.brokers["member"]].tolist())
+    brokers = state.brokers
+    members = set(brokers["broker"][brokers["member"]].tolist())
+    read = members | set(brokers["broker"][(brokers["position"] != UNKNOWN).any(axis=1)].tolist())
     for at in sorted(told):
-        if not told[at] <= left:
-            return False
-        left = told[at]
-    return bool(left)
+        if (told[at] - members) & read:
+            return True
+        members, read = told[at], read | told[at]
+    return False
 
 
-__all__ = ["Limits", "begun", "is_broken", "waiting", "worth"]
+__all__ = ["Limits", "begun", "begun_to", "is_broken", "waiting", "worth"]

@@ -331,6 +331,74 @@ def test_a_level_at_which_all_stand_together_holds_up_no_other() -> None:
     assert made.compared_up_to == (20 * BATCH, BATCH)
 
 
+SMALL = SETTINGS.model_copy(update={"state_cap_bytes": 1 << 15})
+"""With room for a fifth of the rows that the tests below withhold."""
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_broker_that_fails_while_it_is_read_ends_no_withholding(broker: int) -> None:
+    made = outage(logs_of(42, transactional=False), 40, SMALL)
+    made.take([row for v in (RU, RC) for row in shown(v, broker, [], made.at[v, broker], 5000, event="unreachable")])
+    assert made.is_withholding
+    comes_back(made, 40)
+    assert made.compared_up_to == (42 * BATCH, 42 * BATCH)
+    made.agrees()
+
+
+@pytest.mark.parametrize("views", [[(RU, RC)], [(RU,), (RC,)]], ids=["both levels", "one level after the other"])
+@pytest.mark.parametrize("event", [ReadEvent.LOG_START_ADVANCED, ReadEvent.BATCH_SKIPPED])
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_replica_that_comes_back_behind_a_gap_defers_nothing(
+    transactional: bool, event: ReadEvent, views: list[tuple[int, ...]]
+) -> None:
+    logs = logs_of(42, transactional=transactional)
+    at = unlike_at(logs, "content", 35 * BATCH)
+    made, start = outage(logs, 34, SMALL), 30 * BATCH
+    moved = {"event": event, "log_start_offset": start, "high_watermark": 34 * BATCH}
+    for of in views:
+        for view in of:
+            made.at[view, AWAY] = start
+        made.take([row for view in of for row in shown(view, AWAY, [], start, 5000, **moved)])
+        assert made.last is not None
+        assert made.last.coverage.unknown_for(UnknownReason.DEFERRED) == (0, 0)
+    comes_back(made, 40)
+    assert made.compared_up_to == (42 * BATCH, 42 * BATCH)
+    assert at > start
+    assert made.said["later"]
+    made.agrees()
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize("leaves_at", [0, 1, 5], ids=["with it", "before it is read", "while it is read"])
+def test_a_replica_that_takes_the_place_of_one_that_is_away_defers_nothing(leaves_at: int, transactional: bool) -> None:
+    logs = {**logs_of(42, transactional=transactional)}
+    logs[4] = list(logs[1])
+    unlike_at(logs, "content", 35 * BATCH)
+    made = outage({broker: logs[broker] for broker in BROKERS}, 40, SMALL)
+    made.logs = logs
+    made.at |= {(view, 4): 0 for view in (RU, RC)}
+    for n in range(43):
+        members = (1, 3, 4) if n >= leaves_at else (1, 2, 3, 4)
+        ends = {(view, broker): 41 * BATCH for view in (RU, RC) for broker in (1, 3)}
+        ends |= {(view, 4): max(0, n - 1) * BATCH for view in (RU, RC)} if n else {}
+        more = {"event": ReadEvent.PARTITION_ADDED} if n == 1 else {}
+        rows = []
+        for (view, broker), end in ends.items():
+            start, made.at[view, broker] = made.at[view, broker], end
+            mine = [row for row in logs[broker][start:end] if row]
+            rows += shown(
+                view, broker, mine, end, 5000 + n, high_watermark=40 * BATCH, **(more if broker == 4 else {})
+            )
+        told = tick(5000 + n, dict.fromkeys(logs, 40 * BATCH), brokers=(1, 2, 3, 4), down=(AWAY,))
+        made.take([*rows, *({**row, "replicas": members} for row in told if row["broker"] in members)])
+        assert made.last is not None
+        assert made.last.coverage.unknown_for(UnknownReason.DEFERRED) == (0, 0)
+    assert not made.is_withholding
+    assert made.compared_up_to == (41 * BATCH, 41 * BATCH)
+    assert made.said["later"]
+    made.agrees()
+
+
 def test_before_a_log_that_was_truncated_everything_is_taken_up() -> None:
     made = outage(logs_of(transactional=True))
     cut = [row for view in (RU, RC) for row in shown(view, 1, [], 18 * BATCH, 3000, event=ReadEvent.LOG_TRUNCATED)]
