@@ -119,7 +119,7 @@ def without_rows(
         options: further arguments of `parallax.compare.step.step`.
     """
     made = _without_rows(state, seen, alike, settings, now_ms, options)
-    return made and replace(made, state=begun(state, made.state, settings, views.until, limits or Limits()))
+    return made and replace(made, state=begun(made.state, settings, views.until, limits or Limits()))
 
 
 def _without_rows(

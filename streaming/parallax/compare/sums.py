@@ -26,8 +26,8 @@ RECENT_BITS = 6
 Reader = tuple[int, int]
 """A replica, by its slot or its broker id, and a view."""
 
-_KEY = b"withheld by blk."
-"""The key of these sums. It need not be secret: keys and contents are hashed with a secret key already."""
+KEY_BEFORE = b"withheld by blk."
+"""The key of the sums of a state whose partition is not ``keyed``: an earlier version had it for all."""
 
 _COUNTS = ("rows", "transactional", "odd", "low", "high", "shape")
 
@@ -89,15 +89,16 @@ def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) ->
     state.recent_sums = table[~is_block]
 
 
-def digested(rows: ViewRows, grain: Grain) -> Digests:
+def digested(rows: ViewRows, grain: Grain, key: bytes) -> Digests:
     """The sums of one reader's rows, one for each block of ``2**grain.recent`` offsets (`parallax.replica.digests`).
 
     Args:
         rows: the reader's records and end markers, in offset order; no rows of kind `POSITION`.
         grain: its ``recent`` gives the size of the blocks.
+        key: 16 secret bytes. Who knows them can write records whose contents count for nothing in the sums.
     """
     columns = {name: getattr(rows, name) for name in COLUMNS}
-    return _digester(grain.recent).add_up(np.array([0, len(rows)]), np.zeros(1, np.int32), columns)
+    return _digester(key, grain.recent).add_up(np.array([0, len(rows)]), np.zeros(1, np.int32), columns)
 
 
 def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reached: int, grain: Grain) -> Array:
@@ -149,13 +150,16 @@ def recorded(parts: Array, ends: Array, ranges: Array) -> Array:
     return _summed(made[np.argsort(made["end"], kind="stable")], np.zeros(1, SUM))
 
 
-def totals(rows: ViewRows) -> Array:
+def totals(rows: ViewRows, key: bytes) -> Array:
     """The sums of all given rows of one reader, as one `SUM` row.
 
     Args:
         rows: the reader's records and end markers, in offset order; no rows of kind `POSITION`.
+        key: 16 secret bytes, as for `digested`.
     """
-    return _summed(np.concatenate([np.zeros(1, SUM), _parts(rows, digested(rows, Grain()))]), np.zeros(1, SUM))[-1:]
+    return _summed(np.concatenate([np.zeros(1, SUM), _parts(rows, digested(rows, Grain(), key))]), np.zeros(1, SUM))[
+        -1:
+    ]
 
 
 def _summed(parts: Array, last: Array) -> Array:
@@ -196,8 +200,8 @@ def _shape(rows: ViewRows) -> Array:
 
 
 @lru_cache(maxsize=4)
-def _digester(bits: int) -> Digester:
-    return Digester(_KEY, block_bits=bits)
+def _digester(key: bytes, bits: int) -> Digester:
+    return Digester(key, block_bits=bits)
 
 
 def thinned(marks: Mapping[Reader, Array], grain: Grain) -> dict[Reader, Array]:
@@ -371,6 +375,7 @@ def behind(marks: Mapping[Reader, Array], cut: int) -> dict[Reader, Array]:
 
 
 __all__ = [
+    "KEY_BEFORE",
     "Grain",
     "Reader",
     "added",

@@ -1,9 +1,9 @@
 """Withholds rows while a replica is absent: they stay in the views, and the state keeps only their sums.
 
-While one replica is not read any further, rows of the others would pile up in the state. So once they are
-many, rows from some offset on are *withheld*: the step does not get them, as if they had not been read yet. The state
-keeps sums of each reader's rows, by blocks of offsets (`parallax.compare.sums`). Withheld rows are compared later,
-oldest first, in these cases:
+While one replica is away or far behind, rows of the others would pile up in the state. So once they are many, rows from
+some offset on are *withheld*: the step does not get them, as if they had not been read yet. The state keeps sums of
+each reader's rows, by blocks of offsets (`parallax.compare.sums`). Withheld rows are compared later, oldest first, in
+these cases:
 
 - The replicas that are there show different rows. So a divergence among them is found while another one is away.
 - All replicas have passed the rows. If the sums of all are equal, no row is read (`parallax.compare.agreed`). Otherwise
@@ -65,10 +65,12 @@ class Views:
     Attributes:
         until: the time of the last commit in the micro-batch (`parallax.views.order`).
         rows: reads the partition's rows in a range of offsets.
+        key: the 16 secret bytes with which the views' keys and contents are hashed; withheld rows are added up by it.
     """
 
     until: int
     rows: Rows
+    key: bytes = bytes(16)
 
 
 def compare(
@@ -104,7 +106,7 @@ def compare(
     limits = limits or Limits()
     if not is_withholding(state):
         result = step(state, seen, settings, now_ms, **options)
-        return replace(result, state=begun(state, result.state, settings, views.until, limits))
+        return replace(result, state=begun(result.state, settings, views.until, limits))
     run = _Run(state, seen, settings, now_ms, views, limits, options)
     reached = NEVER if is_broken(state, seen) else begun_to(state, seen)
     if reached > state.partition["withheld"][0]:
@@ -148,6 +150,10 @@ class _Run:
         self.suspects += self.result.suspects
         self.unlike.append(self.result.unlike)
 
+    @property
+    def _key(self) -> bytes:
+        return self.views.key if self.state.partition["keyed"][0] else sums.KEY_BEFORE
+
     # -- adding up ---------------------------------------------------------------------------------------------------
 
     def withhold(self, seen: Observations) -> Observations:
@@ -173,7 +179,7 @@ class _Run:
         shown = shown.take(np.argsort(shown.offset, kind="stable"))
         reached = int((rows.offset + is_row).max())
         if reached > start:
-            digests = sums.digested(shown, self.limits.grain)
+            digests = sums.digested(shown, self.limits.grain, self._key)
             marks[reader] = sums.added(known, reader, shown, digests, reached, self.limits.grain)
             if reader[1] == READ_COMMITTED:
                 self.moved[reader[0]] = digests, reached, not len(known)
@@ -313,7 +319,7 @@ class _Run:
         found, cuts = [rows.take(slice(0, 0))], np.array([end])
         for (slot, view), its in marks.items():
             mine = rows.take(is_known & (of == slot) & (rows.view == view))
-            want, got = sums.at(its, cuts), sums.totals(mine)
+            want, got = sums.at(its, cuts), sums.totals(mine, self._key)
             if any(want[name][0] != got[name][0] for name in ("rows", "low", "high")):
                 broker = int(self.state.brokers["broker"][slot])
                 raise RowsGoneError(

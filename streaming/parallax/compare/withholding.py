@@ -37,7 +37,7 @@ class Limits:
     Rows are withheld while many of them wait for an absent replica.
 
     Attributes:
-        worth: rows are withheld once this many bytes of a state wait for a replica that does not move.
+        worth: rows are withheld once this many bytes of a state wait for a replica that is behind.
         few: all withheld rows are compared in one step once every replica has passed the first of them, and at most
             this many lie above the offset that every replica has passed.
         at_a_time: about how many rows are read from the views for one step.
@@ -50,44 +50,50 @@ class Limits:
     grain: sums.Grain = field(default_factory=sums.Grain)
 
 
-def begun(
-    before: PartitionState, after: PartitionState, settings: CompareSettings, until: int, limits: Limits
-) -> PartitionState:
+def begun(state: PartitionState, settings: CompareSettings, until: int, limits: Limits) -> PartitionState:
     """Decide after a step whether to withhold rows from now on.
 
-    Rows are withheld if enough of the state waits for a replica that does not move. They are withheld from the first
-    offset on that no replica has shown.
+    Rows are withheld if enough of the state waits for a replica that is behind. They are withheld from the first offset
+    on that no replica has shown.
 
     Args:
-        before: the state before the step.
-        after: the state after it.
+        state: the state after the step.
         settings: for the cap of the state.
         until: the time of the last commit in the micro-batch (`parallax.views.order`).
         limits: how many bytes must wait.
 
     Returns:
-        A copy of ``after`` that says from which offset on rows are withheld; ``after`` itself if none are.
+        A copy of ``state`` that says from which offset on rows are withheld; ``state`` itself if none are.
     """
-    brokers = after.brokers
-    if not members(after) or len(after.deferred) or not (brokers["begun"][brokers["member"]] == FOLLOWED).all():
-        return after
-    size = waiting(after)
-    if size <= limits.worth:
-        after.partition["differed"] = False
-        return after
-    if not _stands(before, after) or size <= worth(after, settings, limits):
-        return after
-    made = after.copy()
-    made.partition["withheld"] = max(int(brokers["shown"].max()), int(brokers["position"].max()))
+    brokers = state.brokers
+    if not members(state) or len(state.deferred) or not (brokers["begun"][brokers["member"]] == FOLLOWED).all():
+        return state
+    size = waiting(state)
+    if size <= _least(settings, limits):
+        state.partition["differed"] = False
+        return state
+    position = brokers["position"]
+    is_behind = any(position[:, view].max() > common_position(state, view) for view in VIEWS)
+    if not is_behind or size <= worth(state, settings, limits):
+        return state
+    made = state.copy()
+    made.partition["withheld"] = max(int(brokers["shown"].max()), int(position.max()))
     made.partition["withheld_since"] = made.partition["withheld_until"] = until
+    made.partition["keyed"] = True
     return made
+
+
+def _least(settings: CompareSettings, limits: Limits) -> int:
+    """How many bytes of a state must wait at least before rows are withheld."""
+    return min(limits.worth, settings.state_cap_bytes // 8)
 
 
 def worth(state: PartitionState, settings: CompareSettings, limits: Limits) -> int:
     """How many bytes of a state must wait before rows are withheld.
 
-    The result is ``limits.worth``. If the replicas that are there differ among themselves, it is at least half of the
-    state's cap. Later rows may show which of them is wrong, so rows are compared one by one as long as there is room.
+    The result is ``limits.worth``, or an eighth of the state's cap if that is less. If the replicas that are there
+    differ among themselves, it is half of the cap. Later rows may show which of them is wrong, so rows are compared one
+    by one as long as there is room.
 
     Args:
         state: the partition's state.
@@ -95,19 +101,7 @@ def worth(state: PartitionState, settings: CompareSettings, limits: Limits) -> i
         limits: for ``worth``.
     """
     is_judged = bool(state.partition["differed"][0]) or len(state.disputes) > 0 or is_early(state.candidates).any()
-    return max(limits.worth, settings.state_cap_bytes // 2) if is_judged else limits.worth
-
-
-def _stands(before: PartitionState, after: PartitionState) -> bool:
-    """Whether a reader that others of its view wait for has not moved by a step."""
-    known = len(before.brokers)
-    for view in VIEWS:
-        position, common = after.brokers["position"][:, view], common_position(after, view)
-        last = after.brokers["member"] & (position == common)
-        stood = position[:known] == before.brokers["position"][:, view]
-        if (last[:known] & stood).any() and position.max() > common:
-            return True
-    return False
+    return settings.state_cap_bytes // 2 if is_judged else _least(settings, limits)
 
 
 def waiting(state: PartitionState) -> int:

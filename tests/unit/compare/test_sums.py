@@ -13,10 +13,12 @@ from parallax.compare.observations import Observations, ViewRows
 from parallax.compare.state import SUM, PartitionState
 from parallax.compare.sums import Grain
 from parallax.model import Outcome, RowKind
+from parallax.replica.digests import Digester
 from tests.unit.compare.history import RC, RU, Row, abort, commit, record, shown
 from tests.unit.compare.states import state
 
 GRAIN = Grain(block=4, recent=2)
+KEY = bytes(range(16))
 COUNTS = ("rows", "transactional", "odd", "low", "high", "shape")
 
 
@@ -44,7 +46,7 @@ def plain(offsets: Iterable[int]) -> list[Row]:
 
 def added(known: Any, rows: list[Row], reached: int, view: int = RU) -> Any:
     taken = rows_of(rows, view)
-    return sums.added(known, (2, view), taken, sums.digested(taken, GRAIN), reached, GRAIN)
+    return sums.added(known, (2, view), taken, sums.digested(taken, GRAIN, KEY), reached, GRAIN)
 
 
 @pytest.mark.parametrize(("offset", "end"), [(0, 0), (1, 16), (15, 16), (16, 16), (17, 32)])
@@ -140,12 +142,12 @@ class TestAdded:
 
     def test_add_up_as_the_sums_of_all_rows_do(self) -> None:
         rows = [*plain(range(3)), commit(3, 9), commit(9, 8)]
-        made, total = added(marks(), rows, 16)[-1], sums.totals(rows_of(rows))
+        made, total = added(marks(), rows, 16)[-1], sums.totals(rows_of(rows), KEY)
         assert [made[name] for name in COUNTS] == [total[name][0] for name in COUNTS]
         assert total["rows"].tolist() == [5]
 
     def test_of_no_rows_are_zero(self) -> None:
-        assert [sums.totals(rows_of([]))[name].tolist() for name in COUNTS] == [[0]] * len(COUNTS)
+        assert [sums.totals(rows_of([]), KEY)[name].tolist() for name in COUNTS] == [[0]] * len(COUNTS)
 
 
 class TestThinned:
@@ -303,10 +305,23 @@ def test_behind_a_cut_only_the_rows_from_there_on_are_added_up() -> None:
 def test_sums_are_made_as_those_that_states_hold_already() -> None:
     """A state of an earlier release has sums of rows that are added to, and compared with others, by this one."""
     rows = [record(7, "a", "V", pid=9, outcome=Outcome.COMMITTED), commit(8, 9), record(9, "b", None)]
-    found = sums.totals(rows_of(rows, RC))
+    found = sums.totals(rows_of(rows, RC), sums.KEY_BEFORE)
     assert [int(found[name][0]) for name in COUNTS] == [
         *(3, 2, 0),
         12671350539909618600,
         865814693208785773,
         11820241329161347498,
     ]
+
+
+def test_who_knows_the_key_can_let_a_content_count_for_nothing() -> None:
+    """By a timestamp that cancels a word that is derived from the key. So it is the secret key of the hashes."""
+    word = -int(Digester(sums.KEY_BEFORE)._keys[3]) % 2**64
+    rows = [record(0, "K", "V", timestamp=word - (word >> 63 << 64))]
+    other = [{**rows[0], "content_hash": 4711}]
+
+    def low(of: list[Row], key: bytes) -> int:
+        return int(sums.totals(rows_of(of), key)["low"][0])
+
+    assert low(rows, sums.KEY_BEFORE) == low(other, sums.KEY_BEFORE)
+    assert low(rows, KEY) != low(other, KEY)

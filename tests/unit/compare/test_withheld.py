@@ -56,6 +56,7 @@ class Compared:
         self.at = dict.fromkeys([(view, broker) for view in (RU, RC) for broker in logs], 0)
         self.recorded: list[tuple[int, Row]] = []
         self.batch = self.read_again = 0
+        self.key = bytes(range(16))
         self.sizes: list[int] = []
         self.state = self.at_once = b""
         self.said: dict[str, set[str]] = {"later": set(), "at once": set()}
@@ -81,7 +82,7 @@ class Compared:
         self.recorded += [(self.batch, row) for row in rows if "observed_at" not in row]
         seen = Observations.of("t", 0, rows)
         known = PartitionState.from_bytes(self.state)
-        self.last = compare(known, seen, self.settings, 0, Views(self.batch, self.again), limits=self.limits)
+        self.last = compare(known, seen, self.settings, 0, Views(self.batch, self.again, self.key), limits=self.limits)
         assert known.to_bytes() == PartitionState.from_bytes(self.state).to_bytes(), "its input is not written to"
         self.whole = step(PartitionState.from_bytes(self.at_once), seen, SETTINGS, 0)
         self.state, self.at_once = self.last.state.to_bytes(), self.whole.state.to_bytes()
@@ -335,6 +336,24 @@ SMALL = SETTINGS.model_copy(update={"state_cap_bytes": 1 << 15})
 """With room for a fifth of the rows that the tests below withhold."""
 
 
+@pytest.mark.parametrize("speed", [1, 10, 30])
+def test_a_replica_that_moves_little_in_each_micro_batch_defers_nothing(speed: int) -> None:
+    logs = logs_of(60, transactional=False)
+    unlike_at(logs, "content", 100)
+    small = SETTINGS.model_copy(update={"state_cap_bytes": 1 << 16})
+    made = Compared(logs, settings=small)
+    made.read(BATCH, *BROKERS)
+    for n in range(2, 60):
+        ends = {(view, broker): n * BATCH for view in (RU, RC) for broker in (1, 3)}
+        made.read_to(ends | {(view, AWAY): BATCH + n * speed for view in (RU, RC)})
+        assert made.last is not None
+        assert made.last.coverage.unknown_for(UnknownReason.DEFERRED) == (0, 0)
+        assert len(made.state) < small.state_cap_bytes
+    made.read(60 * BATCH, *BROKERS)
+    assert made.said["later"]
+    made.agrees()
+
+
 @pytest.mark.parametrize("broker", BROKERS)
 def test_a_broker_that_fails_while_it_is_read_ends_no_withholding(broker: int) -> None:
     made = outage(logs_of(42, transactional=False), 40, SMALL)
@@ -386,9 +405,7 @@ def test_a_replica_that_takes_the_place_of_one_that_is_away_defers_nothing(leave
         for (view, broker), end in ends.items():
             start, made.at[view, broker] = made.at[view, broker], end
             mine = [row for row in logs[broker][start:end] if row]
-            rows += shown(
-                view, broker, mine, end, 5000 + n, high_watermark=40 * BATCH, **(more if broker == 4 else {})
-            )
+            rows += shown(view, broker, mine, end, 5000 + n, high_watermark=40 * BATCH, **(more if broker == 4 else {}))
         told = tick(5000 + n, dict.fromkeys(logs, 40 * BATCH), brokers=(1, 2, 3, 4), down=(AWAY,))
         made.take([*rows, *({**row, "replicas": members} for row in told if row["broker"] in members)])
         assert made.last is not None
@@ -416,6 +433,21 @@ def test_rows_that_retention_has_dropped_from_the_views_are_no_rows_that_agree()
         comes_back(made)
 
 
+def test_rows_that_an_earlier_version_withheld_are_added_to_by_its_key() -> None:
+    made = Compared(logs_of(transactional=False))
+    made.key = sums.KEY_BEFORE
+    made.read(BATCH, *BROKERS)
+    for n in range(2, 15):
+        made.read(n * BATCH, 1, 3, down=(AWAY,))
+    then = PartitionState.from_bytes(made.state).copy()
+    then.partition["keyed"] = False
+    made.state, made.key = then.to_bytes(), bytes(range(16))
+    comes_back(made)
+    assert made.read_again < 4 * BATCH * len(BROKERS)
+    made.agrees()
+    assert not made.is_withholding
+
+
 def test_readers_that_are_apart_by_little_have_nothing_withheld() -> None:
     made = Compared(logs_of(transactional=False), replace(LIMITS, worth=1 << 19))
     for n in range(1, 20):
@@ -440,7 +472,7 @@ class TestSums:
         table, start = PartitionState().recent_sums, 0
         for end in cuts:
             part = Observations.of("t", 0, [{**row, "view": RU, "broker": 1} for row in rows[start:end]]).rows
-            table = sums.added(table, (0, RU), part, sums.digested(part, grain), end, grain)
+            table = sums.added(table, (0, RU), part, sums.digested(part, grain, bytes(16)), end, grain)
             start = end
         return table
 

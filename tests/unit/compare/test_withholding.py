@@ -43,7 +43,7 @@ def at(table: np.dtype[Any], *offsets: int, **columns: int) -> Any:
 
 
 def apart(behind: int = 10, ahead: int = 50, rows: int = 20) -> PartitionState:
-    """Two replicas of which one has stopped; so many records wait for it."""
+    """Two replicas of which one is behind; so many records wait for it."""
     made = state(1, 2, begun=FOLLOWED, topic_id=1)
     made.partition["topic_id"] = 1
     made.brokers["position"] = made.brokers["shown"] = [[ahead, ahead], [behind, behind]]
@@ -61,9 +61,9 @@ def withheld_of(reader: tuple[int, int]) -> PartitionState:
     return made
 
 
-def decided(after: PartitionState, before: PartitionState | None = None, limits: Limits = FEW) -> int:
+def decided(after: PartitionState, limits: Limits = FEW, settings: CompareSettings = SETTINGS) -> int:
     """From which offset on rows are withheld after a step."""
-    made = begun(apart() if before is None else before, after, SETTINGS, UNTIL, limits)
+    made = begun(after, settings, UNTIL, limits)
     return int(made.partition["withheld"][0])
 
 
@@ -72,7 +72,7 @@ class TestBegins:
 
     def test_at_the_first_offset_that_no_replica_has_shown(self) -> None:
         after = apart()
-        made = begun(apart(), after, SETTINGS, UNTIL, FEW)
+        made = begun(after, SETTINGS, UNTIL, FEW)
         told = [int(made.partition[name][0]) for name in ("withheld", "withheld_since", "withheld_until")]
         assert told == [50, UNTIL, UNTIL]
         assert decided(after) == 50
@@ -101,40 +101,32 @@ class TestBegins:
 
     @pytest.mark.parametrize(("member", "withheld"), [(True, NEVER), (False, 50)])
     def test_not_before_all_replicas_of_the_set_are_followed(self, member: bool, withheld: int) -> None:
-        after, before = (
-            state(
-                1, 2, 3, begun=FOLLOWED, position=[[50, 50], [10, 10], [10, 10]], shown=[[50, 50], [10, 10], [10, 10]]
-            )
-            for _ in range(2)
-        )
+        stand = [[50, 50], [10, 10], [10, 10]]
+        after = state(1, 2, 3, begun=FOLLOWED, position=stand, shown=stand)
         after.content = apart().content
         after.brokers["begun"][2, RC] = NOT_BEGUN
         after.brokers["member"][2] = member
-        assert decided(after, before) == withheld
+        assert decided(after) == withheld
 
     @pytest.mark.parametrize("view", [RU, RC])
-    def test_for_a_reader_that_has_stopped_in_one_view(self, view: int) -> None:
-        before, after = apart(), apart()
-        before.brokers["position"][1, 1 - view] = 9
-        assert decided(after, before) == 50
-        before.brokers["position"][1, view] = 9
-        assert decided(after, before) == NEVER
-
-    def test_not_for_a_reader_that_nobody_is_ahead_of(self) -> None:
-        before, after = apart(50), apart(50)
+    def test_for_a_reader_that_is_behind_in_one_view(self, view: int) -> None:
+        after = apart(50)
         after.content = at(CONTENT, *range(50, 90))
-        assert decided(after, before) == NEVER
+        assert decided(after) == NEVER
+        after.brokers["position"][1, view] = 49
+        assert decided(after) == 50
 
     def test_not_for_a_reader_that_is_behind_and_not_of_the_set(self) -> None:
-        before, after = apart(), apart()
-        for made in (before, after):
-            made.brokers["member"][1] = False
+        after = apart()
+        after.brokers["member"][1] = False
         after.content = at(CONTENT, *range(50, 90))
-        assert decided(after, before) == NEVER
+        assert decided(after) == NEVER
 
-    def test_not_for_a_replica_that_has_just_joined(self) -> None:
-        before = state(1, begun=FOLLOWED, position=[[50, 50]])
-        assert decided(apart(), before) == NEVER
+    def test_before_an_eighth_of_the_cap_is_full(self) -> None:
+        size = waiting(apart())
+        for cap, withheld in ((8 * size, NEVER), (8 * size - 8, 50)):
+            settings = SETTINGS.model_copy(update={"state_cap_bytes": cap})
+            assert decided(apart(), Limits(), settings) == withheld
 
     def test_not_while_replicas_differ_and_there_is_room(self) -> None:
         after = apart()
@@ -170,7 +162,6 @@ class TestWorth:
             assert worth(made, SETTINGS, FEW) == 100
             made.candidates["flags"][1] = EARLY
         assert worth(made, SETTINGS, FEW) == CAP // 2
-        assert worth(made, SETTINGS, Limits(worth=CAP)) == CAP
 
     def test_is_half_a_megabyte_by_default(self) -> None:
         assert (Limits().worth, Limits().few, Limits().at_a_time) == (512 * 1024, 20_000, 500_000)
