@@ -446,8 +446,11 @@ NEW_HEADER = np.array((_MAGIC, _VERSION, 0), HEADER)
 """The header of a state of this version without rows."""
 
 
-_SINCE = ("keyed",)
-"""The columns of `PARTITION` that came with this version. The version before can be read, too."""
+_SINCE: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    12: (("recent_sums", "going", "sums"), ("withheld", "withheld_since", "withheld_until", "differed")),
+    13: ((), ("keyed",)),
+}
+"""By version, the tables and the columns of `PARTITION` that came with it. The versions before can be read, too."""
 
 
 def _announced(data: bytes) -> tuple[int, list[tuple[str, np.dtype[Any], int]]]:
@@ -455,11 +458,11 @@ def _announced(data: bytes) -> tuple[int, list[tuple[str, np.dtype[Any], int]]]:
     if data[: len(_MAGIC)] != _MAGIC or len(data) <= len(_MAGIC):
         raise ValueError("comparison state: not a state of Parallax; delete the comparison's checkpoint")
     version = data[len(_MAGIC)]
-    known = [(name, dtype) for name, dtype in TABLES]
-    if version == _VERSION - 1:
-        then = np.dtype([(n, *of) for n, *of in PARTITION.descr if n not in _SINCE])
-        known = [(name, then if name == "partition" else dtype) for name, dtype in known]
-    elif version != _VERSION:
+    if min(_SINCE) - 1 <= version <= _VERSION:
+        new = {name for since, both in _SINCE.items() if since > version for names in both for name in names}
+        then = np.dtype([(n, *of) for n, *of in PARTITION.descr if n not in new]) if new else PARTITION
+        known = [(name, then if name == "partition" else dtype) for name, dtype in TABLES if name not in new]
+    else:
         raise VersionError(
             f"comparison state: version {version} cannot be read by this program (it reads {_VERSION}); "
             "delete the comparison's checkpoint, the tables are compared again"

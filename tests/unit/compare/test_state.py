@@ -149,12 +149,16 @@ def test_another_layout_is_another_version() -> None:
     )
 
 
-def test_a_state_of_the_version_before_is_gone_on_with() -> None:
+@pytest.mark.parametrize(
+    ("version", "first_new", "new"), [(12, "keyed", ()), (11, "withheld", ("recent_sums", "going", "sums"))]
+)
+def test_a_state_of_the_versions_before_is_gone_on_with(version: int, first_new: str, new: tuple[str, ...]) -> None:
     state = PartitionState(content=np.ones(3, CONTENT), told=np.ones(2, RAISED_IDS))
     state.partition["topic_id"], state.partition["head"] = 7, 5
     then = [(f.name, getattr(state, f.name)) for f in fields(PartitionState)]
-    row = state.partition.tobytes()[: PARTITION.fields["keyed"][1]] if PARTITION.fields else b""
-    counts = struct.pack(f"<B{len(then)}Q", 12, *(len(table) for _, table in then))
+    then = [(name, table) for name, table in then if name not in new]
+    row = state.partition.tobytes()[: PARTITION.fields[first_new][1]] if PARTITION.fields else b""
+    counts = struct.pack(f"<B{len(then)}Q", version, *(len(table) for _, table in then))
     tables = [row if name == "partition" else table.tobytes() for name, table in then]
     head = sum(name not in UNMATCHED for name, _ in then)
     for back in (
