@@ -137,7 +137,7 @@ def _without_rows(
         return None if agreed is None else step(state, seen, settings, now_ms, agreed=agreed, **options)
     if is_withholding(state) or not _is_usual(state, seen) or not _goes_on_at(state, alike):
         return None
-    brokers = state.brokers
+    brokers = state.brokers[state.brokers["member"]]
     if (brokers["position"] < alike.start).any() and (brokers["begun"] != FOLLOWED).any():
         # Whether such a reader has shown every offset since it began is found out from all of its rows together.
         return None
@@ -145,11 +145,11 @@ def _without_rows(
         # What comes before has to be judged first, as if it had been read alone.
         is_below = (seen.rows.kind != POSITION) & (seen.rows.offset < alike.start)
         below = Observations(seen.topic, seen.partition, seen.rows.take(is_below))
-        made = step(_standing_at(state, alike.start), below, settings, now_ms, **options)
+        made = step(_raised(state, "position", alike.start), below, settings, now_ms, **options)
         if made.suspects or len(made.unlike):
             return None
-        state, seen = _standing_at(made.state, alike.start), replace(seen, rows=seen.rows.take(~is_below))
-        state.brokers["shown"] = np.maximum(state.brokers["shown"], alike.start)
+        state = _raised(_raised(made.state, "position", alike.start), "shown", alike.start)
+        seen = replace(seen, rows=seen.rows.take(~is_below))
     agreed = _agreed(state, seen, alike)
     return None if agreed is None else step(state, seen, settings, now_ms, agreed=agreed, **options)
 
@@ -215,13 +215,15 @@ def _goes_on_at(state: PartitionState, alike: Alike) -> bool:
 def _is_of_readers(state: PartitionState, alike: Alike) -> bool:
     """Whether the readers, and their topic, are those of the state."""
     ids = {topic_id_code(one.topic_ids[0]) for one in alike.readers.values()}
-    return set(state.brokers["broker"].tolist()) == alike.brokers and ids == {int(state.partition["topic_id"][0])}
+    members = set(state.brokers["broker"][state.brokers["member"]].tolist())
+    return members == alike.brokers and ids == {int(state.partition["topic_id"][0])}
 
 
-def _standing_at(state: PartitionState, offset: int) -> PartitionState:
-    """The state with readers that have come to an offset."""
+def _raised(state: PartitionState, name: str, offset: int) -> PartitionState:
+    """The state with the readers of the replica set at least at an offset."""
     made = state.copy()
-    made.brokers["position"] = np.maximum(made.brokers["position"], offset)
+    member = made.brokers["member"]
+    made.brokers[name][member] = np.maximum(made.brokers[name][member], offset)
     return made
 
 

@@ -62,6 +62,7 @@ class Told:
         create_tables(str(storage))
         create_suspects(str(storage))
         self.storage, self.read, self.batch, self.log_end = storage, 0, 0, log_end
+        self.members: tuple[int, ...] = BROKERS
         self.stood: dict[tuple[int, int], int] = dict.fromkeys(READERS, 0)
         self.comparison = Comparison(storage)
         of_view = recorded.view_observations
@@ -78,7 +79,7 @@ class Told:
     def go_on(self, log: list[Row], ends: Ends, change: Change = lambda *_, row: row, *, compare: bool = True) -> None:
         """Read on to some ends, commit what each reader was shown, and compare what was committed since last time."""
         log_end = max(self.log_end, *ends.values())
-        rows = list(tick(self.batch + 1, everywhere(log_end)))
+        rows = [{**row, "replicas": self.members} for row in tick(self.batch + 1, everywhere(log_end))]
         for view, broker in READERS:
             start, end = self.stood[view, broker], ends[view, broker]
             mine = [change(view, broker, row=row) for row in log if start <= row["offset"] < end]
@@ -133,6 +134,26 @@ def test_rows_on_which_all_agree_are_not_read(
     by_sums, by_rows = both_ways(tmp_path, monkeypatch, history)
     assert by_rows.comparison.compared_up_to == {"t": (4000, 4000)}
     assert (by_sums.read, by_rows.read) == (0, 6 * 4000)
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_rows_on_which_all_agree_are_not_read_after_a_broker_has_left_the_replica_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional: bool
+) -> None:
+    monkeypatch.setattr(parquet, "APART_ROWS", 100)
+    log, read = log_of(4000, transactional=transactional), []
+
+    def history(told: Told) -> None:
+        told.members = (*BROKERS, 9)
+        told.go_on(log, dict.fromkeys(READERS, 500))
+        told.members = BROKERS
+        for end in (1000, 2000, 4000):
+            told.go_on(log, dict.fromkeys(READERS, end))
+            read.append(told.read)
+
+    _, by_rows = both_ways(tmp_path, monkeypatch, history)
+    assert by_rows.comparison.compared_up_to == {"t": (4000, 4000)}
+    assert read[:3] == [read[0]] * 3, "once it has left, no row is read"
 
 
 @pytest.mark.parametrize(("cleaned", "share"), [(False, 0), (True, 3)])
