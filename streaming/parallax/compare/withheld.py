@@ -39,7 +39,7 @@ from parallax.compare.replicas import read_to, slots
 from parallax.compare.state import NEVER, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.suspect import Suspect
-from parallax.compare.withholding import Limits, begun, begun_to, is_broken, waiting, worth
+from parallax.compare.withholding import Limits, begun, begun_to, is_broken, last_of_readers, waiting, worth
 from parallax.config import CompareSettings
 from parallax.replica.digests import Digests
 
@@ -210,7 +210,10 @@ class _Run:
         found = self._read(marks, start, furthest)
         self._go_to(marks, furthest)
         self.state.partition["withheld"] = NEVER
-        return replace(seen, rows=ViewRows.concat([found, seen.rows]))
+        # Behind what its reader has reported, such as that its log was truncated, and before how far it has come.
+        is_last = np.isin(np.arange(len(seen.rows)), last_of_readers(seen.rows))
+        parts = [seen.rows.take(~is_last), found, seen.rows.take(is_last)]
+        return replace(seen, rows=ViewRows.concat(parts))
 
     # -- taking up again ---------------------------------------------------------------------------------------------
 

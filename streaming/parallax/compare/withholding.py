@@ -17,6 +17,7 @@ from parallax.compare.observations import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     VIEWS,
+    Array,
     Observations,
     ReplicaSets,
     ViewRows,
@@ -131,7 +132,7 @@ def is_broken(state: PartitionState, seen: Observations) -> bool:
         state: the partition's state before the micro-batch.
         seen: what the micro-batch showed of the partition.
     """
-    if not _are_vouched_for(seen.rows):
+    if not (seen.rows.kind[last_of_readers(seen.rows)] == POSITION).all():
         return True
     rows, of, at = seen.rows, slots(state, seen.rows.broker), seen.rows.kind == POSITION
     is_other = (rows.topic_id != 0) & (rows.topic_id != state.partition["topic_id"][0])
@@ -142,7 +143,7 @@ def is_broken(state: PartitionState, seen: Observations) -> bool:
     for i in np.flatnonzero(at & np.isin(rows.event, _BREAKS)).tolist():
         # What replaces the end of a log concerns both levels.
         views = VIEWS if rows.event[i] == _TRUNCATED else rows.view[i : i + 1].tolist()
-        is_before = (of[:i] == of[i]) & np.isin(rows.view[:i], views)
+        is_before = (of[:i] == of[i]) & (rows.view[:i] == rows.view[i])
         if (is_beyond[:i] & is_before).any() or {(int(of[i]), view) for view in views} & withheld:
             return True
     return _comes_back(state, seen.replica_sets)
@@ -165,11 +166,11 @@ def begun_to(state: PartitionState, seen: Observations) -> int:
     return int((rows.offset + (rows.kind != POSITION))[is_begun].max(initial=0))
 
 
-def _are_vouched_for(rows: ViewRows) -> bool:
-    """Whether each reader has said behind its rows how far it has come."""
+def last_of_readers(rows: ViewRows) -> Array:
+    """The indices of the last row of each reader. It says how far the reader has come, if it is of kind `POSITION`."""
     readers = rows.broker.astype(np.int64) * len(VIEWS) + rows.view
-    last = len(rows) - 1 - np.unique(readers[::-1], return_index=True)[1]
-    return bool((rows.kind[last] == POSITION).all())
+    last: Array = len(rows) - 1 - np.unique(readers[::-1], return_index=True)[1]
+    return last
 
 
 def _comes_back(state: PartitionState, sets: ReplicaSets) -> bool:
@@ -187,4 +188,4 @@ def _comes_back(state: PartitionState, sets: ReplicaSets) -> bool:
     return False
 
 
-__all__ = ["Limits", "begun", "begun_to", "is_broken", "waiting", "worth"]
+__all__ = ["Limits", "begun", "begun_to", "is_broken", "last_of_readers", "waiting", "worth"]

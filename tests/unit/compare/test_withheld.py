@@ -380,7 +380,10 @@ def test_a_replica_that_comes_back_behind_a_gap_defers_nothing(
         made.take([row for view in of for row in shown(view, AWAY, [], start, 5000, **moved)])
         assert made.last is not None
         assert made.last.coverage.unknown_for(UnknownReason.DEFERRED) == (0, 0)
-    comes_back(made, 40)
+    for n in (32, 34, 40):
+        made.read(n * BATCH, AWAY)
+    for n in (41, 42):
+        made.read(n * BATCH, *BROKERS)
     assert made.compared_up_to == (42 * BATCH, 42 * BATCH)
     assert at > start
     assert made.said["later"]
@@ -421,6 +424,22 @@ def test_before_a_log_that_was_truncated_everything_is_taken_up() -> None:
     cut = [row for view in (RU, RC) for row in shown(view, 1, [], 18 * BATCH, 3000, event=ReadEvent.LOG_TRUNCATED)]
     made.take(cut)
     assert not made.is_withholding
+    made.agrees()
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, SMALL], ids=["room for all", "little room"])
+def test_what_a_replica_shows_behind_a_truncation_is_compared_with_what_was_withheld(settings: CompareSettings) -> None:
+    logs = logs_of(transactional=False)
+    logs[AWAY][15 * BATCH] = unlike("content", logs[AWAY][15 * BATCH])
+    made, rows = outage(logs, 19, settings), []
+    for view in (RU, RC):
+        cut = shown(view, AWAY, [], BATCH - 2, 3000, event=ReadEvent.LOG_TRUNCATED)
+        rows += [*cut, *shown(view, AWAY, logs[AWAY][BATCH - 2 : 20 * BATCH], 20 * BATCH, 3000)]
+        made.at[view, AWAY] = 20 * BATCH
+    made.take(rows)
+    for n in (21, 22):
+        made.read(n * BATCH, *BROKERS)
+    assert len(made.said["later"]) > 1, "the truncation, and the record"
     made.agrees()
 
 
