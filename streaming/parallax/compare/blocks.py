@@ -137,8 +137,8 @@ class Alike:
     def agreed(self, before: Mapping[int, Opens]) -> Agreed | None:
         """The same range, with the transactions that are open at its end.
 
-        None if a reader showed a transaction as committed in one block and as aborted in the next, or if the two levels
-        leave different transactions open.
+        It is None in two cases. A reader showed a transaction as committed in one block and as aborted in the next. Or
+        the two levels leave different transactions open.
 
         Args:
             before: by view, the transactions that are open at ``start``; a view that is left out has no open

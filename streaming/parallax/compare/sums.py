@@ -27,7 +27,7 @@ Reader = tuple[int, int]
 """A replica, by its slot or its broker id, and a view."""
 
 KEY_BEFORE = b"withheld by blk."
-"""The key of the sums of a state whose partition is not ``keyed``: an earlier version had it for all."""
+"""The key of the sums of a state whose partition is not ``keyed``. An earlier version had it for all."""
 
 _COUNTS = ("rows", "transactional", "odd", "low", "high", "shape")
 
