@@ -30,13 +30,14 @@ from parallax.compare.blocks import Agreed
 from parallax.compare.observations import (
     POSITION,
     READ_COMMITTED,
+    READ_UNCOMMITTED,
     VIEWS,
     Array,
     Observations,
     ViewRows,
 )
 from parallax.compare.replicas import read_to, slots
-from parallax.compare.state import NEVER, PartitionState
+from parallax.compare.state import CONTENT, INTERVAL, MARKER, NEVER, PENDING, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.suspect import Suspect
 from parallax.compare.withholding import Limits, begun, begun_to, is_broken, last_of_readers, waiting, worth
@@ -202,9 +203,7 @@ class _Run:
         if not is_odd and not sums.differ(marks, start, self.limits.grain):
             return seen
         self.state.partition["differed"] = True
-        rows = int(sums.counted(marks, "rows", np.array([NEVER]))[0])
-        size = rows * max(self.state.content.itemsize, self.state.pending.itemsize)
-        if waiting(self.state) + size > worth(self.state, self.settings, self.limits):
+        if waiting(self.state) + self._size(marks) > worth(self.state, self.settings, self.limits):
             return seen
         furthest = max(int(its["end"][-1]) for its in marks.values())
         found = self._read(marks, start, furthest)
@@ -214,6 +213,17 @@ class _Run:
         is_last = np.isin(np.arange(len(seen.rows)), last_of_readers(seen.rows))
         parts = [seen.rows.take(~is_last), found, seen.rows.take(is_last)]
         return replace(seen, rows=ViewRows.concat(parts))
+
+    def _size(self, marks: Mapping[sums.Reader, Array]) -> int:
+        """How many bytes of the state the withheld rows would take, if replicas show nearly the same."""
+        last = {reader: its[-1] for reader, its in marks.items()}
+        most = {
+            view: max((int(row["rows"]) for (_, of), row in last.items() if of == view), default=0) for view in VIEWS
+        }
+        # A transaction has at least a record and an end marker, which is kept once; each replica has an interval of it.
+        ended = max(int(row["transactional"]) for row in last.values()) // 2
+        ends = ended * (MARKER.itemsize + len({slot for slot, _ in last}) * INTERVAL.itemsize)
+        return most[READ_UNCOMMITTED] * CONTENT.itemsize + most[READ_COMMITTED] * PENDING.itemsize + ends
 
     # -- taking up again ---------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from parallax.compare.step import StepResult, step
 from parallax.compare.sums import Grain
 from parallax.compare.suspect import Coverage, suspect_id
 from parallax.compare.withheld import Limits, Places, RowsGoneError, Views, _Run, compare, is_withholding
+from parallax.compare.withholding import waiting
 from parallax.config import CompareSettings
 from parallax.model import Outcome, ReadEvent, RowKind, UnknownReason
 from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, abort, commit, record, shown, tick
@@ -315,6 +316,19 @@ def test_a_difference_that_has_no_room_is_found_when_all_are_back_and_nothing_is
     assert made.compared_up_to == (22 * BATCH, 22 * BATCH)
     assert made.last is not None
     assert made.last.coverage.unknown_for(UnknownReason.DEFERRED) == (0, 0)
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_what_differs_is_compared_if_there_is_room_for_its_rows(transactional: bool) -> None:
+    logs = logs_of(60, transactional=transactional)
+    unlike_at(logs, "content", 50 * BATCH)
+    filled = PartitionState.from_bytes(outage(logs, 52).at_once)
+    for share, is_found in ((1.1 + transactional, True), (0.5, False)):
+        room = SETTINGS.model_copy(update={"state_cap_bytes": int(2 * share * waiting(filled))})
+        made = outage(logs, 52, room)
+        assert bool(made.said["later"]) == is_found
+        assert made.last is not None
+        assert made.last.coverage.deferred == ()
 
 
 def test_a_replica_that_is_taken_out_of_the_set_is_waited_for_no_longer() -> None:
