@@ -144,6 +144,8 @@ class _Run:
     unlike: list[Array] = field(default_factory=list)
     moved: dict[int, tuple[Digests, int, bool]] = field(default_factory=dict)
     """By slot, for readers of read_committed: the sums, how far each has come, and whether it is the first."""
+    reached: Array | None = None
+    """By slot and view, how far each reader had come by the micro-batch before."""
 
     def step(self, seen: Observations, agreed: Agreed | None = None) -> None:
         self.result = step(self.state, seen, self.settings, self.now_ms, agreed=agreed, **self.options)
@@ -159,7 +161,7 @@ class _Run:
 
     def withhold(self, seen: Observations) -> Observations:
         """Add up the rows that are withheld of what was seen; returns the rest, all position rows among it."""
-        self.state = self.state.copy()
+        self.state, self.reached = self.state.copy(), read_to(self.state)
         self.state.partition["withheld_until"] = self.views.until
         rows, start = seen.rows, int(self.state.partition["withheld"][0])
         of = slots(self.state, rows.broker)
@@ -207,7 +209,8 @@ class _Run:
             return seen
         furthest = max(int(its["end"][-1]) for its in marks.values())
         found = self._read(marks, start, furthest)
-        self._go_to(marks, furthest)
+        # How far readers come now they report in the same step, and what they have met on the way.
+        self._go_to(marks, furthest, self.reached)
         self.state.partition["withheld"] = NEVER
         # Behind what its reader has reported, such as that its log was truncated, and before how far it has come.
         is_last = np.isin(np.arange(len(seen.rows)), last_of_readers(seen.rows))
@@ -307,10 +310,10 @@ class _Run:
             self.state = self.state.copy()
             self.state.partition["withheld"] = NEVER
 
-    def _go_to(self, marks: Mapping[sums.Reader, Array], cut: int) -> None:
-        """Let readers stand where they have come to, up to a cut."""
+    def _go_to(self, marks: Mapping[sums.Reader, Array], cut: int, reached: Array | None = None) -> None:
+        """Let readers stand where they have come to, up to a cut; by default where their rows that are withheld end."""
         self.state = state = self.state.copy()
-        stands = np.minimum(read_to(state), cut)
+        stands = np.minimum(read_to(state) if reached is None else reached, cut)
         state.brokers["position"] = np.maximum(state.brokers["position"], stands)
         state.partition["withheld"] = cut
         left = sums.behind(marks, cut)

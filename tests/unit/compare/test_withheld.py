@@ -381,12 +381,13 @@ def test_a_broker_that_fails_while_it_is_read_ends_no_withholding(broker: int) -
 @pytest.mark.parametrize("views", [[(RU, RC)], [(RU,), (RC,)]], ids=["both levels", "one level after the other"])
 @pytest.mark.parametrize("event", [ReadEvent.LOG_START_ADVANCED, ReadEvent.BATCH_SKIPPED])
 @pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize("settings", [SETTINGS, SMALL], ids=["room for all", "little room"])
 def test_a_replica_that_comes_back_behind_a_gap_defers_nothing(
-    transactional: bool, event: ReadEvent, views: list[tuple[int, ...]]
+    settings: CompareSettings, transactional: bool, event: ReadEvent, views: list[tuple[int, ...]]
 ) -> None:
     logs = logs_of(42, transactional=transactional)
     at = unlike_at(logs, "content", 35 * BATCH)
-    made, start = outage(logs, 34, SMALL), 30 * BATCH
+    made, start = outage(logs, 34, settings), 30 * BATCH
     moved = {"event": event, "log_start_offset": start, "high_watermark": 34 * BATCH}
     for of in views:
         for view in of:
