@@ -18,6 +18,7 @@ from parallax.compare.state import PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.withheld import Places, Views
 from parallax.compare.withholding import Limits
+from parallax.config import CompareSettings
 from tests.simulation.blocks import GRAIN, Read, added_up
 from tests.simulation.both import BothWays, Comparing, Differs
 from tests.simulation.monitor import Monitor
@@ -27,6 +28,8 @@ TOGETHER = 0.5
 """Share of the micro-batches that hold all that was read, of all replicas."""
 
 NONE_WITHHELD = Limits(worth=1 << 62)
+ROOM = {"state_cap_bytes": 1 << 40}
+"""More than a history can fill: a state that has room for little defers what need not be taken in at all."""
 
 
 @dataclass
@@ -63,16 +66,16 @@ class Sparing(Comparing):
             count = len(queue) if everything else self.drawing.randint(0, len(queue))
             if count:
                 taken[name] = [queue.popleft() for _ in range(count)]
-        # A state that has room for little defers what need not be taken in at all.
-        if taken and self.settings.state_cap_bytes >= 1 << 16:
+        if taken:
             self.compare(taken)
 
     def compare(self, taken: dict[tuple[int, int], list[Read]]) -> None:
         """One micro-batch, both ways."""
         seen = Observations.of(TOPIC, PARTITION, [row for of in taken.values() for read in of for row in read.rows])
         options: dict[str, Any] = {"from_log_start": not self.late, "compacted": self.compacted}
-        whole = step(self.by_rows, seen, self.settings, self.cluster.now, **options)
-        parts = self.without_rows(seen, taken, options)
+        settings = self.settings.model_copy(update=ROOM)
+        whole = step(self.by_rows, seen, settings, self.cluster.now, **options)
+        parts = self.without_rows(seen, taken, settings, options)
         if [s.as_row() for s in whole.suspects] != [s.as_row() for s in parts.suspects]:
             raise Differs(f"spared: other suspects: {parts.suspects}; by rows: {whole.suspects}")
         if replace(whole.coverage, state_bytes=0) != replace(parts.coverage, state_bytes=0):
@@ -81,7 +84,11 @@ class Sparing(Comparing):
         self.by_sums = PartitionState.from_bytes(parts.state.to_bytes())
 
     def without_rows(
-        self, seen: Observations, taken: dict[tuple[int, int], list[Read]], options: dict[str, Any]
+        self,
+        seen: Observations,
+        taken: dict[tuple[int, int], list[Read]],
+        settings: CompareSettings,
+        options: dict[str, Any],
     ) -> StepResult:
         found = alike({(b, v): added_up(of) for (v, b), of in taken.items() if v != PROGRESS}, GRAIN)
         self.judged["ran micro-batches: all"] += 1
@@ -106,7 +113,7 @@ class Sparing(Comparing):
             self.by_sums,
             given,
             spared,
-            self.settings,
+            settings,
             self.cluster.now,
             Views(0, never),
             limits=NONE_WITHHELD,

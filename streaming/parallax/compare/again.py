@@ -30,10 +30,11 @@ class Again:
     Args:
         storage: folder or URI of the tables (``storage.path``).
         until_ms: the time of the last commit in the micro-batch (`parallax.views.order`); later rows are not read.
+        hash_key: the 16 secret bytes with which the views' keys and contents are hashed.
     """
 
-    def __init__(self, storage: str, until_ms: int) -> None:
-        self._until_ms = until_ms
+    def __init__(self, storage: str, until_ms: int, hash_key: bytes = bytes(16)) -> None:
+        self._until_ms, self._hash_key = until_ms, hash_key
         self._logs = {name: TableLog(storage, name) for name in VIEWS}
         self._files: dict[tuple[str, Places], list[DataFile]] = {}
 
@@ -43,7 +44,7 @@ class Again:
         Args:
             place: the partition.
         """
-        return Views(self._until_ms, partial(self._rows, place))
+        return Views(self._until_ms, partial(self._rows, place), self._hash_key)
 
     def _rows(self, place: TopicPartition, places: Places, start: int, end: int) -> ViewRows:
         """See `parallax.compare.withheld.Rows`.

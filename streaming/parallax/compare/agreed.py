@@ -55,8 +55,8 @@ def is_new(state: PartitionState) -> bool:
 
 def _is_of_all(state: PartitionState, agreed: Agreed) -> bool:
     """Whether the range is of the whole replica set, and of its readers' topic."""
-    brokers = state.brokers
-    if not state.partition["members_known"][0] or not brokers["member"].all():
+    brokers = state.brokers[state.brokers["member"]]
+    if not state.partition["members_known"][0]:
         return False
     is_of_topic = (brokers["topic_id"] == state.partition["topic_id"][0]) | (brokers["topic_id"] == 0)
     return bool(set(brokers["broker"].tolist()) == agreed.brokers and is_of_topic.all())
@@ -64,7 +64,7 @@ def _is_of_all(state: PartitionState, agreed: Agreed) -> bool:
 
 def _is_clean(state: PartitionState, agreed: Agreed) -> bool:
     """Whether nothing waits below where the range begins, all was followed up to there, and it ends beyond the rest."""
-    brokers, partition, open_ = state.brokers, state.partition, state.intervals
+    brokers, partition, open_ = state.brokers[state.brokers["member"]], state.partition, state.intervals
     waits = any((getattr(state, name)["offset"] < agreed.start).any() for name in ("content", "pending", "markers"))
     waits |= any(len(getattr(state, name)) for name in ("candidates", "disputes", "deferred"))
     # What was held where a reader begins is known if all of it is shown (`parallax.compare.unread`).
@@ -88,7 +88,7 @@ def _is_remembered(state: PartitionState, agreed: Agreed) -> bool:
 
     See `parallax.compare.remembered`.
     """
-    shown = state.brokers["position"][:, READ_UNCOMMITTED].min(initial=NEVER)
+    shown = state.brokers["position"][state.brokers["member"], READ_UNCOMMITTED].min(initial=NEVER)
     ends = state.markers["producer_id"][state.markers["offset"] >= shown]
     return bool(np.isin(ends, list(agreed.opens[READ_COMMITTED])).any())
 
@@ -102,8 +102,8 @@ def take_in(state: PartitionState, agreed: Agreed) -> None:
         state: the partition's state; it is changed.
         agreed: the range.
     """
-    end, shown = agreed.end, state.brokers["shown"]
-    behind = {view: np.flatnonzero(shown[:, view] < end) for view in VIEWS}
+    end, shown, member = agreed.end, state.brokers["shown"], state.brokers["member"]
+    behind = {view: np.flatnonzero(member & (shown[:, view] < end)) for view in VIEWS}
     state.content = kept(state.content, state.content["offset"] >= end)
     state.pending = kept(state.pending, state.pending["offset"] >= end)
     state.markers = kept(state.markers, state.markers["offset"] >= end)
@@ -120,7 +120,7 @@ def take_in(state: PartitionState, agreed: Agreed) -> None:
     state.intervals = _with_reports(state.intervals, before)
     state.unended = kept(state.unended, ~np.isin(state.unended["slot"], behind[READ_COMMITTED]))
     state.unended = joined(state.unended, _unended(agreed.opens[READ_COMMITTED], behind[READ_COMMITTED]))
-    shown[:] = np.maximum(shown, end)
+    shown[member] = np.maximum(shown[member], end)
 
 
 def _with_reports(intervals: Array, before: Array) -> Array:

@@ -137,7 +137,8 @@ class Alike:
     def agreed(self, before: Mapping[int, Opens]) -> Agreed | None:
         """The same range, with the transactions that are open at its end.
 
-        None if a reader showed a transaction as committed in one block and as aborted in the next.
+        It is None in two cases. A reader showed a transaction as committed in one block and as aborted in the next. Or
+        the two levels leave different transactions open.
 
         Args:
             before: by view, the transactions that are open at ``start``; a view that is left out has no open
@@ -150,6 +151,9 @@ class Alike:
                 if found is None:
                     return None
                 opens[view] = found
+        # Of what a cleaner took between the two readings, only one level shows where a transaction ended.
+        if len({frozenset((producer, one.start) for producer, one in its.items()) for its in opens.values()}) > 1:
+            return None
         return Agreed(self.start, self.end, self.brokers, opens, self.rows, self.is_full)
 
 

@@ -64,7 +64,8 @@ class ComparisonSource(DataSource):
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Make the `ComparisonReader` that Spark asks for micro-batches; ``schema`` is not used."""
         del schema
-        return ComparisonReader(Options.from_json(self.options["settings"]))
+        hash_key = bytes.fromhex(self.options["hash.key"])
+        return ComparisonReader(Options.from_json(self.options["settings"], hash_key))
 
 
 class Share(InputPartition):

@@ -128,13 +128,5 @@ class Ordered:
         ]
         return Observations(*self.places[n], *made)
 
-    def owners(self, table: int) -> Array:
-        """For each row of a table, the index of its partition in ``places``.
-
-        Args:
-            table: the table's index in ``tables``.
-        """
-        return np.repeat(np.arange(len(self.places)), np.diff(self.at[table]))
-
 
 __all__ = ["KINDS", "Gathered", "Ordered"]

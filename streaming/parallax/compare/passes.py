@@ -137,7 +137,7 @@ class _Task:
 
     def _terms(self, stretches: Sequence[Stretch]) -> Terms:
         options = self.options
-        views = Again(options.storage, stretches[-1].until_ms).views
+        views = Again(options.storage, stretches[-1].until_ms, options.hash_key).views
         return Terms(options.compare, self.work.now_ms, views, options.from_log_start)
 
 

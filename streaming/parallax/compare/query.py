@@ -24,6 +24,7 @@ from parallax.stores import rust_path
 from parallax.views.checkpoints import Checkpoint
 from parallax.views.commits import Followed
 from parallax.views.filesystem import filesystem
+from parallax.views.hash_key import hash_key
 from parallax.views.queries import QuerySpec, awaited_path
 from parallax.views.sink import short_errors
 from parallax.views.tables import create_tables
@@ -105,6 +106,9 @@ def compared(session: Any, settings: Settings, checkpoint: str) -> Any:
         session: the Spark session.
         settings: the job's settings.
         checkpoint: folder or URI of the query's checkpoint.
+
+    Raises:
+        ConfigError: the file with the hash key cannot be used.
     """
     session.dataSource.register(ComparisonSource)
     options = Options(
@@ -115,7 +119,8 @@ def compared(session: Any, settings: Settings, checkpoint: str) -> Any:
         checkpoint=checkpoint,
         brokers=settings.topics.brokers,
     )
-    return session.readStream.format(ComparisonSource.name()).option("settings", options.to_json()).load()
+    source = session.readStream.format(ComparisonSource.name()).option("settings", options.to_json())
+    return source.option("hash.key", hash_key(settings.storage.path, settings.read)).load()
 
 
 class ComparisonSink:

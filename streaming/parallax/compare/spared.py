@@ -20,6 +20,7 @@ from parallax.compare.breaks import of_the_topic
 from parallax.compare.observations import (
     ABORT,
     COMMIT,
+    EVENT_CODE,
     POSITION,
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -33,7 +34,9 @@ from parallax.compare.step import StepResult, step
 from parallax.compare.withheld import Views, is_withholding
 from parallax.compare.withholding import Limits, begun, is_broken
 from parallax.config import CompareSettings
-from parallax.model import Outcome
+from parallax.model import Outcome, ReadEvent
+
+_OK, _ADDED = EVENT_CODE[ReadEvent.OK], EVENT_CODE[ReadEvent.PARTITION_ADDED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ def without_rows(
         options: further arguments of `parallax.compare.step.step`.
     """
     made = _without_rows(state, seen, alike, settings, now_ms, options)
-    return made and replace(made, state=begun(state, made.state, settings, views.until, limits or Limits()))
+    return made and replace(made, state=begun(made.state, settings, views.until, limits or Limits()))
 
 
 def _without_rows(
@@ -132,9 +135,9 @@ def _without_rows(
         begun = _begun(state, seen, alike, options)
         agreed = None if begun is None else _agreed(begun, seen, alike)
         return None if agreed is None else step(state, seen, settings, now_ms, agreed=agreed, **options)
-    if is_withholding(state) or is_broken(state, seen) or not _goes_on_at(state, alike):
+    if is_withholding(state) or not _is_usual(state, seen) or not _goes_on_at(state, alike):
         return None
-    brokers = state.brokers
+    brokers = state.brokers[state.brokers["member"]]
     if (brokers["position"] < alike.start).any() and (brokers["begun"] != FOLLOWED).any():
         # Whether such a reader has shown every offset since it began is found out from all of its rows together.
         return None
@@ -142,11 +145,11 @@ def _without_rows(
         # What comes before has to be judged first, as if it had been read alone.
         is_below = (seen.rows.kind != POSITION) & (seen.rows.offset < alike.start)
         below = Observations(seen.topic, seen.partition, seen.rows.take(is_below))
-        made = step(_standing_at(state, alike.start), below, settings, now_ms, **options)
+        made = step(_raised(state, "position", alike.start), below, settings, now_ms, **options)
         if made.suspects or len(made.unlike):
             return None
-        state, seen = _standing_at(made.state, alike.start), replace(seen, rows=seen.rows.take(~is_below))
-        state.brokers["shown"] = np.maximum(state.brokers["shown"], alike.start)
+        state = _raised(_raised(made.state, "position", alike.start), "shown", alike.start)
+        seen = replace(seen, rows=seen.rows.take(~is_below))
     agreed = _agreed(state, seen, alike)
     return None if agreed is None else step(state, seen, settings, now_ms, agreed=agreed, **options)
 
@@ -167,7 +170,7 @@ def _begun(
         or len(of_the_topic(begun, seen).rows) < len(seen.rows)
     ):
         return None
-    return None if is_broken(begun, seen) or not _is_of_readers(begun, alike) else begun
+    return begun if _is_usual(begun, seen) and _is_of_readers(begun, alike) else None
 
 
 def _agreed(state: PartitionState, seen: Observations, alike: Alike) -> Agreed | None:
@@ -191,6 +194,15 @@ def _undecided(opens: Opens) -> Opens:
     return {producer: replace(one, outcome=int(Outcome.UNDECIDED)) for producer, one in opens.items()}
 
 
+def _is_usual(state: PartitionState, seen: Observations) -> bool:
+    """Whether readers report how far they have come and nothing else, and no broker is new."""
+    events, brokers = seen.rows.event[seen.rows.kind == POSITION], state.brokers["broker"]
+    usual = (_OK, _ADDED) if is_new(state) else (_OK,)
+    is_known = np.isin(seen.rows.broker, brokers).all()
+    is_known &= np.isin(seen.replica_sets.broker, brokers[state.brokers["member"]]).all()
+    return bool(np.isin(events, usual).all() and is_known) and not is_broken(state, seen)
+
+
 def _goes_on_at(state: PartitionState, alike: Alike) -> bool:
     """Whether the readers of the topic are those of the state, and go on where it left them."""
     if not _is_of_readers(state, alike):
@@ -203,13 +215,15 @@ def _goes_on_at(state: PartitionState, alike: Alike) -> bool:
 def _is_of_readers(state: PartitionState, alike: Alike) -> bool:
     """Whether the readers, and their topic, are those of the state."""
     ids = {topic_id_code(one.topic_ids[0]) for one in alike.readers.values()}
-    return set(state.brokers["broker"].tolist()) == alike.brokers and ids == {int(state.partition["topic_id"][0])}
+    members = set(state.brokers["broker"][state.brokers["member"]].tolist())
+    return members == alike.brokers and ids == {int(state.partition["topic_id"][0])}
 
 
-def _standing_at(state: PartitionState, offset: int) -> PartitionState:
-    """The state with readers that have come to an offset."""
+def _raised(state: PartitionState, name: str, offset: int) -> PartitionState:
+    """The state with the readers of the replica set at least at an offset."""
     made = state.copy()
-    made.brokers["position"] = np.maximum(made.brokers["position"], offset)
+    member = made.brokers["member"]
+    made.brokers[name][member] = np.maximum(made.brokers[name][member], offset)
     return made
 
 

@@ -53,6 +53,7 @@ PARTITION = np.dtype(
         ("withheld_since", "<i8"),
         ("withheld_until", "<i8"),
         ("differed", "?"),
+        ("keyed", "?"),
     ]
 )
 """The columns of a partition's one row.
@@ -81,6 +82,7 @@ PARTITION = np.dtype(
   are. All of them were recorded behind the place ``withheld_since``, and up to ``withheld_until``
   (`parallax.views.order`).
 - ``differed``: while a replica was away the others have shown unlike rows.
+- ``keyed``: whether withheld rows are added up by the hash key. The version before had a key of its own for all.
 """
 
 ENDED = ("ended_to", "ended_below", "ended_from", "ended_epoch", "ended_on")
@@ -293,7 +295,7 @@ end markers.
 """
 
 _MAGIC = b"PXC"
-_VERSION = 12
+_VERSION = 13
 
 
 NOWHERE = (NEVER, UNKNOWN)
@@ -444,8 +446,11 @@ NEW_HEADER = np.array((_MAGIC, _VERSION, 0), HEADER)
 """The header of a state of this version without rows."""
 
 
-_SINCE = {12: (("recent_sums", "going", "sums"), ("withheld", "withheld_since", "withheld_until", "differed"))}
-"""By version, the tables and the columns of `PARTITION` that came with it. The version before can be read, too."""
+_SINCE: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    12: (("recent_sums", "going", "sums"), ("withheld", "withheld_since", "withheld_until", "differed")),
+    13: ((), ("keyed",)),
+}
+"""By version, the tables and the columns of `PARTITION` that came with it. The versions before can be read, too."""
 
 
 def _announced(data: bytes) -> tuple[int, list[tuple[str, np.dtype[Any], int]]]:
@@ -453,12 +458,11 @@ def _announced(data: bytes) -> tuple[int, list[tuple[str, np.dtype[Any], int]]]:
     if data[: len(_MAGIC)] != _MAGIC or len(data) <= len(_MAGIC):
         raise ValueError("comparison state: not a state of Parallax; delete the comparison's checkpoint")
     version = data[len(_MAGIC)]
-    known = [(name, dtype) for name, dtype in TABLES]
-    if version == _VERSION - 1:
-        tables, columns = _SINCE[_VERSION]
-        then = np.dtype([(n, *of) for n, *of in PARTITION.descr if n not in columns])
-        known = [(name, then if name == "partition" else dtype) for name, dtype in known if name not in tables]
-    elif version != _VERSION:
+    if min(_SINCE) - 1 <= version <= _VERSION:
+        new = {name for since, both in _SINCE.items() if since > version for names in both for name in names}
+        then = np.dtype([(n, *of) for n, *of in PARTITION.descr if n not in new]) if new else PARTITION
+        known = [(name, then if name == "partition" else dtype) for name, dtype in TABLES if name not in new]
+    else:
         raise VersionError(
             f"comparison state: version {version} cannot be read by this program (it reads {_VERSION}); "
             "delete the comparison's checkpoint, the tables are compared again"

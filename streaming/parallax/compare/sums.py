@@ -1,9 +1,9 @@
 """Sums of each reader's withheld rows, which show without the rows whether readers have shown the same. Pure.
 
 A *mark* (a `SUM` row) holds the sums of all withheld rows of one reader below one offset: how many rows, and the sum of
-their fingerprints. A reader has several marks, in offset order. Where all readers have passed there is one for each
-block of ``2**BLOCK_BITS`` offsets. Above that there is one every ``2**RECENT_BITS`` offsets. So two readers can be
-compared nearly up to where they end, and a day of rows costs little memory.
+their fingerprints. A reader has several marks, in offset order: one for each block of ``2**BLOCK_BITS`` offsets. In
+blocks in which a reader is now there is one every ``2**RECENT_BITS`` offsets. So two readers can be compared nearly up
+to where they end, and a day of rows costs little memory.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 
@@ -20,13 +21,13 @@ from parallax.model import UNKNOWN
 from parallax.replica.digests import BLOCK_BITS, COLUMNS, KINDS, Digester, Digests
 
 RECENT_BITS = 6
-"""Above the offset that all readers have passed, there is a mark every 2**6 = 64 offsets."""
+"""In a block in which a reader is now, there is a mark every 2**6 = 64 offsets."""
 
 Reader = tuple[int, int]
 """A replica, by its slot or its broker id, and a view."""
 
-_KEY = b"withheld by blk."
-"""The key of these sums. It need not be secret: keys and contents are hashed with a secret key already."""
+KEY_BEFORE = b"withheld by blk."
+"""The key of the sums of a state whose partition is not ``keyed``. An earlier version had it for all."""
 
 _COUNTS = ("rows", "transactional", "odd", "low", "high", "shape")
 
@@ -38,8 +39,8 @@ class Grain:
     Only tests of short histories change the defaults.
 
     Attributes:
-        block: below the offset that all readers have passed, there is a mark every ``2**block`` offsets.
-        recent: above it, there is a mark every ``2**recent`` offsets.
+        block: there is a mark every ``2**block`` offsets.
+        recent: in a block in which a reader is now, there is a mark every ``2**recent`` offsets.
     """
 
     block: int = BLOCK_BITS
@@ -88,15 +89,16 @@ def store(state: PartitionState, marks: Mapping[Reader, Array], grain: Grain) ->
     state.recent_sums = table[~is_block]
 
 
-def digested(rows: ViewRows, grain: Grain) -> Digests:
+def digested(rows: ViewRows, grain: Grain, key: bytes) -> Digests:
     """The sums of one reader's rows, one for each block of ``2**grain.recent`` offsets (`parallax.replica.digests`).
 
     Args:
         rows: the reader's records and end markers, in offset order; no rows of kind `POSITION`.
         grain: its ``recent`` gives the size of the blocks.
+        key: 16 secret bytes. Who knows them can write records whose contents count for nothing in the sums.
     """
     columns = {name: getattr(rows, name) for name in COLUMNS}
-    return _digester(grain.recent).add_up(np.array([0, len(rows)]), np.zeros(1, np.int32), columns)
+    return _digester(key, grain.recent).add_up(np.array([0, len(rows)]), np.zeros(1, np.int32), columns)
 
 
 def added(marks: Array, reader: Reader, rows: ViewRows, digests: Digests, reached: int, grain: Grain) -> Array:
@@ -148,13 +150,16 @@ def recorded(parts: Array, ends: Array, ranges: Array) -> Array:
     return _summed(made[np.argsort(made["end"], kind="stable")], np.zeros(1, SUM))
 
 
-def totals(rows: ViewRows) -> Array:
+def totals(rows: ViewRows, key: bytes) -> Array:
     """The sums of all given rows of one reader, as one `SUM` row.
 
     Args:
         rows: the reader's records and end markers, in offset order; no rows of kind `POSITION`.
+        key: 16 secret bytes, as for `digested`.
     """
-    return _summed(np.concatenate([np.zeros(1, SUM), _parts(rows, digested(rows, Grain()))]), np.zeros(1, SUM))[-1:]
+    return _summed(np.concatenate([np.zeros(1, SUM), _parts(rows, digested(rows, Grain(), key))]), np.zeros(1, SUM))[
+        -1:
+    ]
 
 
 def _summed(parts: Array, last: Array) -> Array:
@@ -195,14 +200,15 @@ def _shape(rows: ViewRows) -> Array:
 
 
 @lru_cache(maxsize=4)
-def _digester(bits: int) -> Digester:
-    return Digester(_KEY, block_bits=bits)
+def _digester(key: bytes, bits: int) -> Digester:
+    return Digester(key, block_bits=bits)
 
 
 def thinned(marks: Mapping[Reader, Array], grain: Grain) -> dict[Reader, Array]:
-    """Reduce the marks of each reader to one per block, where all readers have passed.
+    """Reduce the marks of each reader to one per block, but for the blocks in which a reader is now.
 
-    A mark holds the sums of a reader's rows below one offset.
+    A mark holds the sums of a reader's rows below one offset. So any two readers can be compared nearly up to where the
+    one behind has come, however far behind a third one is.
 
     Args:
         marks: the marks of each reader, in offset order.
@@ -211,21 +217,18 @@ def thinned(marks: Mapping[Reader, Array], grain: Grain) -> dict[Reader, Array]:
     Returns:
         By reader, the marks that are left, in offset order.
     """
-    if not marks:
-        return {}
-    passed = min(int(its["end"][-1]) for its in marks.values())
-    return {reader: _thinned(its, passed, grain) for reader, its in marks.items()}
+    blocks = np.unique([int(its["end"][-1]) >> grain.block for its in marks.values()])
+    return {reader: _thinned(its, blocks, grain) for reader, its in marks.items()}
 
 
-def _thinned(marks: Array, passed: int, grain: Grain) -> Array:
+def _thinned(marks: Array, kept: Array, grain: Grain) -> Array:
+    """One mark at the end of each block, but for the blocks ``kept``, of which all marks stay."""
     block = (marks["end"] - 1) >> grain.block
-    ends = (block + 1) << grain.block
-    is_passed = ends <= passed
     is_last = np.ones(len(marks), np.bool_)
     is_last[:-1] = block[1:] != block[:-1]
-    made = marks[~is_passed | is_last]
-    at = (is_passed & is_last)[~is_passed | is_last]
-    made["end"][at] = ends[~is_passed | is_last][at]
+    is_kept = np.isin(block, kept)
+    made, its = marks[is_kept | is_last], is_kept[is_kept | is_last]
+    made["end"][~its] = (block[is_kept | is_last][~its] + 1) << grain.block
     return made
 
 
@@ -280,6 +283,22 @@ def same(marks: Mapping[Reader, Array], cuts: Array) -> Array:
             for name in ("rows", "low", "high"):
                 mask &= other[name] == found[0][name]
     return mask
+
+
+def differ(marks: Mapping[Reader, Array], start: int, grain: Grain) -> bool:
+    """Whether any two readers of a view have shown unlike rows, as far as both have come.
+
+    Args:
+        marks: the marks of each reader (a mark holds the sums of its rows below one offset).
+        start: the offset from which on rows are added up.
+        grain: at which offsets marks are kept.
+    """
+    pairs = (dict(pair) for pair in combinations(marks.items(), 2))
+    return any(
+        not same(pair, common_cuts(pair.values(), start, grain)[-1:]).all()
+        for pair in pairs
+        if len({view for _, view in pair}) == 1
+    )
 
 
 def agreeing(marks: Mapping[Reader, Array], start: int, grain: Grain) -> Array:
@@ -356,6 +375,7 @@ def behind(marks: Mapping[Reader, Array], cut: int) -> dict[Reader, Array]:
 
 
 __all__ = [
+    "KEY_BEFORE",
     "Grain",
     "Reader",
     "added",
@@ -365,6 +385,7 @@ __all__ = [
     "behind",
     "common_cuts",
     "counted",
+    "differ",
     "digested",
     "is_one_shape",
     "marks_of",

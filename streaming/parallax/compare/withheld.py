@@ -1,14 +1,16 @@
 """Withholds rows while a replica is absent: they stay in the views, and the state keeps only their sums.
 
-While one replica is not read any further, rows of the others would pile up in the state. So once they are
-many, rows from some offset on are *withheld*: the step does not get them, as if they had not been read yet. The state
-keeps sums of each reader's rows, by blocks of offsets (`parallax.compare.sums`). Withheld rows are compared later,
-oldest first, in these cases:
+While one replica is away or far behind, rows of the others would pile up in the state. So once they are many, rows from
+some offset on are *withheld*: the step does not get them, as if they had not been read yet. The state keeps sums of
+each reader's rows, by blocks of offsets (`parallax.compare.sums`). Withheld rows are compared later, oldest first, in
+these cases:
 
 - The replicas that are there show different rows. So a divergence among them is found while another one is away.
 - All replicas have passed the rows. If the sums of all are equal, no row is read (`parallax.compare.agreed`). Otherwise
   the rows are read from the views and compared as if they had been read now.
-- A truncation or another break is reported, or a replica joins the replica set (`is_broken`).
+- Something is reported that they have to be compared before, such as a truncation of a log that they are of, or that a
+  replica is back in the replica set (`is_broken`).
+- A replica that is new comes to them. It has to be seen to show all that it held when the reading began (`begun_to`).
 
 Rows that are read from the views must add up to the sums in the state. If they do not, retention has dropped some of
 them. Then the comparison of the partition begins again (`parallax.compare.anew`).
@@ -28,16 +30,17 @@ from parallax.compare.blocks import Agreed
 from parallax.compare.observations import (
     POSITION,
     READ_COMMITTED,
+    READ_UNCOMMITTED,
     VIEWS,
     Array,
     Observations,
     ViewRows,
 )
 from parallax.compare.replicas import read_to, slots
-from parallax.compare.state import NEVER, PartitionState
+from parallax.compare.state import CONTENT, INTERVAL, MARKER, NEVER, PENDING, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.suspect import Suspect
-from parallax.compare.withholding import Limits, begun, is_broken, waiting, worth
+from parallax.compare.withholding import Limits, begun, begun_to, is_broken, last_of_readers, waiting, worth
 from parallax.config import CompareSettings
 from parallax.replica.digests import Digests
 
@@ -63,10 +66,12 @@ class Views:
     Attributes:
         until: the time of the last commit in the micro-batch (`parallax.views.order`).
         rows: reads the partition's rows in a range of offsets.
+        key: the 16 secret bytes with which the views' keys and contents are hashed; withheld rows are added up by it.
     """
 
     until: int
     rows: Rows
+    key: bytes = bytes(16)
 
 
 def compare(
@@ -102,14 +107,13 @@ def compare(
     limits = limits or Limits()
     if not is_withholding(state):
         result = step(state, seen, settings, now_ms, **options)
-        return replace(result, state=begun(state, result.state, settings, views.until, limits))
+        return replace(result, state=begun(result.state, settings, views.until, limits))
     run = _Run(state, seen, settings, now_ms, views, limits, options)
-    if is_broken(state, seen):
-        run.take_up(NEVER)
-        run.step(seen)
-    else:
-        run.step(run.with_what_differs(run.withhold(seen)))
-        run.follow()
+    reached = NEVER if is_broken(state, seen) else begun_to(state, seen)
+    if reached > state.partition["withheld"][0]:
+        run.take_up(reached if reached == NEVER else limits.grain.up(reached))
+    run.step(run.with_what_differs(run.withhold(seen)) if is_withholding(run.state) else seen)
+    run.follow()
     run.settle()
     if run.result is None:
         raise AssertionError("a micro-batch has no step")
@@ -140,6 +144,8 @@ class _Run:
     unlike: list[Array] = field(default_factory=list)
     moved: dict[int, tuple[Digests, int, bool]] = field(default_factory=dict)
     """By slot, for readers of read_committed: the sums, how far each has come, and whether it is the first."""
+    reached: Array | None = None
+    """By slot and view, how far each reader had come by the micro-batch before."""
 
     def step(self, seen: Observations, agreed: Agreed | None = None) -> None:
         self.result = step(self.state, seen, self.settings, self.now_ms, agreed=agreed, **self.options)
@@ -147,11 +153,15 @@ class _Run:
         self.suspects += self.result.suspects
         self.unlike.append(self.result.unlike)
 
+    @property
+    def _key(self) -> bytes:
+        return self.views.key if self.state.partition["keyed"][0] else sums.KEY_BEFORE
+
     # -- adding up ---------------------------------------------------------------------------------------------------
 
     def withhold(self, seen: Observations) -> Observations:
         """Add up the rows that are withheld of what was seen; returns the rest, all position rows among it."""
-        self.state = self.state.copy()
+        self.state, self.reached = self.state.copy(), read_to(self.state)
         self.state.partition["withheld_until"] = self.views.until
         rows, start = seen.rows, int(self.state.partition["withheld"][0])
         of = slots(self.state, rows.broker)
@@ -172,7 +182,7 @@ class _Run:
         shown = shown.take(np.argsort(shown.offset, kind="stable"))
         reached = int((rows.offset + is_row).max())
         if reached > start:
-            digests = sums.digested(shown, self.limits.grain)
+            digests = sums.digested(shown, self.limits.grain, self._key)
             marks[reader] = sums.added(known, reader, shown, digests, reached, self.limits.grain)
             if reader[1] == READ_COMMITTED:
                 self.moved[reader[0]] = digests, reached, not len(known)
@@ -191,26 +201,32 @@ class _Run:
         Nothing is withheld then any more. Where there is no room for the rows, it is found once all are back.
         """
         marks, start = sums.marks_of(self.state), int(self.state.partition["withheld"][0])
-        if not any(self._differs(marks, view, start) for view in VIEWS):
+        is_odd = sums.counted(marks, "odd", np.array([NEVER]))[0] > 0
+        if not is_odd and not sums.differ(marks, start, self.limits.grain):
             return seen
         self.state.partition["differed"] = True
-        rows = int(sums.counted(marks, "rows", np.array([NEVER]))[0])
-        size = rows * max(self.state.content.itemsize, self.state.pending.itemsize)
-        if waiting(self.state) + size > worth(self.state, self.settings, self.limits):
+        if waiting(self.state) + self._size(marks) > worth(self.state, self.settings, self.limits):
             return seen
         furthest = max(int(its["end"][-1]) for its in marks.values())
         found = self._read(marks, start, furthest)
-        self._go_to(marks, furthest)
+        # How far readers come now they report in the same step, and what they have met on the way.
+        self._go_to(marks, furthest, self.reached)
         self.state.partition["withheld"] = NEVER
-        return replace(seen, rows=ViewRows.concat([found, seen.rows]))
+        # Behind what its reader has reported, such as that its log was truncated, and before how far it has come.
+        is_last = np.isin(np.arange(len(seen.rows)), last_of_readers(seen.rows))
+        parts = [seen.rows.take(~is_last), found, seen.rows.take(is_last)]
+        return replace(seen, rows=ViewRows.concat(parts))
 
-    def _differs(self, marks: Mapping[sums.Reader, Array], view: int, start: int) -> bool:
-        """Whether readers of a view have not shown the same as far as they can be compared, or something odd."""
-        mine = {reader: its for reader, its in marks.items() if reader[1] == view}
-        if not mine:
-            return False
-        cuts = sums.common_cuts(mine.values(), start, self.limits.grain)[-1:]
-        return bool(sums.counted(mine, "odd", np.array([NEVER]))[0] or not sums.same(mine, cuts).all())
+    def _size(self, marks: Mapping[sums.Reader, Array]) -> int:
+        """How many bytes of the state the withheld rows would take, if replicas show nearly the same."""
+        last = {reader: its[-1] for reader, its in marks.items()}
+        most = {
+            view: max((int(row["rows"]) for (_, of), row in last.items() if of == view), default=0) for view in VIEWS
+        }
+        # A transaction has at least a record and an end marker, which is kept once; each replica has an interval of it.
+        ended = max(int(row["transactional"]) for row in last.values()) // 2
+        ends = ended * (MARKER.itemsize + len({slot for slot, _ in last}) * INTERVAL.itemsize)
+        return most[READ_UNCOMMITTED] * CONTENT.itemsize + most[READ_COMMITTED] * PENDING.itemsize + ends
 
     # -- taking up again ---------------------------------------------------------------------------------------------
 
@@ -277,7 +293,7 @@ class _Run:
         return True
 
     def take_up(self, end: int) -> None:
-        """Give the step the rows that are withheld below an offset; with `NEVER` all of them, and withhold no more."""
+        """Give the step the rows that are withheld below an offset; if these are all of them, withhold no more."""
         marks = sums.marks_of(self.state)
         furthest = max((int(its["end"][-1]) for its in marks.values()), default=0)
         start, last = int(self.state.partition["withheld"][0]), min(end, furthest)
@@ -290,14 +306,14 @@ class _Run:
             stands = np.minimum(read_to(self.state), cut)
             self.state.brokers["shown"] = np.maximum(self.state.brokers["shown"], stands)
             start, marks = cut, sums.marks_of(self.state)
-        if end == NEVER:
+        if end > furthest:
             self.state = self.state.copy()
             self.state.partition["withheld"] = NEVER
 
-    def _go_to(self, marks: Mapping[sums.Reader, Array], cut: int) -> None:
-        """Let readers stand where they have come to, up to a cut."""
+    def _go_to(self, marks: Mapping[sums.Reader, Array], cut: int, reached: Array | None = None) -> None:
+        """Let readers stand where they have come to, up to a cut; by default where their rows that are withheld end."""
         self.state = state = self.state.copy()
-        stands = np.minimum(read_to(state), cut)
+        stands = np.minimum(read_to(state) if reached is None else reached, cut)
         state.brokers["position"] = np.maximum(state.brokers["position"], stands)
         state.partition["withheld"] = cut
         left = sums.behind(marks, cut)
@@ -319,7 +335,7 @@ class _Run:
         found, cuts = [rows.take(slice(0, 0))], np.array([end])
         for (slot, view), its in marks.items():
             mine = rows.take(is_known & (of == slot) & (rows.view == view))
-            want, got = sums.at(its, cuts), sums.totals(mine)
+            want, got = sums.at(its, cuts), sums.totals(mine, self._key)
             if any(want[name][0] != got[name][0] for name in ("rows", "low", "high")):
                 broker = int(self.state.brokers["broker"][slot])
                 raise RowsGoneError(

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from parallax.compare import sums
-from parallax.compare.agreed import is_new
 from parallax.compare.early import is_early
 from parallax.compare.observations import (
     EVENT_CODE,
@@ -18,6 +17,7 @@ from parallax.compare.observations import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     VIEWS,
+    Array,
     Observations,
     ReplicaSets,
     ViewRows,
@@ -25,9 +25,10 @@ from parallax.compare.observations import (
 from parallax.compare.replicas import common_position, members, slots
 from parallax.compare.state import FOLLOWED, PartitionState
 from parallax.config import CompareSettings
-from parallax.model import ReadEvent
+from parallax.model import UNKNOWN, ReadEvent
 
-_OK, _ADDED = EVENT_CODE[ReadEvent.OK], EVENT_CODE[ReadEvent.PARTITION_ADDED]
+_TRUNCATED, _DELETED = EVENT_CODE[ReadEvent.LOG_TRUNCATED], EVENT_CODE[ReadEvent.TOPIC_DELETED]
+_BREAKS = [_TRUNCATED, EVENT_CODE[ReadEvent.LOG_START_ADVANCED], EVENT_CODE[ReadEvent.BATCH_SKIPPED]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Limits:
     Rows are withheld while many of them wait for an absent replica.
 
     Attributes:
-        worth: rows are withheld once this many bytes of a state wait for a replica that does not move.
+        worth: rows are withheld once this many bytes of a state wait for a replica that is behind.
         few: all withheld rows are compared in one step once every replica has passed the first of them, and at most
             this many lie above the offset that every replica has passed.
         at_a_time: about how many rows are read from the views for one step.
@@ -50,44 +51,50 @@ class Limits:
     grain: sums.Grain = field(default_factory=sums.Grain)
 
 
-def begun(
-    before: PartitionState, after: PartitionState, settings: CompareSettings, until: int, limits: Limits
-) -> PartitionState:
+def begun(state: PartitionState, settings: CompareSettings, until: int, limits: Limits) -> PartitionState:
     """Decide after a step whether to withhold rows from now on.
 
-    Rows are withheld if enough of the state waits for a replica that does not move. They are withheld from the first
-    offset on that no replica has shown.
+    Rows are withheld if enough of the state waits for a replica that is behind. They are withheld from the first offset
+    on that no replica has shown.
 
     Args:
-        before: the state before the step.
-        after: the state after it.
+        state: the state after the step.
         settings: for the cap of the state.
         until: the time of the last commit in the micro-batch (`parallax.views.order`).
         limits: how many bytes must wait.
 
     Returns:
-        A copy of ``after`` that says from which offset on rows are withheld; ``after`` itself if none are.
+        A copy of ``state`` that says from which offset on rows are withheld; ``state`` itself if none are.
     """
-    brokers = after.brokers
-    if not members(after) or len(after.deferred) or not (brokers["begun"][brokers["member"]] == FOLLOWED).all():
-        return after
-    size = waiting(after)
-    if size <= limits.worth:
-        after.partition["differed"] = False
-        return after
-    if not _stands(before, after) or size <= worth(after, settings, limits):
-        return after
-    made = after.copy()
-    made.partition["withheld"] = max(int(brokers["shown"].max()), int(brokers["position"].max()))
+    brokers = state.brokers
+    if not members(state) or len(state.deferred) or not (brokers["begun"][brokers["member"]] == FOLLOWED).all():
+        return state
+    size = waiting(state)
+    if size <= _least(settings, limits):
+        state.partition["differed"] = False
+        return state
+    position = brokers["position"]
+    is_behind = any(position[:, view].max() > common_position(state, view) for view in VIEWS)
+    if not is_behind or size <= worth(state, settings, limits):
+        return state
+    made = state.copy()
+    made.partition["withheld"] = max(int(brokers["shown"].max()), int(position.max()))
     made.partition["withheld_since"] = made.partition["withheld_until"] = until
+    made.partition["keyed"] = True
     return made
+
+
+def _least(settings: CompareSettings, limits: Limits) -> int:
+    """How many bytes of a state must wait at least before rows are withheld."""
+    return min(limits.worth, settings.state_cap_bytes // 8)
 
 
 def worth(state: PartitionState, settings: CompareSettings, limits: Limits) -> int:
     """How many bytes of a state must wait before rows are withheld.
 
-    The result is ``limits.worth``. If the replicas that are there differ among themselves, it is at least half of the
-    state's cap. Later rows may show which of them is wrong, so rows are compared one by one as long as there is room.
+    The result is ``limits.worth``, or an eighth of the state's cap if that is less. If the replicas that are there
+    differ among themselves, it is half of the cap. Later rows may show which of them is wrong, so rows are compared one
+    by one as long as there is room.
 
     Args:
         state: the partition's state.
@@ -95,19 +102,7 @@ def worth(state: PartitionState, settings: CompareSettings, limits: Limits) -> i
         limits: for ``worth``.
     """
     is_judged = bool(state.partition["differed"][0]) or len(state.disputes) > 0 or is_early(state.candidates).any()
-    return max(limits.worth, settings.state_cap_bytes // 2) if is_judged else limits.worth
-
-
-def _stands(before: PartitionState, after: PartitionState) -> bool:
-    """Whether a reader that others of its view wait for has not moved by a step."""
-    known = len(before.brokers)
-    for view in VIEWS:
-        position, common = after.brokers["position"][:, view], common_position(after, view)
-        last = after.brokers["member"] & (position == common)
-        stood = position[:known] == before.brokers["position"][:, view]
-        if (last[:known] & stood).any() and position.max() > common:
-            return True
-    return False
+    return settings.state_cap_bytes // 2 if is_judged else _least(settings, limits)
 
 
 def waiting(state: PartitionState) -> int:
@@ -126,46 +121,71 @@ def waiting(state: PartitionState) -> int:
 def is_broken(state: PartitionState, seen: Observations) -> bool:
     """Whether a micro-batch shows something because of which withholding has to end now.
 
-    Each of these ends it:
+    Each of these ends it, because the withheld rows have to be compared before it:
 
-    - A replica joins the replica set, or rows are of a broker that the state does not know.
-    - A reader reports an event, such as a truncated log, or names another topic id. Of a new partition, a reader that
-      begins is no such event.
+    - A log was truncated, its start moved, or a batch was skipped, and rows of that very reader are withheld.
+    - The topic was deleted, or a reader names another topic id.
+    - A replica that was read before joins the replica set.
     - The last row of a reader does not say how far it was read.
 
     Args:
         state: the partition's state before the micro-batch.
         seen: what the micro-batch showed of the partition.
     """
-    if not _are_vouched_for(seen.rows):
+    if not (seen.rows.kind[last_of_readers(seen.rows)] == POSITION).all():
         return True
-    at = seen.rows.kind == POSITION
-    named = seen.rows.topic_id[at]
-    is_other = (named != 0) & (named != state.partition["topic_id"][0])
-    usual = (_OK, _ADDED) if is_new(state) else (_OK,)
-    if not np.isin(seen.rows.event[at], usual).all() or is_other.any() or (slots(state, seen.rows.broker) < 0).any():
+    rows, of, at = seen.rows, slots(state, seen.rows.broker), seen.rows.kind == POSITION
+    is_other = (rows.topic_id != 0) & (rows.topic_id != state.partition["topic_id"][0])
+    if (at & (is_other | (rows.event == _DELETED))).any():
         return True
-    return not _is_shrinking(state, seen.replica_sets)
+    is_beyond = rows.offset + ~at > state.partition["withheld"][0]
+    withheld = sums.marks_of(state).keys()
+    for i in np.flatnonzero(at & np.isin(rows.event, _BREAKS)).tolist():
+        # What replaces the end of a log concerns both levels.
+        views = VIEWS if rows.event[i] == _TRUNCATED else rows.view[i : i + 1].tolist()
+        is_before = (of[:i] == of[i]) & (rows.view[:i] == rows.view[i])
+        if (is_beyond[:i] & is_before).any() or {(int(of[i]), view) for view in views} & withheld:
+            return True
+    return _comes_back(state, seen.replica_sets)
 
 
-def _are_vouched_for(rows: ViewRows) -> bool:
-    """Whether each reader has said behind its rows how far it has come."""
+def begun_to(state: PartitionState, seen: Observations) -> int:
+    """How far readers have come that have not read yet all that their replicas held when the reading began.
+
+    Which of these offsets were not shown is found out from their rows (`parallax.compare.unread`). So these rows cannot
+    be withheld.
+
+    Args:
+        state: the partition's state before the micro-batch.
+        seen: what the micro-batch showed of the partition.
+    """
+    is_followed = np.append(state.brokers["begun"] == FOLLOWED, [[False] * len(VIEWS)], axis=0)
+    is_followed[:-1] |= ~state.brokers["member"][:, np.newaxis]
+    rows = seen.rows
+    is_begun = ~is_followed[slots(state, rows.broker), rows.view]
+    return int((rows.offset + (rows.kind != POSITION))[is_begun].max(initial=0))
+
+
+def last_of_readers(rows: ViewRows) -> Array:
+    """The indices of the last row of each reader. It says how far the reader has come, if it is of kind `POSITION`."""
     readers = rows.broker.astype(np.int64) * len(VIEWS) + rows.view
-    last = len(rows) - 1 - np.unique(readers[::-1], return_index=True)[1]
-    return bool((rows.kind[last] == POSITION).all())
+    last: Array = len(rows) - 1 - np.unique(readers[::-1], return_index=True)[1]
+    return last
 
 
-def _is_shrinking(state: PartitionState, sets: ReplicaSets) -> bool:
-    """Whether the replica set stays as it is, or loses some for good."""
+def _comes_back(state: PartitionState, sets: ReplicaSets) -> bool:
+    """Whether a replica joins that was read before: its log is another one by now."""
     told: dict[int, set[int]] = {}
     for at, broker in zip(sets.observed_at.tolist(), sets.broker.tolist(), strict=True):
         told.setdefault(at, set()).add(broker)
-    left = set(state.brokers["broker"][state.brokers["member"]].tolist())
+    brokers = state.brokers
+    members = set(brokers["broker"][brokers["member"]].tolist())
+    read = members | set(brokers["broker"][(brokers["position"] != UNKNOWN).any(axis=1)].tolist())
     for at in sorted(told):
-        if not told[at] <= left:
-            return False
-        left = told[at]
-    return bool(left)
+        if (told[at] - members) & read:
+            return True
+        members, read = told[at], read | told[at]
+    return False
 
 
-__all__ = ["Limits", "begun", "is_broken", "waiting", "worth"]
+__all__ = ["Limits", "begun", "begun_to", "is_broken", "last_of_readers", "waiting", "worth"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from parallax.compare.segments import Manifest
 from parallax.config import CompareSettings
@@ -25,6 +25,8 @@ class Options:
         from_log_start: whether readers begin at the log start; otherwise they begin at the log end.
         checkpoint: folder or URI of the query's checkpoint; the comparison's state lies in it.
         brokers: ids of the brokers that are read (``topics.brokers``); only their replicas are compared. None for all.
+        hash_key: the 16 secret bytes with which the views' keys and contents are hashed. They are no part of the JSON
+            text; the option ``hash.key`` carries them.
     """
 
     storage: str
@@ -33,6 +35,7 @@ class Options:
     from_log_start: bool = True
     checkpoint: str = ""
     brokers: Sequence[int] | None = None
+    hash_key: bytes = field(default=bytes(16), repr=False)
 
     def to_json(self) -> str:
         """The options as JSON text."""
@@ -41,10 +44,10 @@ class Options:
         return json.dumps(document | {"compare": self.compare.model_dump()})
 
     @classmethod
-    def from_json(cls, text: str) -> Options:
-        """The options from the text that `to_json` wrote."""
+    def from_json(cls, text: str, hash_key: bytes = bytes(16)) -> Options:
+        """The options from the text that `to_json` wrote, and the hash key."""
         document = json.loads(text)
-        return cls(**document | {"compare": CompareSettings(**document["compare"])})
+        return cls(**document | {"compare": CompareSettings(**document["compare"]), "hash_key": hash_key})
 
 
 @dataclass(frozen=True)

@@ -76,9 +76,9 @@ def both(broker: int, rows: Sequence[Row], position: int, at: int = 0) -> list[R
 
 def tick(at: int, lso: dict[int, int], hw: dict[int, int] | None = None, **more: Any) -> list[Row]:
     """Progress of all replicas; ``open`` maps a broker to its open transactions, ``down`` lists those that are away."""
-    opened, down = more.pop("open", {}), more.pop("down", ())
+    opened, down, brokers = more.pop("open", {}), more.pop("down", ()), more.pop("brokers", BROKERS)
     rows = []
-    for broker in BROKERS:
+    for broker in brokers:
         row: Row = {"broker": broker, "observed_at": at, "reachable": broker not in down}
         if broker not in down:
             stable = lso[broker]
@@ -89,7 +89,7 @@ def tick(at: int, lso: dict[int, int], hw: dict[int, int] | None = None, **more:
                 "log_start_offset": 0,
                 "log_end_offset": high,
                 "leader": 1,
-                "replicas": BROKERS,
+                "replicas": brokers,
                 "open_transactions": opened.get(broker, ()),
             }
         rows.append(row)

@@ -181,16 +181,20 @@ class TestAlike:
         }
         readers = {(broker, view): recorded(rows[RU if view == RU else RC], 4) for broker, view in READERS}
         one = Alike(0, 4, 16, readers, GRAIN)
-        made = one.agreed({RC: {8: opened(-1)}})
+        made = one.agreed({view: {8: opened(-1)} for view in (RU, RC)})
         assert made is not None
         assert (made.start, made.end, made.rows, made.brokers, made.is_full) == (0, 4, 16, {1, 2}, True)
-        assert {view: sorted(opens) for view, opens in made.opens.items()} == {RU: [7], RC: [7, 8]}
+        assert {view: sorted(opens) for view, opens in made.opens.items()} == {RU: [7, 8], RC: [7, 8]}
+
+    @pytest.mark.parametrize("before", [{RC: {8: opened(-1)}}, {RU: {8: opened(-1)}, RC: {8: opened(-2)}}])
+    def test_are_unknown_if_the_two_levels_leave_other_transactions_open(self, before: dict[int, Any]) -> None:
+        assert Alike(0, 6, 24, of_all(plain(6), 6), GRAIN).agreed(before) is None
 
     def test_are_unknown_if_a_transaction_goes_on_with_the_other_outcome(self) -> None:
         rows = [record(n, "a", "V", pid=7, outcome=Outcome.COMMITTED) for n in range(4)]
         one = Alike(0, 4, 16, of_all(rows, 4), GRAIN)
-        assert one.agreed({RC: {7: opened(-1)}}) is not None
-        assert one.agreed({RC: {7: opened(-1, Outcome.ABORTED)}}) is None
+        assert one.agreed({view: {7: opened(-1)} for view in (RU, RC)}) is not None
+        assert one.agreed({view: {7: opened(-1, Outcome.ABORTED)} for view in (RU, RC)}) is None
 
 
 class TestAgreed:
@@ -215,6 +219,6 @@ class TestAgreed:
         assert agreed(readers, grain=GRAIN) is None
 
     def test_begins_with_the_transactions_that_it_is_given(self) -> None:
-        made = agreed(of_all(plain(6), 6), {RU: {}, RC: {8: opened(-1)}}, GRAIN)
+        made = agreed(of_all(plain(6), 6), {view: {8: opened(-1)} for view in (RU, RC)}, GRAIN)
         assert made is not None
-        assert made.opens == {RU: {}, RC: {8: opened(-1)}}
+        assert made.opens == {view: {8: opened(-1)} for view in (RU, RC)}

@@ -33,7 +33,7 @@ def test_each_partition_has_its_rows_in_the_order_in_which_they_came() -> None:
     found = gathered((b, 5, 6), (a, 0, 2), (b, 6, 7))
     assert found.counts.tolist() == [3, 0, 4]
     assert offsets(found) == {a: [0, 1, 2], b: [5, 6, 6, 7]}
-    assert found.ordered().owners(0).tolist() == [0] * 3 + [2] * 4
+    assert found.ordered().at[0].tolist() == [0, 3, 3, 7]
 
 
 def test_those_of_some_partitions_are_left_and_all_of_them_are_what_was() -> None:

@@ -36,7 +36,7 @@ def followed(rows: Iterable[Row], reached: int, table: Any = NONE, before: dict[
     """Follow the reader of slot 1."""
     held = [one for one in shown(RC, 1, rows, reached) if one["kind"] != RowKind.POSITION]
     taken = Observations.of("t", 0, held).rows
-    return going.followed(table, 1, before or {}, sums.digested(taken, GRAIN), reached, GRAIN)
+    return going.followed(table, 1, before or {}, sums.digested(taken, GRAIN, bytes(16)), reached, GRAIN)
 
 
 def begun(offset: int, pid: int = 7, outcome: int = COMMITTED) -> Row:

@@ -25,7 +25,7 @@ from parallax.compare.sums import Grain
 from parallax.compare.tables import create_suspects
 from parallax.compare.withheld import Views, is_withholding
 from parallax.compare.withholding import Limits
-from parallax.model import IsolationLevel, ReadEvent
+from parallax.model import IsolationLevel, Outcome, ReadEvent
 from parallax.replica.digests import BLOCK, Digests
 from parallax.views import parquet
 from parallax.views.blocks import RANGE, Blocks
@@ -62,6 +62,7 @@ class Told:
         create_tables(str(storage))
         create_suspects(str(storage))
         self.storage, self.read, self.batch, self.log_end = storage, 0, 0, log_end
+        self.members: tuple[int, ...] = BROKERS
         self.stood: dict[tuple[int, int], int] = dict.fromkeys(READERS, 0)
         self.comparison = Comparison(storage)
         of_view = recorded.view_observations
@@ -78,7 +79,7 @@ class Told:
     def go_on(self, log: list[Row], ends: Ends, change: Change = lambda *_, row: row, *, compare: bool = True) -> None:
         """Read on to some ends, commit what each reader was shown, and compare what was committed since last time."""
         log_end = max(self.log_end, *ends.values())
-        rows = list(tick(self.batch + 1, everywhere(log_end)))
+        rows = [{**row, "replicas": self.members} for row in tick(self.batch + 1, everywhere(log_end))]
         for view, broker in READERS:
             start, end = self.stood[view, broker], ends[view, broker]
             mine = [change(view, broker, row=row) for row in log if start <= row["offset"] < end]
@@ -133,6 +134,26 @@ def test_rows_on_which_all_agree_are_not_read(
     by_sums, by_rows = both_ways(tmp_path, monkeypatch, history)
     assert by_rows.comparison.compared_up_to == {"t": (4000, 4000)}
     assert (by_sums.read, by_rows.read) == (0, 6 * 4000)
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_rows_on_which_all_agree_are_not_read_after_a_broker_has_left_the_replica_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional: bool
+) -> None:
+    monkeypatch.setattr(parquet, "APART_ROWS", 100)
+    log, read = log_of(4000, transactional=transactional), []
+
+    def history(told: Told) -> None:
+        told.members = (*BROKERS, 9)
+        told.go_on(log, dict.fromkeys(READERS, 500))
+        told.members = BROKERS
+        for end in (1000, 2000, 4000):
+            told.go_on(log, dict.fromkeys(READERS, end))
+            read.append(told.read)
+
+    _, by_rows = both_ways(tmp_path, monkeypatch, history)
+    assert by_rows.comparison.compared_up_to == {"t": (4000, 4000)}
+    assert read[:3] == [read[0]] * 3, "once it has left, no row is read"
 
 
 @pytest.mark.parametrize(("cleaned", "share"), [(False, 0), (True, 3)])
@@ -350,6 +371,36 @@ def test_a_partition_is_judged_without_rows_that_are_alike_as_it_is_by_all(seeds
     for seed in seeds:
         counts += followed(seed, seed % 3, 0.3 * (seed % 4 == 0), Apart).counts
     assert counts["spared"] > counts["rows"] / 10, counts
+
+
+def test_a_transaction_whose_end_marker_one_level_alone_was_shown_has_ended() -> None:
+    log = [record(n, f"K{n}", "V") for n in range(32)]
+    for first, end, is_commit in ((5, 10, True), (25, 27, False)):
+        outcome = Outcome.COMMITTED if is_commit else Outcome.ABORTED
+        log[first] = record(first, "p", "v", pid=9, outcome=outcome)
+        log[end] = {**(commit if is_commit else abort)(end, 9), "outcome": outcome}
+    made = Apart()
+    for at in (0, 8, 16, 24, 32):
+        lacks = {10: RU, 27: RC}  # by offset, the level that was given no marker, since a cleaner had been there
+        read = {
+            (view, broker): shown(
+                view,
+                broker,
+                [
+                    row
+                    for row in log[start:at]
+                    if lacks.get(row["offset"]) != view and (broker, row["offset"]) != (2, 27)
+                ],
+                at,
+                made.at,
+            )
+            for (view, broker), start in made.stood.items()
+        }
+        told = tick(made.at - 1, everywhere(at))
+        made.compare(read, [{k: v for k, v in row.items() if k != "open_transactions"} for row in told])
+        made.stood, made.at = dict.fromkeys(made.stood, at), made.at + 100
+    assert made.counts["spared"] > 6 * 8
+    assert made.suspects, "broker 2 lacks the marker at 27"
 
 
 def test_sums_that_are_taken_for_equal_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,7 +121,8 @@ def test_nothing_is_judged_of_a_fresh_state() -> None:
     by_view = ("begun_from", "read_to", "bound_at", "bound", "next_bound_at", "next_bound")
     unknown |= {name: [[UNKNOWN, UNKNOWN]] for name in by_view}
     known = {"topic_id": [0], "members_known": [False], "floor": [[0, 0]], "skipped": [[0, 0]], "strict_from": [NEVER]}
-    known |= {"unmarked": [list(NOWHERE)], "hidden_to": [0], "withheld": [NEVER], "differed": [False]}
+    known |= {"unmarked": [list(NOWHERE)], "hidden_to": [0], "withheld": [NEVER]}
+    known |= {"differed": [False], "keyed": [False]}
     assert {name: row[name].tolist() for name in row.dtype.names or ()} == unknown | known
 
 
@@ -143,18 +144,21 @@ def test_another_layout_is_another_version() -> None:
     """A job that is started again reads what the program before it wrote: who changes the sizes changes the version."""
     sizes = [f.metadata["dtype"].itemsize for f in fields(PartitionState)]
     assert (PartitionState().to_bytes()[:4], sizes) == (
-        b"PXC\x0c",
-        [275, 160, 16, 34, 17, 26, 8, 58, 42, 20, 45, 61, 60, 25, 58],
+        b"PXC\x0d",
+        [276, 160, 16, 34, 17, 26, 8, 58, 42, 20, 45, 61, 60, 25, 58],
     )
 
 
-def test_a_state_of_the_version_before_is_gone_on_with() -> None:
+@pytest.mark.parametrize(
+    ("version", "first_new", "new"), [(12, "keyed", ()), (11, "withheld", ("recent_sums", "going", "sums"))]
+)
+def test_a_state_of_the_versions_before_is_gone_on_with(version: int, first_new: str, new: tuple[str, ...]) -> None:
     state = PartitionState(content=np.ones(3, CONTENT), told=np.ones(2, RAISED_IDS))
     state.partition["topic_id"], state.partition["head"] = 7, 5
     then = [(f.name, getattr(state, f.name)) for f in fields(PartitionState)]
-    then = [(name, table) for name, table in then if name not in ("recent_sums", "going", "sums")]
-    row = state.partition.tobytes()[: PARTITION.fields["withheld"][1]] if PARTITION.fields else b""
-    counts = struct.pack(f"<B{len(then)}Q", 11, *(len(table) for _, table in then))
+    then = [(name, table) for name, table in then if name not in new]
+    row = state.partition.tobytes()[: PARTITION.fields[first_new][1]] if PARTITION.fields else b""
+    counts = struct.pack(f"<B{len(then)}Q", version, *(len(table) for _, table in then))
     tables = [row if name == "partition" else table.tobytes() for name, table in then]
     head = sum(name not in UNMATCHED for name, _ in then)
     for back in (

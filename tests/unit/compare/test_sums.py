@@ -13,10 +13,12 @@ from parallax.compare.observations import Observations, ViewRows
 from parallax.compare.state import SUM, PartitionState
 from parallax.compare.sums import Grain
 from parallax.model import Outcome, RowKind
+from parallax.replica.digests import Digester
 from tests.unit.compare.history import RC, RU, Row, abort, commit, record, shown
 from tests.unit.compare.states import state
 
 GRAIN = Grain(block=4, recent=2)
+KEY = bytes(range(16))
 COUNTS = ("rows", "transactional", "odd", "low", "high", "shape")
 
 
@@ -44,7 +46,7 @@ def plain(offsets: Iterable[int]) -> list[Row]:
 
 def added(known: Any, rows: list[Row], reached: int, view: int = RU) -> Any:
     taken = rows_of(rows, view)
-    return sums.added(known, (2, view), taken, sums.digested(taken, GRAIN), reached, GRAIN)
+    return sums.added(known, (2, view), taken, sums.digested(taken, GRAIN, KEY), reached, GRAIN)
 
 
 @pytest.mark.parametrize(("offset", "end"), [(0, 0), (1, 16), (15, 16), (16, 16), (17, 32)])
@@ -140,23 +142,34 @@ class TestAdded:
 
     def test_add_up_as_the_sums_of_all_rows_do(self) -> None:
         rows = [*plain(range(3)), commit(3, 9), commit(9, 8)]
-        made, total = added(marks(), rows, 16)[-1], sums.totals(rows_of(rows))
+        made, total = added(marks(), rows, 16)[-1], sums.totals(rows_of(rows), KEY)
         assert [made[name] for name in COUNTS] == [total[name][0] for name in COUNTS]
         assert total["rows"].tolist() == [5]
 
     def test_of_no_rows_are_zero(self) -> None:
-        assert [sums.totals(rows_of([]))[name].tolist() for name in COUNTS] == [[0]] * len(COUNTS)
+        assert [sums.totals(rows_of([]), KEY)[name].tolist() for name in COUNTS] == [[0]] * len(COUNTS)
 
 
 class TestThinned:
-    """One mark a block is left where all readers have passed."""
+    """One mark a block is left, but for the blocks in which a reader is."""
 
     def test_is_the_last_of_each_block_at_its_end(self) -> None:
-        passed, other = marks(4, 8, 14, 20, 32, 36, 40), marks(33)
+        passed, other = marks(4, 8, 14, 20, 32, 36, 40), marks(49)
         found = sums.thinned({(0, RU): passed, (1, RU): other}, GRAIN)
         assert found[0, RU][["end", "rows"]].tolist() == [(16, 14), (32, 32), (36, 36), (40, 40)]
-        assert found[1, RU]["end"].tolist() == [33]
+        assert found[1, RU]["end"].tolist() == [49]
         assert passed["end"].tolist() == [4, 8, 14, 20, 32, 36, 40], "what was given is not changed"
+
+    @pytest.mark.parametrize("far_behind", [{}, {(2, RU): marks(3, slot=2)}], ids=["two", "a third one far behind"])
+    def test_is_each_of_a_block_in_which_another_reader_is(self, far_behind: dict[sums.Reader, Any]) -> None:
+        ahead = marks(20, 24, 36, 40, 52, 56, 68)
+        found = sums.thinned({(0, RU): ahead, (1, RU): marks(37, slot=1), **far_behind}, GRAIN)
+        assert found[0, RU]["end"].tolist() == [32, 36, 40, 64, 68]
+        assert found[0, RU]["rows"].tolist() == [24, 36, 40, 56, 68]
+
+    def test_is_each_of_a_block_that_a_reader_begins_next(self) -> None:
+        found = sums.thinned({(0, RU): marks(20, 24, 36, 52), (1, RU): marks(16, slot=1)}, GRAIN)
+        assert found[0, RU]["end"].tolist() == [20, 24, 48, 52]
 
     def test_is_at_the_end_of_a_block_that_all_have_just_passed(self) -> None:
         assert sums.thinned({(0, RU): marks(4, 16)}, GRAIN)[0, RU]["end"].tolist() == [16]
@@ -209,6 +222,17 @@ def test_readers_of_a_view_have_shown_the_same_below_an_offset_if_all_sums_are_e
 def test_readers_of_different_views_need_not_have_shown_the_same() -> None:
     given = {(0, int(RU)): marks(4, 8), (0, int(RC)): mark(8, of=3, view=RC)}
     assert sums.same(given, CUTS).tolist() == [True, True]
+
+
+@pytest.mark.parametrize("far_behind", [{}, {(2, RU): marks(4, slot=2)}], ids=["two", "a third one far behind"])
+def test_readers_differ_if_any_two_of_a_view_do_as_far_as_both_have_come(far_behind: dict[sums.Reader, Any]) -> None:
+    given = {(0, int(RU)): marks(4, 20, 36), (1, int(RU)): marks(4, 20, 36, slot=1), **far_behind}
+    assert not sums.differ(given, 0, GRAIN)
+    assert not sums.differ({**given, (1, int(RC)): mark(36, of=3, slot=1, view=RC)}, 0, GRAIN)
+    given[1, RU]["low"] = [40, 200, 1]
+    assert sums.differ(given, 0, GRAIN)
+    given[1, RU]["end"][2] = 40
+    assert not sums.differ(given, 0, GRAIN), "only one has come so far"
 
 
 def test_nothing_agrees_above_a_row_that_is_judged_by_itself() -> None:
@@ -281,10 +305,23 @@ def test_behind_a_cut_only_the_rows_from_there_on_are_added_up() -> None:
 def test_sums_are_made_as_those_that_states_hold_already() -> None:
     """A state of an earlier release has sums of rows that are added to, and compared with others, by this one."""
     rows = [record(7, "a", "V", pid=9, outcome=Outcome.COMMITTED), commit(8, 9), record(9, "b", None)]
-    found = sums.totals(rows_of(rows, RC))
+    found = sums.totals(rows_of(rows, RC), sums.KEY_BEFORE)
     assert [int(found[name][0]) for name in COUNTS] == [
         *(3, 2, 0),
         12671350539909618600,
         865814693208785773,
         11820241329161347498,
     ]
+
+
+def test_who_knows_the_key_can_let_a_content_count_for_nothing() -> None:
+    """By a timestamp that cancels a word that is derived from the key. So it is the secret key of the hashes."""
+    word = -int(Digester(sums.KEY_BEFORE)._keys[3]) % 2**64
+    rows = [record(0, "K", "V", timestamp=word - (word >> 63 << 64))]
+    other = [{**rows[0], "content_hash": 4711}]
+
+    def low(of: list[Row], key: bytes) -> int:
+        return int(sums.totals(rows_of(of), key)["low"][0])
+
+    assert low(rows, sums.KEY_BEFORE) == low(other, sums.KEY_BEFORE)
+    assert low(rows, KEY) != low(other, KEY)

@@ -17,6 +17,7 @@ from parallax.compare.step import StepResult, step
 from parallax.compare.sums import Grain
 from parallax.compare.suspect import Coverage, suspect_id
 from parallax.compare.withheld import Limits, Places, RowsGoneError, Views, _Run, compare, is_withholding
+from parallax.compare.withholding import waiting
 from parallax.config import CompareSettings
 from parallax.model import Outcome, ReadEvent, RowKind, UnknownReason
 from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, abort, commit, record, shown, tick
@@ -53,9 +54,10 @@ class Compared:
         self, logs: dict[int, list[Row]], limits: Limits = LIMITS, settings: CompareSettings = SETTINGS
     ) -> None:
         self.logs, self.limits, self.settings = logs, limits, settings
-        self.at = dict.fromkeys([(view, broker) for view in (RU, RC) for broker in BROKERS], 0)
+        self.at = dict.fromkeys([(view, broker) for view in (RU, RC) for broker in logs], 0)
         self.recorded: list[tuple[int, Row]] = []
         self.batch = self.read_again = 0
+        self.key = bytes(range(16))
         self.sizes: list[int] = []
         self.state = self.at_once = b""
         self.said: dict[str, set[str]] = {"later": set(), "at once": set()}
@@ -64,20 +66,24 @@ class Compared:
 
     def read(self, end: int, *brokers: int, down: Iterable[int] = (), views: Iterable[int] = (RU, RC)) -> None:
         """One micro-batch in which readers come to an offset."""
+        self.read_to({(view, broker): end for broker in brokers for view in views}, down=tuple(down))
+
+    def read_to(self, ends: dict[tuple[int, int], int], **progress: Any) -> None:
+        """One micro-batch in which each of some readers comes to an offset of its own."""
         rows: list[Row] = []
-        for broker in brokers:
-            for view in views:
-                start, self.at[view, broker] = self.at[view, broker], end
-                held = [row for row in self.logs[broker][start:end] if row]
-                rows += shown(view, broker, held, end, 1000 + self.batch)
-        self.take([*rows, *tick(1000 + self.batch, dict.fromkeys(BROKERS, end), down=tuple(down))])
+        for (view, broker), end in ends.items():
+            start, self.at[view, broker] = self.at[view, broker], end
+            held = [row for row in self.logs[broker][start:end] if row]
+            rows += shown(view, broker, held, end, 1000 + self.batch)
+        lso = progress.pop("lso", dict.fromkeys(self.logs, max(ends.values())))
+        self.take([*rows, *tick(1000 + self.batch, lso, brokers=tuple(self.logs), **progress)])
 
     def take(self, rows: list[Row]) -> None:
         self.batch += 1
         self.recorded += [(self.batch, row) for row in rows if "observed_at" not in row]
         seen = Observations.of("t", 0, rows)
         known = PartitionState.from_bytes(self.state)
-        self.last = compare(known, seen, self.settings, 0, Views(self.batch, self.again), limits=self.limits)
+        self.last = compare(known, seen, self.settings, 0, Views(self.batch, self.again, self.key), limits=self.limits)
         assert known.to_bytes() == PartitionState.from_bytes(self.state).to_bytes(), "its input is not written to"
         self.whole = step(PartitionState.from_bytes(self.at_once), seen, SETTINGS, 0)
         self.state, self.at_once = self.last.state.to_bytes(), self.whole.state.to_bytes()
@@ -225,6 +231,79 @@ def test_what_differs_among_those_that_are_there_is_found_as_soon_as_without_it(
     made.agrees()
 
 
+def unlike_at(logs: dict[int, list[Row]], kind: str, at: int) -> int:
+    """Let broker 3 show something else at an offset or at the next end marker behind it; returns where."""
+    if kind == "deletion":
+        for rows in logs.values():
+            rows[at - 200], rows[at] = record(at - 200, "deleted", "V"), record(at, "deleted", None)
+    elif kind == "marker":
+        at = next(n for n, row in enumerate(logs[1]) if n > at and row["kind"] in (RowKind.COMMIT, RowKind.ABORT))
+    logs[3][at] = unlike(kind, logs[3][at])
+    return at
+
+
+@pytest.mark.parametrize("kind", ["content", "deletion", "marker"])
+def test_what_differs_between_two_is_found_as_soon_though_another_has_stopped_in_between(kind: str) -> None:
+    rows = log(60 * BATCH, transactional=kind == "marker")
+    logs = {broker: list(rows) for broker in (1, 2, 3, 4)}
+    unlike_at(logs, kind, 31 * BATCH + 5)
+    made = Compared(logs)
+    made.read(BATCH, *logs)
+    for n in range(2, 15):
+        made.read(n * BATCH, 1, 3, 4, down=(AWAY,))
+    assert made.is_withholding
+    for n in range(15, 55):
+        made.read(n * BATCH, 1, 3, down=(AWAY, 4))
+        assert made.said["later"] == made.said["at once"]
+    assert bool(made.said["later"]) == (kind != "marker"), "a marker that only one lacks waits for all"
+    assert not made.is_withholding
+    for broker in (4, AWAY):
+        made.read(58 * BATCH, broker)
+    for n in (59, 60):
+        made.read(n * BATCH, *logs)
+    made.agrees()
+
+
+def test_what_differs_at_one_level_is_found_as_soon_though_the_other_stands_still_for_all() -> None:
+    logs = logs_of(60, transactional=False)
+    for rows in logs.values():
+        rows[10] = record(10, "T", "V", pid=9, outcome=Outcome.UNDECIDED)
+    logs[3][30 * BATCH + 5] = unlike("content", logs[3][30 * BATCH + 5])
+    made, lso = Compared(logs), dict.fromkeys(BROKERS, 10)
+
+    def read(end: int, *brokers: int) -> None:
+        ends = {(view, broker): end if view == RU else 10 for broker in brokers for view in (RU, RC)}
+        made.read_to(ends, lso=lso, hw=dict.fromkeys(BROKERS, end), down=(AWAY,))
+
+    read(BATCH, *BROKERS)
+    for n in range(2, 15):
+        read(n * BATCH, 1, 3)
+    assert made.is_withholding
+    read(10 * BATCH + 3, AWAY)
+    for n in range(15, 40):
+        read(n * BATCH, 1, 3)
+        assert made.said["later"] == made.said["at once"]
+    assert made.said["later"]
+
+
+def test_an_end_marker_that_one_missed_is_found_as_soon_though_another_is_far_behind() -> None:
+    logs = {broker: [record(n, f"K{n}", "V") for n in range(50 * BATCH)] for broker in BROKERS}
+    for rows in logs.values():
+        for at in (31 * BATCH, 40 * BATCH):
+            rows[at - 3] = record(at - 3, "T", "V", pid=9, outcome=Outcome.COMMITTED)
+            rows[at] = {**commit(at, 9), "outcome": Outcome.COMMITTED}
+    logs[3][31 * BATCH] = {}
+    made = outage(logs, batches=29)
+    for n in range(30, 50):
+        ends = {(view, broker): n * BATCH for view in (RU, RC) for broker in (1, 3)}
+        if n * BATCH > 31 * BATCH:
+            ends[RC, 3] = 31 * BATCH - 3 if n < 40 else n * BATCH
+        ends |= {(view, AWAY): BATCH + (n - 29) * 45 for view in (RU, RC)}
+        made.read_to(ends, lso={b: ends[RC, b] for b in BROKERS}, hw=dict.fromkeys(BROKERS, n * BATCH))
+        assert made.said["later"] == made.said["at once"]
+    assert made.said["later"]
+
+
 def test_a_difference_that_has_no_room_is_found_when_all_are_back_and_nothing_is_deferred() -> None:
     logs = logs_of(transactional=False)
     logs[1][10 * BATCH + 3] = unlike("content", logs[1][10 * BATCH + 3])
@@ -237,6 +316,19 @@ def test_a_difference_that_has_no_room_is_found_when_all_are_back_and_nothing_is
     assert made.compared_up_to == (22 * BATCH, 22 * BATCH)
     assert made.last is not None
     assert made.last.coverage.unknown_for(UnknownReason.DEFERRED) == (0, 0)
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_what_differs_is_compared_if_there_is_room_for_its_rows(transactional: bool) -> None:
+    logs = logs_of(60, transactional=transactional)
+    unlike_at(logs, "content", 50 * BATCH)
+    filled = PartitionState.from_bytes(outage(logs, 52).at_once)
+    for share, is_found in ((1.1 + transactional, True), (0.5, False)):
+        room = SETTINGS.model_copy(update={"state_cap_bytes": int(2 * share * waiting(filled))})
+        made = outage(logs, 52, room)
+        assert bool(made.said["later"]) == is_found
+        assert made.last is not None
+        assert made.last.coverage.deferred == ()
 
 
 def test_a_replica_that_is_taken_out_of_the_set_is_waited_for_no_longer() -> None:
@@ -254,11 +346,115 @@ def test_a_level_at_which_all_stand_together_holds_up_no_other() -> None:
     assert made.compared_up_to == (20 * BATCH, BATCH)
 
 
+SMALL = SETTINGS.model_copy(update={"state_cap_bytes": 1 << 15})
+"""With room for a fifth of the rows that the tests below withhold."""
+
+
+@pytest.mark.parametrize("speed", [1, 10, 30])
+def test_a_replica_that_moves_little_in_each_micro_batch_defers_nothing(speed: int) -> None:
+    logs = logs_of(60, transactional=False)
+    unlike_at(logs, "content", 100)
+    small = SETTINGS.model_copy(update={"state_cap_bytes": 1 << 16})
+    made = Compared(logs, settings=small)
+    made.read(BATCH, *BROKERS)
+    for n in range(2, 60):
+        ends = {(view, broker): n * BATCH for view in (RU, RC) for broker in (1, 3)}
+        made.read_to(ends | {(view, AWAY): BATCH + n * speed for view in (RU, RC)})
+        assert made.last is not None
+        assert made.last.coverage.unknown_for(UnknownReason.DEFERRED) == (0, 0)
+        assert len(made.state) < small.state_cap_bytes
+    made.read(60 * BATCH, *BROKERS)
+    assert made.said["later"]
+    made.agrees()
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_broker_that_fails_while_it_is_read_ends_no_withholding(broker: int) -> None:
+    made = outage(logs_of(42, transactional=False), 40, SMALL)
+    made.take([row for v in (RU, RC) for row in shown(v, broker, [], made.at[v, broker], 5000, event="unreachable")])
+    assert made.is_withholding
+    comes_back(made, 40)
+    assert made.compared_up_to == (42 * BATCH, 42 * BATCH)
+    made.agrees()
+
+
+@pytest.mark.parametrize("views", [[(RU, RC)], [(RU,), (RC,)]], ids=["both levels", "one level after the other"])
+@pytest.mark.parametrize("event", [ReadEvent.LOG_START_ADVANCED, ReadEvent.BATCH_SKIPPED])
+@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize("settings", [SETTINGS, SMALL], ids=["room for all", "little room"])
+def test_a_replica_that_comes_back_behind_a_gap_defers_nothing(
+    settings: CompareSettings, transactional: bool, event: ReadEvent, views: list[tuple[int, ...]]
+) -> None:
+    logs = logs_of(42, transactional=transactional)
+    at = unlike_at(logs, "content", 35 * BATCH)
+    made, start = outage(logs, 34, settings), 30 * BATCH
+    moved = {"event": event, "log_start_offset": start, "high_watermark": 34 * BATCH}
+    for of in views:
+        for view in of:
+            made.at[view, AWAY] = start
+        made.take([row for view in of for row in shown(view, AWAY, [], start, 5000, **moved)])
+        assert made.last is not None
+        assert made.last.coverage.unknown_for(UnknownReason.DEFERRED) == (0, 0)
+    for n in (32, 34, 40):
+        made.read(n * BATCH, AWAY)
+    for n in (41, 42):
+        made.read(n * BATCH, *BROKERS)
+    assert made.compared_up_to == (42 * BATCH, 42 * BATCH)
+    assert at > start
+    assert made.said["later"]
+    made.agrees()
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize("leaves_at", [0, 1, 5], ids=["with it", "before it is read", "while it is read"])
+def test_a_replica_that_takes_the_place_of_one_that_is_away_defers_nothing(leaves_at: int, transactional: bool) -> None:
+    logs = {**logs_of(42, transactional=transactional)}
+    logs[4] = list(logs[1])
+    unlike_at(logs, "content", 35 * BATCH)
+    made = outage({broker: logs[broker] for broker in BROKERS}, 40, SMALL)
+    made.logs = logs
+    made.at |= {(view, 4): 0 for view in (RU, RC)}
+    for n in range(43):
+        members = (1, 3, 4) if n >= leaves_at else (1, 2, 3, 4)
+        ends = {(view, broker): 41 * BATCH for view in (RU, RC) for broker in (1, 3)}
+        ends |= {(view, 4): max(0, n - 1) * BATCH for view in (RU, RC)} if n else {}
+        more = {"event": ReadEvent.PARTITION_ADDED} if n == 1 else {}
+        rows = []
+        for (view, broker), end in ends.items():
+            start, made.at[view, broker] = made.at[view, broker], end
+            mine = [row for row in logs[broker][start:end] if row]
+            rows += shown(view, broker, mine, end, 5000 + n, high_watermark=40 * BATCH, **(more if broker == 4 else {}))
+        told = tick(5000 + n, dict.fromkeys(logs, 40 * BATCH), brokers=(1, 2, 3, 4), down=(AWAY,))
+        made.take([*rows, *({**row, "replicas": members} for row in told if row["broker"] in members)])
+        assert made.last is not None
+        assert made.last.coverage.unknown_for(UnknownReason.DEFERRED) == (0, 0)
+    assert not made.is_withholding
+    assert made.compared_up_to == (41 * BATCH, 41 * BATCH)
+    assert made.said["later"]
+    made.agrees()
+
+
 def test_before_a_log_that_was_truncated_everything_is_taken_up() -> None:
     made = outage(logs_of(transactional=True))
     cut = [row for view in (RU, RC) for row in shown(view, 1, [], 18 * BATCH, 3000, event=ReadEvent.LOG_TRUNCATED)]
     made.take(cut)
     assert not made.is_withholding
+    made.agrees()
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, SMALL], ids=["room for all", "little room"])
+def test_what_a_replica_shows_behind_a_truncation_is_compared_with_what_was_withheld(settings: CompareSettings) -> None:
+    logs = logs_of(transactional=False)
+    logs[AWAY][15 * BATCH] = unlike("content", logs[AWAY][15 * BATCH])
+    made, rows = outage(logs, 19, settings), []
+    for view in (RU, RC):
+        cut = shown(view, AWAY, [], BATCH - 2, 3000, event=ReadEvent.LOG_TRUNCATED)
+        rows += [*cut, *shown(view, AWAY, logs[AWAY][BATCH - 2 : 20 * BATCH], 20 * BATCH, 3000)]
+        made.at[view, AWAY] = 20 * BATCH
+    made.take(rows)
+    for n in (21, 22):
+        made.read(n * BATCH, *BROKERS)
+    assert len(made.said["later"]) > 1, "the truncation, and the record"
     made.agrees()
 
 
@@ -269,6 +465,21 @@ def test_rows_that_retention_has_dropped_from_the_views_are_no_rows_that_agree()
     made.recorded = [(at, row) for at, row in made.recorded if row["offset"] < 5 * BATCH or row["broker"] != 1]
     with pytest.raises(RowsGoneError, match="of broker 1 are not in the views"):
         comes_back(made)
+
+
+def test_rows_that_an_earlier_version_withheld_are_added_to_by_its_key() -> None:
+    made = Compared(logs_of(transactional=False))
+    made.key = sums.KEY_BEFORE
+    made.read(BATCH, *BROKERS)
+    for n in range(2, 15):
+        made.read(n * BATCH, 1, 3, down=(AWAY,))
+    then = PartitionState.from_bytes(made.state).copy()
+    then.partition["keyed"] = False
+    made.state, made.key = then.to_bytes(), bytes(range(16))
+    comes_back(made)
+    assert made.read_again < 4 * BATCH * len(BROKERS)
+    made.agrees()
+    assert not made.is_withholding
 
 
 def test_readers_that_are_apart_by_little_have_nothing_withheld() -> None:
@@ -295,7 +506,7 @@ class TestSums:
         table, start = PartitionState().recent_sums, 0
         for end in cuts:
             part = Observations.of("t", 0, [{**row, "view": RU, "broker": 1} for row in rows[start:end]]).rows
-            table = sums.added(table, (0, RU), part, sums.digested(part, grain), end, grain)
+            table = sums.added(table, (0, RU), part, sums.digested(part, grain, bytes(16)), end, grain)
             start = end
         return table
 
@@ -380,17 +591,6 @@ class TestParts:
         run = self.run(15, 36)
         run.state.brokers["member"][0] = False
         assert not run._is_late(self.marks(26, 36, slot=1))
-
-    def test_differ_if_the_last_sums_that_can_be_compared_do_or_a_row_is_judged_by_itself(self) -> None:
-        run, alike = self.run(36, 36), {**self.marks(20, 36), **self.marks(20, 36, slot=1)}
-        assert not run._differs(alike, RU, 16)
-        assert not run._differs(alike, RC, 16)
-        alike[1, RU]["low"] = [0, 1]
-        assert run._differs(alike, RU, 16)
-        alike[1, RU]["end"][1] = 40
-        assert not run._differs(alike, RU, 16), "only one has come so far"
-        alike[0, RU]["odd"][1] = 1
-        assert run._differs(alike, RU, 16)
 
     def test_have_no_more_rows_than_are_read_at_a_time(self) -> None:
         logs = logs_of(transactional=False)

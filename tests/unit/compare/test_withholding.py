@@ -19,9 +19,10 @@ from parallax.compare.state import (
     NEVER,
     NOT_BEGUN,
     PENDING,
+    SUM,
     PartitionState,
 )
-from parallax.compare.withholding import Limits, begun, is_broken, waiting, worth
+from parallax.compare.withholding import Limits, begun, begun_to, is_broken, waiting, worth
 from parallax.config import CompareSettings
 from parallax.model import ReadEvent
 from tests.unit.compare.history import RC, RU, Row, record, shown, tick
@@ -42,7 +43,7 @@ def at(table: np.dtype[Any], *offsets: int, **columns: int) -> Any:
 
 
 def apart(behind: int = 10, ahead: int = 50, rows: int = 20) -> PartitionState:
-    """Two replicas of which one has stopped; so many records wait for it."""
+    """Two replicas of which one is behind; so many records wait for it."""
     made = state(1, 2, begun=FOLLOWED, topic_id=1)
     made.partition["topic_id"] = 1
     made.brokers["position"] = made.brokers["shown"] = [[ahead, ahead], [behind, behind]]
@@ -50,9 +51,19 @@ def apart(behind: int = 10, ahead: int = 50, rows: int = 20) -> PartitionState:
     return made
 
 
-def decided(after: PartitionState, before: PartitionState | None = None, limits: Limits = FEW) -> int:
+def withheld_of(reader: tuple[int, int]) -> PartitionState:
+    """The same; from offset 50 on rows of one reader are withheld."""
+    made = apart()
+    made.partition["withheld"] = 50
+    made.recent_sums = np.zeros(1, SUM)
+    made.recent_sums["slot"], made.recent_sums["view"] = reader
+    made.recent_sums["end"] = 55
+    return made
+
+
+def decided(after: PartitionState, limits: Limits = FEW, settings: CompareSettings = SETTINGS) -> int:
     """From which offset on rows are withheld after a step."""
-    made = begun(apart() if before is None else before, after, SETTINGS, UNTIL, limits)
+    made = begun(after, settings, UNTIL, limits)
     return int(made.partition["withheld"][0])
 
 
@@ -61,7 +72,7 @@ class TestBegins:
 
     def test_at_the_first_offset_that_no_replica_has_shown(self) -> None:
         after = apart()
-        made = begun(apart(), after, SETTINGS, UNTIL, FEW)
+        made = begun(after, SETTINGS, UNTIL, FEW)
         told = [int(made.partition[name][0]) for name in ("withheld", "withheld_since", "withheld_until")]
         assert told == [50, UNTIL, UNTIL]
         assert decided(after) == 50
@@ -90,40 +101,32 @@ class TestBegins:
 
     @pytest.mark.parametrize(("member", "withheld"), [(True, NEVER), (False, 50)])
     def test_not_before_all_replicas_of_the_set_are_followed(self, member: bool, withheld: int) -> None:
-        after, before = (
-            state(
-                1, 2, 3, begun=FOLLOWED, position=[[50, 50], [10, 10], [10, 10]], shown=[[50, 50], [10, 10], [10, 10]]
-            )
-            for _ in range(2)
-        )
+        stand = [[50, 50], [10, 10], [10, 10]]
+        after = state(1, 2, 3, begun=FOLLOWED, position=stand, shown=stand)
         after.content = apart().content
         after.brokers["begun"][2, RC] = NOT_BEGUN
         after.brokers["member"][2] = member
-        assert decided(after, before) == withheld
+        assert decided(after) == withheld
 
     @pytest.mark.parametrize("view", [RU, RC])
-    def test_for_a_reader_that_has_stopped_in_one_view(self, view: int) -> None:
-        before, after = apart(), apart()
-        before.brokers["position"][1, 1 - view] = 9
-        assert decided(after, before) == 50
-        before.brokers["position"][1, view] = 9
-        assert decided(after, before) == NEVER
-
-    def test_not_for_a_reader_that_nobody_is_ahead_of(self) -> None:
-        before, after = apart(50), apart(50)
+    def test_for_a_reader_that_is_behind_in_one_view(self, view: int) -> None:
+        after = apart(50)
         after.content = at(CONTENT, *range(50, 90))
-        assert decided(after, before) == NEVER
+        assert decided(after) == NEVER
+        after.brokers["position"][1, view] = 49
+        assert decided(after) == 50
 
     def test_not_for_a_reader_that_is_behind_and_not_of_the_set(self) -> None:
-        before, after = apart(), apart()
-        for made in (before, after):
-            made.brokers["member"][1] = False
+        after = apart()
+        after.brokers["member"][1] = False
         after.content = at(CONTENT, *range(50, 90))
-        assert decided(after, before) == NEVER
+        assert decided(after) == NEVER
 
-    def test_not_for_a_replica_that_has_just_joined(self) -> None:
-        before = state(1, begun=FOLLOWED, position=[[50, 50]])
-        assert decided(apart(), before) == NEVER
+    def test_before_an_eighth_of_the_cap_is_full(self) -> None:
+        size = waiting(apart())
+        for cap, withheld in ((8 * size, NEVER), (8 * size - 8, 50)):
+            settings = SETTINGS.model_copy(update={"state_cap_bytes": cap})
+            assert decided(apart(), Limits(), settings) == withheld
 
     def test_not_while_replicas_differ_and_there_is_room(self) -> None:
         after = apart()
@@ -159,7 +162,6 @@ class TestWorth:
             assert worth(made, SETTINGS, FEW) == 100
             made.candidates["flags"][1] = EARLY
         assert worth(made, SETTINGS, FEW) == CAP // 2
-        assert worth(made, SETTINGS, Limits(worth=CAP)) == CAP
 
     def test_is_half_a_megabyte_by_default(self) -> None:
         assert (Limits().worth, Limits().few, Limits().at_a_time) == (512 * 1024, 20_000, 500_000)
@@ -197,20 +199,33 @@ class TestEnds:
     def test_is_that_a_reader_names_another_topic(self, topic_id: int) -> None:
         assert self.of(*shown(RU, 1, [], 50, topic_id=topic_id)) is (topic_id == 2)
 
-    def test_is_that_one_of_the_readers_reports_an_event(self) -> None:
-        usual = shown(RU, 2, [], 50, topic_id=1)
-        assert self.of(*shown(RU, 1, [], 50, topic_id=1, event=ReadEvent.LOG_TRUNCATED), *usual)
+    @pytest.mark.parametrize(
+        ("event", "of_both", "of_the_other"),
+        [
+            (ReadEvent.UNREACHABLE, False, False),
+            (ReadEvent.UNAUTHORIZED, False, False),
+            (ReadEvent.LOG_START_ADVANCED, True, False),
+            (ReadEvent.BATCH_SKIPPED, True, False),
+            (ReadEvent.LOG_TRUNCATED, True, True),
+            (ReadEvent.TOPIC_DELETED, True, True),
+        ],
+    )
+    def test_is_a_break_in_what_is_withheld_of_a_reader(
+        self, event: ReadEvent, of_both: bool, of_the_other: bool
+    ) -> None:
+        broken = shown(RC, 1, [], 50, topic_id=1, event=event)
+        assert self.of(*broken, made=withheld_of((0, RC))) is of_both
+        assert self.of(*broken, made=withheld_of((0, RU))) is of_the_other
+        assert self.of(*broken, made=withheld_of((1, RC))) is (event is ReadEvent.TOPIC_DELETED)
+        assert self.of(*broken, *shown(RU, 2, [], 50, topic_id=1), made=withheld_of((0, RC))) is of_both
 
-    def test_is_that_a_reader_begins_unless_all_do(self) -> None:
-        begins = shown(RU, 1, [], 0, topic_id=1, event=ReadEvent.PARTITION_ADDED)
-        assert self.of(*begins)
-        new = apart()
-        new.brokers["shown"] = -1
-        assert not self.of(*begins, made=new)
-        assert self.of(*shown(RU, 1, [], 0, topic_id=1, event=ReadEvent.LOG_TRUNCATED), made=new)
-
-    def test_is_that_rows_are_of_a_broker_that_is_not_known(self) -> None:
-        assert self.of(*shown(RU, 3, [], 50, topic_id=1))
+    @pytest.mark.parametrize(("end", "is_so"), [(50, False), (51, True)])
+    def test_is_a_break_behind_rows_that_would_be_withheld(self, end: int, is_so: bool) -> None:
+        rows = shown(RC, 2, [record(end - 1, "a", "V")], end, topic_id=1)
+        moved = shown(RC, 2, [], 60, topic_id=1, event=ReadEvent.LOG_START_ADVANCED)
+        assert self.of(*rows, *moved, made=withheld_of((0, RC))) is is_so
+        assert not self.of(*moved, *shown(RC, 2, [record(60, "a", "V")], 61, topic_id=1), made=withheld_of((0, RC)))
+        assert not self.of(*shown(RU, 2, [], end, topic_id=1), *moved, made=withheld_of((0, RC)))
 
     @pytest.mark.parametrize("first", [1, 2])
     def test_is_that_a_reader_does_not_say_behind_its_rows_how_far_it_was_read(self, first: int) -> None:
@@ -225,20 +240,50 @@ class TestEnds:
         [
             ([(1, 2)], False),
             ([(1,)], False),
-            ([(1, 2, 3)], True),
+            ([(1, 2, 3)], False),
             ([(1,), (1, 2)], True),
+            ([(1, 2, 3), (1, 2), (1, 2, 3)], True),
             ([(1, 2), (2,)], False),
-            ([(3,)], True),
+            ([(3,)], False),
+            ([(1, 2, 4)], True),
         ],
-        ids=["as it is", "one left", "one joined", "one left and came back", "one left later", "all others"],
+        ids=[
+            "as it is",
+            "one left",
+            "one is new",
+            "one left and came back",
+            "a new one left and came back",
+            "one left later",
+            "all are new",
+            "one had left",
+        ],
     )
-    def test_is_that_a_replica_joins_and_not_that_one_leaves(self, told: list[tuple[int, ...]], is_so: bool) -> None:
-        lso = dict.fromkeys((1, 2, 3), 0)
+    def test_is_that_a_replica_comes_back_and_not_that_one_leaves_or_is_new(
+        self, told: list[tuple[int, ...]], is_so: bool
+    ) -> None:
+        lso, made = dict.fromkeys((1, 2, 3), 0), state(1, 2, 4, position=50, topic_id=1)
+        made.brokers["member"][2] = False
         rows = [
             {**row, "replicas": list(members)}
             for n, members in enumerate(told)
             for row in tick(1000 + n, lso)
             if row["broker"] == 1
         ]
-        assert self.of(*rows) is is_so
-        assert self.of(*reversed(rows)) is is_so
+        assert self.of(*rows, made=made) is is_so
+        assert self.of(*reversed(rows), made=made) is is_so
+
+
+def test_readers_that_have_only_begun_come_as_far_as_they_and_brokers_that_are_not_known_have() -> None:
+    made = apart()
+    made.brokers["begun"][1, RC] = NOT_BEGUN
+
+    def to(*rows: Row) -> int:
+        return begun_to(made, observed(list(rows)))
+
+    assert to() == 0
+    assert to(*shown(RU, 2, [record(60, "a", "V")], 61), *shown(RC, 1, [record(60, "a", "V")], 61)) == 0
+    assert to(*shown(RC, 2, [], 50)) == 50
+    assert to(*shown(RC, 2, [record(49, "a", "V")], 40)) == 50
+    assert to(*shown(RU, 3, [], 70), *shown(RC, 2, [], 50)) == 70
+    made.brokers["member"][1] = False
+    assert to(*shown(RC, 2, [], 50)) == 0
