@@ -247,13 +247,17 @@ def _run_ivy(java: Path, what: str, work: Path, ivy_cache: Path, progress: Progr
             elif re.search(r"not found: |UNRESOLVED|Exception|ERROR|SERVER ERROR", line):
                 problems.append(" ".join(line.split()).strip(": "))
     size = sum(jar.stat().st_size for jar in (work / "jars").glob("*.jar")) / 1e6
-    progress(f"{found} jars of {what}, {size:.0f} MB")
     if ivy.returncode != 0 or problems:
         reason = problems[0] if problems else f"Ivy ended with code {ivy.returncode}"
-        raise NotFetchedError(
-            f"the jars of {what} could not be resolved ({reason}); check that the version exists and that "
-            "Maven Central can be reached, or name a mirror's Ivy settings file in PARALLAX_IVY_SETTINGS"
+        there = (
+            f"the repositories of {settings} can be reached"
+            if settings
+            else ("Maven Central can be reached, or name a mirror's Ivy settings file in PARALLAX_IVY_SETTINGS")
         )
+        raise NotFetchedError(
+            f"the jars of {what} could not be resolved ({reason}); check that the version exists and that {there}"
+        )
+    progress(f"{found} jars of {what}, {size:.0f} MB")
 
 
 def _ivy_jar() -> Path:
