@@ -277,12 +277,12 @@ def of_queries(snapshot: Snapshot) -> Iterator[Blind]:
     now = snapshot.taken_at
     for name, query in sorted(snapshot.queries.items()):
         shows = name != "progress"
+        since = snapshot.got_on_at(query)
         if not query.up:
             yield _all(Cause.QUERY_DOWN, query.last_progress, f"query {name} is down", shows_offsets=shows)
-        elif query.last_progress is not None and now - query.last_progress > STALLED_S:
-            idle = roughly(now - query.last_progress)
-            phrase = f"query {name} has made no progress for {idle}"
-            yield _all(Cause.QUERY_STALLED, query.last_progress, phrase, shows_offsets=shows)
+        elif now - since > STALLED_S:
+            phrase = f"query {name} has made no progress for {roughly(now - since)}"
+            yield _all(Cause.QUERY_STALLED, since, phrase, shows_offsets=shows)
 
 
 def _of_findings(snapshot: Snapshot) -> Iterator[Blind]:

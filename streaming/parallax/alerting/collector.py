@@ -768,9 +768,9 @@ def _queries(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge("query_up", "1 while the query runs, else 0.", label, [([n], float(q.up)) for n, q in queries])
     yield _gauge(
         "query_last_progress_timestamp_seconds",
-        "When the query last made progress.",
+        "When the query last made progress. When the job started, until its first.",
         label,
-        [([n], q.last_progress) for n, q in queries],
+        [([n], snapshot.got_on_at(q)) for n, q in queries],
     )
     yield _gauge(
         "query_batch_seconds",

@@ -260,6 +260,10 @@ class Snapshot:
         topic, partition, broker = replica
         return broker in self.assigned.get(TopicPartition(topic, partition), (broker,))
 
+    def got_on_at(self, query: QueryState) -> float:
+        """When a streaming query last made progress, seconds since 1970 UTC; if it never did, when the job started."""
+        return self.started_at if query.last_progress is None else query.last_progress
+
     @property
     def heartbeat(self) -> float | None:
         """When the job last showed that reading and comparing work from end to end, seconds since 1970 UTC.
