@@ -156,6 +156,16 @@ class Rules(Alerts):
                 f"Broker {{{{ $labels.broker_id }}}} has not answered for {p.unreachable_for}; its replicas are not "
                 "compared.",
             ),
+            self._lasting(
+                "ParallaxReplicaOffline",
+                p.unreachable_for,
+                lambda known: f"max by (cluster, broker_id) ({known('replicas_offline')}) > 0",
+                "warning",
+                f"Broker {{{{ $labels.broker_id }}}}{FOR} answers, but not for all of its replicas",
+                f"For {p.unreachable_for} broker {{{{ $labels.broker_id }}}} has not answered for some of its replicas, "
+                f"now {{{{ $value }}}}, as when a log directory is offline. {agreed('It is', 'They are')} not read, and "
+                "not compared. parallax check -c CONFIG says which.",
+            ),
             self._alert(
                 "ParallaxReadingPaused",
                 f"time() - max by (cluster, broker_id) ({self._e.of('reading_paused_timestamp_seconds')})"

@@ -96,6 +96,7 @@ LASTING = {
         _OTHER_TOPIC,
     ),
     "ParallaxBrokerUnreachable": Lasting("broker_reachable", {"broker_id": "2"}, 0, 1, {"broker_id": "3"}),
+    "ParallaxReplicaOffline": Lasting("replicas_offline", {"broker_id": "2"}, 3, 0, {"broker_id": "3"}),
     "ParallaxViewLagging": Lasting(
         "view_lag_seconds", REPLICA | {"isolation_level": "read_committed"}, 700, 0, _OTHER_TOPIC
     ),

@@ -7,7 +7,7 @@ the page's map and drawings, the metric and alert on waits for verdicts, and web
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -186,6 +186,24 @@ def _readable(snapshot: Snapshot) -> frozenset[TopicPartition]:
     )
 
 
+def offline(snapshot: Snapshot) -> Mapping[int, frozenset[Replica]]:
+    """By broker that answers: its replicas that it does not answer for, e.g. because their log directory is offline.
+
+    Replicas that the job may not read are left out.
+    """
+    return snapshot.once(_offline)
+
+
+def _offline(snapshot: Snapshot) -> Mapping[int, frozenset[Replica]]:
+    found: dict[int, set[Replica]] = {broker: set() for broker, answers in snapshot.reachable.items() if answers}
+    for replica, state in snapshot.replicas.items():
+        is_away = not snapshot.reachable.get(replica[2], True)
+        if state.offline_since is not None and not is_away and replica not in snapshot.refused:
+            if snapshot.holds(replica):
+                found.setdefault(replica[2], set()).add(replica)
+    return {broker: frozenset(replicas) for broker, replicas in sorted(found.items())}
+
+
 _UNREAD = frozenset({Cause.BROKER_AWAY, Cause.REPLICA_OFFLINE, Cause.PAUSED, Cause.UNAUTHORIZED})
 
 
@@ -307,21 +325,14 @@ def _of_brokers(snapshot: Snapshot) -> Iterator[Blind]:
         whom = f"{agreed(len(away), 'broker', 'brokers')} {', '.join(map(str, away))}"
         phrase = f"{whom} {agreed(len(away), 'does', 'do')} not answer"
         yield Blind(Cause.BROKER_AWAY, Reach(brokers=frozenset(away)), None, phrase, "the broker does not answer")
-    offline = {
-        replica
-        for replica, state in snapshot.replicas.items()
-        if state.offline_since is not None
-        and replica[2] not in away
-        and replica not in snapshot.refused
-        and snapshot.holds(replica)
-    }
-    if offline:
-        where = sorted({broker for *_, broker in offline})
-        whose = f"{agreed(len(where), 'broker', 'brokers')} {', '.join(map(str, where))}"
-        phrase = f"{whose} answered when last asked, but not for {counted(len(offline), 'replica')}"
+    by_broker = {broker: replicas for broker, replicas in offline(snapshot).items() if replicas}
+    if by_broker:
+        found = frozenset().union(*by_broker.values())
+        whose = f"{agreed(len(by_broker), 'broker', 'brokers')} {', '.join(map(str, by_broker))}"
+        phrase = f"{whose} answered when last asked, but not for {counted(len(found), 'replica')}"
         here = "the broker answered when last asked, but not for this replica"
-        since = min(snapshot.replicas[replica].offline_since or snapshot.taken_at for replica in offline)
-        yield Blind(Cause.REPLICA_OFFLINE, Reach(replicas=frozenset(offline)), since, phrase, here)
+        since = min(snapshot.replicas[replica].offline_since or snapshot.taken_at for replica in found)
+        yield Blind(Cause.REPLICA_OFFLINE, Reach(replicas=found), since, phrase, here)
 
 
 def _of_pauses(snapshot: Snapshot) -> Iterator[Blind]:
@@ -377,6 +388,7 @@ __all__ = [
     "hiding",
     "is_read",
     "of_queries",
+    "offline",
     "readable",
     "unseen",
 ]

@@ -18,7 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from parallax.alerting.audited import Outcome, last_audits
-from parallax.alerting.blind import readable
+from parallax.alerting.blind import offline, readable
 from parallax.alerting.detail import MOST_REPLICAS, Detail, Series
 from parallax.alerting.leaders import may_lead, unsafe_elections
 from parallax.alerting.listing import MOST, FindingState, Listed, what_it_was
@@ -619,6 +619,13 @@ def _brokers(snapshot: Snapshot) -> Iterator[Metric]:
         "1 if the broker answered when it was last asked for its offsets, if only to refuse; else 0.",
         ("broker_id",),
         [([str(b)], float(up)) for b, up in sorted(snapshot.reachable.items())],
+    )
+    yield _gauge(
+        "replicas_offline",
+        "Replicas that the broker does not answer for though it answers, as when their log directory is offline. 0: it "
+        "answers for all.",
+        ("broker_id",),
+        [([str(b)], len(replicas)) for b, replicas in offline(snapshot).items()],
     )
     yield _gauge(
         "cluster_mismatch",

@@ -327,6 +327,14 @@ def test_a_verdict_is_waited_for_from_when_the_reading_goes_on(healthy: Monitor,
     assert waits(healthy, 60) <= 60
 
 
+def test_how_many_replicas_a_broker_does_not_answer_for_is_a_metric(healthy: Monitor) -> None:
+    offline(healthy)
+    found = samples(healthy.state)
+    assert [found["replicas_offline", (str(broker),)] for broker in BROKERS] == [0, 0, 1]
+    written(healthy, 100, away=(3,))
+    assert ("replicas_offline", frozenset({"3"})) not in samples(healthy.state), "it does not answer at all"
+
+
 def test_nothing_waits_for_a_verdict_whose_replica_lies_in_an_offline_directory(healthy: Monitor) -> None:
     for _ in range(100):
         written(healthy, 100, away=(3,))

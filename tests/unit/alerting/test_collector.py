@@ -117,6 +117,7 @@ NAMES = {
     "replica_log_start_offset",
     "replica_may_lead",
     "start_time_seconds",
+    "replicas_offline",
     "storage_full",
     "storage_info",
     "suspects_dismissed_total",
