@@ -265,6 +265,7 @@ def _cluster(
         yield Line("topics", Result.WRONG, f"topics.pattern: {problem}")
         return
     yield from _named(client, settings, known)
+    yield from _alone(topics, set(settings.topics.brokers or ()))
     refused: dict[str, Unauthorized] = {t.name: t.error for t in topics if isinstance(t.error, Unauthorized)}
     silent: set[int] = set()
     addresses = client.brokers()
@@ -303,6 +304,19 @@ def _named(client: ReplicaClient, settings: Settings, known: Mapping[str, TopicM
                 f"audit.topics: topic {name!r} is not on the cluster, or DESCRIBE on it is missing: no audit runs."
             )
             yield Line("audit", Result.NOTE, problem)
+
+
+def _alone(topics: Sequence[TopicMetadata], chosen: Collection[int]) -> Iterator[Line]:
+    """The partitions of which the settings let one replica be read, though there are others."""
+    alone = [
+        f"{topic.name}-{number}"
+        for topic in topics
+        for number, partition in topic.partitions.items()
+        if len(partition.replicas) > 1 == len(set(chosen).intersection(partition.replicas))
+    ]
+    if alone:
+        problem = f"topics.brokers lets one replica of {some(alone)} be read: nothing is compared there"
+        yield Line("brokers", Result.WRONG, f"{problem}. Add the brokers of the others.")
 
 
 def _ghost(broker: int, places: Sequence[TopicPartition]) -> Line:

@@ -529,6 +529,15 @@ def test_a_broker_that_is_not_there_is_wrong(monkeypatch: pytest.MonkeyPatch, tm
     assert f"the cluster has no broker {broker}; it has these: 1, 2" in line.text
 
 
+def test_partitions_of_which_one_replica_is_watched_though_there_are_others_are_wrong(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    line = lines(monkeypatch, of(tmp_path, topics={"include": ["orders"], "brokers": [1]}))["brokers"]
+    said = "topics.brokers lets one replica of orders-0 be read: nothing is compared there. Add the brokers of the others."
+    assert (line.result, line.text) == (Result.WRONG, said)
+    assert "brokers" not in lines(monkeypatch, of(tmp_path, topics={"include": ["orders"], "brokers": [1, 2]}))
+
+
 def test_a_topic_of_the_audits_that_is_not_there_is_a_note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     line = lines(monkeypatch, of(tmp_path, audit={"topics": ["orders", "nosuch"]}))["audit"]
     assert line.result is Result.NOTE

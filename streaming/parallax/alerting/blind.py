@@ -51,6 +51,8 @@ class Cause(StrEnum):
     FROZEN = "frozen"
     """A finding says that a replica is frozen: in read_committed no later record is compared."""
     UNAUTHORIZED = "unauthorized"
+    ALONE = "alone"
+    """The settings let one replica of each partition be read, though there are others: nothing can be compared."""
     NOTHING_WATCHED = "nothing_watched"
     """The settings match no topic."""
     NOT_BEGUN = "not_begun"
@@ -78,9 +80,12 @@ class Cause(StrEnum):
     @property
     def holds_up(self) -> bool:
         """Whether this cause stops reading or comparing. The offsets that it stops get no verdict until it ends."""
-        return self not in (Cause.NOTHING_WATCHED, Cause.NOT_BEGUN, Cause.FINDINGS_FAIL, Cause.FINDINGS_NOT_LOADED)
+        return self not in _HOLD_UP_NOTHING
 
 
+_HOLD_UP_NOTHING = frozenset(
+    {Cause.ALONE, Cause.NOTHING_WATCHED, Cause.NOT_BEGUN, Cause.FINDINGS_FAIL, Cause.FINDINGS_NOT_LOADED}
+)
 _OF_THE_JOB = frozenset(
     {Cause.NOT_BEGUN, Cause.STALLED, Cause.QUERY_DOWN, Cause.QUERY_STALLED, Cause.FINDINGS_FAIL},
 )
@@ -174,6 +179,13 @@ def readable(snapshot: Snapshot) -> frozenset[TopicPartition]:
     return snapshot.once(_readable)
 
 
+def alone(snapshot: Snapshot) -> frozenset[TopicPartition]:
+    """The partitions of which ``topics.brokers`` lets one replica be read and leaves out others: none is compared."""
+    return frozenset(
+        place for place, others in snapshot.left_out_of.items() if others and len(snapshot.assigned.get(place, ())) < 2
+    )
+
+
 def _readable(snapshot: Snapshot) -> frozenset[TopicPartition]:
     held: dict[TopicPartition, set[int]] = {place: set(brokers) for place, brokers in snapshot.assigned.items()}
     for replica in snapshot.replicas:
@@ -182,7 +194,9 @@ def _readable(snapshot: Snapshot) -> frozenset[TopicPartition]:
     return frozenset(
         place
         for place, brokers in held.items()
-        if sum(is_read(snapshot, (*place, broker)) for broker in brokers) >= min(2, len(brokers)) > 0
+        if sum(is_read(snapshot, (*place, broker)) for broker in brokers)
+        >= min(2, len(brokers) + len(snapshot.left_out_of.get(place, ())))
+        > 0
     )
 
 
@@ -288,6 +302,9 @@ def _of_topics(snapshot: Snapshot) -> Iterator[Blind]:
     if snapshot.nothing_since is not None:
         phrase = "no topic matches topics.include or topics.pattern: nothing is watched"
         yield _all(Cause.NOTHING_WATCHED, snapshot.nothing_since, phrase)
+    elif snapshot.assigned.keys() and alone(snapshot) >= snapshot.assigned.keys():
+        phrase = "topics.brokers lets one replica of each partition be read: nothing is compared"
+        yield _all(Cause.ALONE, None, phrase, shows_offsets=True)
 
 
 def of_queries(snapshot: Snapshot) -> Iterator[Blind]:
@@ -383,6 +400,7 @@ __all__ = [
     "Cause",
     "HeldUp",
     "Reach",
+    "alone",
     "blindness",
     "held_up",
     "hiding",

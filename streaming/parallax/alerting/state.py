@@ -477,7 +477,7 @@ class MonitorState:
                 leadership=dict(self._leadership),
                 assigned=dict(self._assigned),
                 preferred=dict(self._preferred),
-                left_out_brokers=frozenset().union(*self._left_out.values()),
+                left_out_of=dict(self._left_out),
                 behind_since=behind_since,
                 waiting_s=waiting_s,
                 caught_up=caught_up,

@@ -15,12 +15,15 @@ from parallax.alerting.overdue import LAGGING_S, overdue
 from parallax.alerting.page.glance import CALM, State, partitions, verdicts
 from parallax.alerting.page.offset_lanes import lanes
 from parallax.alerting.page.topic_map import topic_map
+from parallax.alerting.state import MonitorState
 from parallax.alerting.status import LEAVING_S, Condition
+from parallax.alerting.status import Watch as Status
 from parallax.compare.suspect import Coverage
 from parallax.findings.happenings import FindingsStatus
 from parallax.model import MissingRight, TopicPartition, UnknownReason
 from parallax.source.feedback import ALL
 from parallax.views.pause import Pause
+from tests.builders.clock import Clock
 from tests.builders.coverage import BROKERS, OBSERVED_AT, broker, progress
 from tests.unit.alerting.monitored import Monitor
 from tests.unit.alerting.reported import Report, samples
@@ -325,6 +328,24 @@ def test_a_verdict_is_waited_for_from_when_the_reading_goes_on(healthy: Monitor,
         waits(healthy, 3600)
     paused(healthy)
     assert waits(healthy, 60) <= 60
+
+
+def test_a_partition_of_which_one_replica_is_watched_is_not_said_to_agree() -> None:
+    clock = Clock()
+    for chosen, others, said, can_be in (
+        ([1], BROKERS, "Cannot tell whether the replicas agree", False),
+        ([1], (1,), "All replicas agree", True),
+        ([1, 2], BROKERS, "All replicas agree", True),
+    ):
+        monitor = Monitor(clock, MonitorState(clock, brokers=chosen), Status())
+        monitor.started()
+        monitor.state.update_progress([progress(broker=b, replicas=list(others)) for b in chosen])
+        assert monitor.says().headline == said
+        assert bool(readable(monitor.state.snapshot())) == can_be
+    rows = [progress(broker=b, replicas=list(r), partition=n) for n, r in enumerate(((1, 2), (2, 3))) for b in r if b < 3]
+    monitor.state.update_progress(rows)
+    monitor.compared(partition=1)
+    assert monitor.says().text == "All replicas agree in 1 of 2 partitions; 1 has one watched replica"
 
 
 def test_how_many_replicas_a_broker_does_not_answer_for_is_a_metric(healthy: Monitor) -> None:
