@@ -186,12 +186,11 @@ def status_of(snapshot: Snapshot, past: Past) -> Status:
         text = f"Starting: {sum(step.is_done for step in steps)} of {len(steps)} steps done"
     elif known:
         condition, is_known = Condition.FINDINGS, True
+        rest = "no other difference was found"
         if reasons:
             rest = f"the rest is unknown: {_first(reasons)}"
-        elif in_part(snapshot).keys() - {finding.place for finding in snapshot.findings.acknowledged}:
-            rest = "no other difference was found; the rest is known in part"
-        else:
-            rest = "nothing else differs"
+        elif in_part(snapshot) or unknown_by(snapshot, Telling.ON_ITS_WAY):
+            rest = f"{rest}, and not everything is compared"
         text, more = f"{acknowledged} {'are' if known > 1 else 'is'} open", f"; {rest}"
         notes.remove(acknowledged)
         since = min(finding.first_suspected_at.timestamp() for finding in snapshot.findings.acknowledged)
@@ -203,6 +202,8 @@ def status_of(snapshot: Snapshot, past: Past) -> Status:
         condition, (text, more) = Condition.AGREE_IN_PART, _agree_in_part(snapshot, partly)
     else:
         condition, text = Condition.AGREE, "All replicas agree"
+        if left := sum(unknown_by(snapshot, Telling.ON_ITS_WAY).values()):
+            more = f"; {counted(left, 'offset')} {agreed(left, 'is', 'are')} not compared yet"
     if condition is Condition.UNKNOWN:
         since = past.reasons.get(why[0].name, since) if why[0].since is None else why[0].since
     return Status(condition, text, more, is_known, since, reasons, tuple(notes), steps, problems)
