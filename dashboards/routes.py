@@ -40,8 +40,8 @@ _HEAD = """# An Alertmanager for Parallax: alertmanager --config.file=alertmanag
 """
 
 _RECEIVERS = """\
-# For a service take out "# " in front of its lines, and the lines of each webhook that you do not use. A receiver of
-# which only the name is left sends nothing.
+# Each receiver needs one way to send: its webhook or a service, not both. For a service take out "# " in front of its
+# lines, and take out the lines of the webhook. A receiver of which only the name is left sends nothing.
 receivers:
 """
 _SLACK = """\
@@ -56,6 +56,7 @@ slack_configs:
 _PAGERDUTY = """\
 pagerduty_configs:
 - routing_key_file: /etc/alertmanager/pagerduty-key # FILL IN: a file that holds the integration key (Events API v2)
+  # In the EU also: url: https://events.eu.pagerduty.com/v2/enqueue
   send_resolved: true
   severity: '{{ .CommonLabels.severity }}'
   description: '{{ template "parallax.title" . }}'

@@ -261,6 +261,10 @@ def _cluster(
         yield Line("topics", Result.WRONG, one_line(error))
         return
     if not topics:
+        if not any(not name.startswith("_") for name in known):
+            problem = "the cluster shows no topic: it has none yet, or DESCRIBE on them is missing"
+            yield Line("topics", Result.UNKNOWN, f"{problem}. One that is created later is watched by itself.")
+            return
         problem = f"no topic that may be seen matches {settings.topics.pattern!r}; correct it, or grant DESCRIBE."
         yield Line("topics", Result.WRONG, f"topics.pattern: {problem}")
         return

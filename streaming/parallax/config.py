@@ -573,7 +573,8 @@ class WebhookSettings(_Section):
     )
     url: SecretStr | None = Field(
         None,
-        description="Address of the receiver, http:// or https://. PagerDuty has a default, its own in the US.",
+        description="Address of the receiver, http:// or https://. PagerDuty has a default, its own in the US. "
+        "In the EU write https://events.eu.pagerduty.com/v2/enqueue.",
     )
     url_file: str | None = Field(
         None,

@@ -212,9 +212,9 @@ def _offline(snapshot: Snapshot) -> Mapping[int, frozenset[Replica]]:
     found: dict[int, set[Replica]] = {broker: set() for broker, answers in snapshot.reachable.items() if answers}
     for replica, state in snapshot.replicas.items():
         is_away = not snapshot.reachable.get(replica[2], True)
-        if state.offline_since is not None and not is_away and replica not in snapshot.refused:
-            if snapshot.holds(replica):
-                found.setdefault(replica[2], set()).add(replica)
+        is_offline = state.offline_since is not None and not is_away
+        if is_offline and replica not in snapshot.refused and snapshot.holds(replica):
+            found.setdefault(replica[2], set()).add(replica)
     return {broker: frozenset(replicas) for broker, replicas in sorted(found.items())}
 
 

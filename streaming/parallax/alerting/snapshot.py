@@ -267,7 +267,7 @@ class Snapshot:
         return frozenset().union(*self.left_out_of.values())
 
     def got_on_at(self, query: QueryState) -> float:
-        """When a streaming query last made progress, seconds since 1970 UTC; if it never did, when the job started."""
+        """When a streaming query last made progress, seconds since 1970 UTC. If it never did: when the job started."""
         return self.started_at if query.last_progress is None else query.last_progress
 
     @property

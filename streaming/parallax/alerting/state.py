@@ -63,13 +63,13 @@ _OFFSETS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end
 
 
 _SILENCE_S = 60.0
-"""Between two looks at the brokers, at most this many seconds count as time in which the job hears of replicas."""
+"""The most seconds between two looks at the brokers that `_Heard` counts."""
 
 
 class _Heard:
-    """Counts the seconds in which the job hears of replicas. It stands still while nobody asks the brokers.
+    """Counts the seconds in which the job hears of replicas.
 
-    So a full disk, or a query that hangs, has nothing forgotten that was so before.
+    It does not advance while nobody asks the brokers. So nothing is forgotten while a disk is full or a query hangs.
     """
 
     def __init__(self) -> None:

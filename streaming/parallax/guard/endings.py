@@ -49,7 +49,7 @@ Each text is a format with ``broker_id``.
 
 
 SERVES_IN_PART = "Broker {broker_id} answers again, but not for all of its replicas: these are not compared."
-"""What it means that a broker can be reached again, if it does not answer for all replicas; like `REACHABLE`."""
+"""Like `REACHABLE`, for a broker that does not answer for all of its replicas."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -342,7 +342,9 @@ def test_a_partition_of_which_one_replica_is_watched_is_not_said_to_agree() -> N
         monitor.state.update_progress([progress(broker=b, replicas=list(others)) for b in chosen])
         assert monitor.says().headline == said
         assert bool(readable(monitor.state.snapshot())) == can_be
-    rows = [progress(broker=b, replicas=list(r), partition=n) for n, r in enumerate(((1, 2), (2, 3))) for b in r if b < 3]
+    rows = [
+        progress(broker=b, replicas=list(r), partition=n) for n, r in enumerate(((1, 2), (2, 3))) for b in r if b < 3
+    ]
     monitor.state.update_progress(rows)
     monitor.compared(partition=1)
     assert monitor.says().text == "All replicas agree in 1 of 2 partitions; 1 has one watched replica"

@@ -78,8 +78,8 @@ class Alert:
         state: the `FindingState` of a finding, or the name of the condition; if it is over, the last one.
         starts_at: when it began.
         ends_at: when it was seen to be over; None if it is not.
-        `told`: what the last delivered message said about it (`said`); None if there was none.
-        tried: what messages after that one said, the oldest first. Nobody knows whether they arrived.
+        `told`: what the last delivered message said about it (`said`). None if there was none.
+        tried: what later messages said, the oldest first. Nobody knows which of them arrived.
         labels: the labels that identify it.
         annotations: the texts about it, by name.
         is_acknowledged: whether somebody has said that no more alarm is wanted.
@@ -105,7 +105,7 @@ class Alert:
 
     @property
     def said(self) -> str:
-        """What a message says about the alert: its state, then "acknowledged" if it is; or that it is over."""
+        """What a message says about the alert: its state, with "acknowledged" if it is, or "resolved"."""
         if self.ends_at is not None:
             return str(Status.RESOLVED)
         return f"{self.state} {_ACKNOWLEDGED}" if self.is_acknowledged else str(self.state)
@@ -115,7 +115,7 @@ class Alert:
         """Whether the receiver must be sent a message about the alert.
 
         True if the alert is over, or if its state or acknowledgement differs from what the last delivered message said.
-        True as well if nobody knows what the receiver was told last. An acknowledged one is news only once.
+        True as well if nobody knows whether a later message arrived. An acknowledged one is news only once.
         """
         if self.ends_at is not None or self.tried:
             return True
@@ -140,7 +140,7 @@ class Alert:
 
     @property
     def is_worse_than_told(self) -> bool:
-        """Whether the alert is critical, and graver than the receiver may have been told.
+        """Whether the alert is critical, and graver than some message said that the receiver may have.
 
         Then people are notified again. False for a message that is tried again: the first try notified them.
         """
