@@ -65,7 +65,8 @@ class Rules(Alerts):
 
         def of_storage(offsets: str, storages: str) -> str:
             """Offsets with the id of their job's storage: the job may be called otherwise by now."""
-            return f"({offsets}) * on ({TARGET}) group_left (storage_id) {storages}"
+            one = f"topk by ({TARGET}) (1, {storages})"  # A job that was given another storage still has two.
+            return f"({offsets}) * on ({TARGET}) group_left (storage_id) {one}"
 
         # The last that was known a day ago: the job may have been down then.
         a_day_ago = f"last_over_time(max by ({logs}) ({of_storage(starts, storage)})[2d:10m] offset 1d)"
@@ -180,7 +181,6 @@ class Rules(Alerts):
                 f"For {p.unreachable_for} broker {{{{ $labels.broker_id }}}} has not answered for some of its "
                 f"replicas, now {{{{ $value }}}}, as when a log directory is offline. {agreed('It is', 'They are')} "
                 "not read, and not compared. parallax check -c CONFIG says which.",
-                heard=self._e.settled("replicas_offline", "cluster, broker_id"),
             ),
             self._alert(
                 "ParallaxReadingPaused",

@@ -330,6 +330,23 @@ def test_a_verdict_is_waited_for_from_when_the_reading_goes_on(healthy: Monitor,
     assert waits(healthy, 60) <= 60
 
 
+def test_a_query_that_never_got_on_is_stalled_once_the_job_has_run_for_long_enough(monitor: Monitor) -> None:
+    began = monitor.clock.now
+    monitor.started()
+    watch = Watch()
+    for seconds, stalled in ((STALLED_S, []), (1, ["read_committed"])):
+        monitor.clock.now += seconds
+        monitor.compared()
+        monitor.state.update_query(replace(Report(), name="read_committed", last_progress=None))
+        families = ParallaxCollector(monitor.state).of_the_job()
+        found = watch.look(Samples(families, monitor.clock.now))
+        assert [one.labels["query"] for one in found if one.alertname == "ParallaxQueryStalled"] == stalled
+        assert [one.since for one in blindness(monitor.state.snapshot()) if one.cause is Cause.QUERY_STALLED] == [
+            began for _ in stalled
+        ]
+    assert not watch.is_working
+
+
 def test_a_partition_of_which_one_replica_is_watched_is_not_said_to_agree() -> None:
     clock = Clock()
     for chosen, others, said, can_be in (
