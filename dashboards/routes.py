@@ -42,6 +42,7 @@ _HEAD = """# An Alertmanager for Parallax: alertmanager --config.file=alertmanag
 _RECEIVERS = """\
 # Each receiver needs one way to send: its webhook or a service, not both. For a service take out "# " in front of its
 # lines, and take out the lines of the webhook. A receiver of which only the name is left sends nothing.
+# In the EU, PagerDuty needs a further line: url: https://events.eu.pagerduty.com/v2/enqueue
 receivers:
 """
 _SLACK = """\
@@ -56,7 +57,6 @@ slack_configs:
 _PAGERDUTY = """\
 pagerduty_configs:
 - routing_key_file: /etc/alertmanager/pagerduty-key # FILL IN: a file that holds the integration key (Events API v2)
-  # In the EU also: url: https://events.eu.pagerduty.com/v2/enqueue
   send_resolved: true
   severity: '{{ .CommonLabels.severity }}'
   description: '{{ template "parallax.title" . }}'
