@@ -21,7 +21,10 @@ BEHIND = "{{ with $labels.cluster }} (cluster {{ . }}){{ end }}"
 NOBODY_KNOWS = "Nobody knows whether this is over: "
 """Before what an alert was about that ends for want of news (annotation ``resolved_turn``)."""
 _UNHEARD, _ELSE, _END = "{{ if eq $value -1.0 }}", "{{ else }}", "{{ end }}"
-_SILENT = "That is the last that Parallax has said of it: it is not scraped, or has compared nothing since its start."
+_SILENT = (
+    "Whether it goes on is not known: a job that watches the cluster is not scraped, or has compared nothing since its "
+    "start."
+)
 
 Past = tuple[str, str]
 """What a resolved alert says: what was the matter, and what its end means or leaves open."""
