@@ -181,6 +181,10 @@ def readable(snapshot: Snapshot) -> frozenset[TopicPartition]:
 
 def alone(snapshot: Snapshot) -> frozenset[TopicPartition]:
     """The partitions of which ``topics.brokers`` lets one replica be read and leaves out others: none is compared."""
+    return snapshot.once(_alone)
+
+
+def _alone(snapshot: Snapshot) -> frozenset[TopicPartition]:
     return frozenset(
         place for place, others in snapshot.left_out_of.items() if others and len(snapshot.assigned.get(place, ())) < 2
     )
