@@ -174,7 +174,8 @@ class TopicSettings(_Section):
     brokers: list[int] | None = Field(
         None,
         description="Ids of the brokers to read. By default Parallax reads every broker that hosts a replica. It "
-        "never waits for the replicas of other brokers.",
+        "never waits for the replicas of other brokers. Name at least two of each partition: one alone is compared "
+        "with none.",
     )
 
     @field_validator("brokers")
