@@ -69,7 +69,7 @@ class Rules(Alerts):
             return f"({offsets}) * on ({TARGET}) group_left (storage_id) {one}"
 
         # The last that was known a day ago: the job may have been down then.
-        a_day_ago = f"last_over_time(max by ({logs}) ({of_storage(starts, storage)})[2d:10m] offset 1d)"
+        a_day_ago = f"last_over_time(max by ({logs}) ({of_storage(starts, storage)})[2d:30m] offset 1d)"
 
         def unknown(known: Known) -> str:
             # Under steady traffic some offsets are always on their way: what should pass by itself and does not is
