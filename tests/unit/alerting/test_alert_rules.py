@@ -195,6 +195,9 @@ if shutil.which("amtool"):
         known = _fires("ParallaxFindingAcknowledged", "f1", "Acknowledged, still open: Y", began[not known_first])
         assert _title(tmp_path, critical, known) == "[FIRING] Broker 3 shows X (and 1 more finding)"
         assert _title(tmp_path, known) == "[ACKNOWLEDGED] Still open: Y"
+        own = _fires("ParallaxDivergenceUnsettled", "f1", "Y", "2026-01-01T09:00:00Z")
+        assert _title(tmp_path, own, known) == "[ACKNOWLEDGED] Still open: Y", "it is not suppressed yet"
+        assert _title(tmp_path, own, known, critical) == "[FIRING] Broker 3 shows X (and 1 more finding)"
 
 
 def _fires(alertname: str, finding_id: str, summary: str, began: str) -> dict[str, object]:
