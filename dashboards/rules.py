@@ -68,8 +68,8 @@ class Rules(Alerts):
             one = f"topk by ({TARGET}) (1, {storages})"  # A job that was given another storage still has two.
             return f"({offsets}) * on ({TARGET}) group_left (storage_id) {one}"
 
-        # The last that was known a day ago: the job may have been down then.
-        a_day_ago = f"last_over_time(max by ({logs}) ({of_storage(starts, storage)})[2d:30m] offset 1d)"
+        # The last that was known a day ago, give or take two hours: the job may have been down then.
+        a_day_ago = f"last_over_time(max by ({logs}) ({of_storage(starts, storage)})[2d:2h] offset 1d)"
 
         def unknown(known: Known) -> str:
             # Under steady traffic some offsets are always on their way: what should pass by itself and does not is
