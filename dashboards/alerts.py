@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dashboards.expressions import Expressions
+from dashboards.expressions import Expressions, Heard
 from dashboards.parameters import Parameters
 from parallax.alerting.conditions import CONDITIONS, UNSAID, commands
 from parallax.shell import ANYWHERE
@@ -21,7 +21,10 @@ BEHIND = "{{ with $labels.cluster }} (cluster {{ . }}){{ end }}"
 NOBODY_KNOWS = "Nobody knows whether this is over: "
 """Before what an alert was about that ends for want of news (annotation ``resolved_turn``)."""
 _UNHEARD, _ELSE, _END = "{{ if eq $value -1.0 }}", "{{ else }}", "{{ end }}"
-_SILENT = "That is the last that Parallax has said of it: it is not scraped, or has compared nothing since its start."
+_SILENT = (
+    "Whether it goes on is not known: a job that watches the cluster is not scraped, or has compared nothing since its "
+    "start."
+)
 
 Past = tuple[str, str]
 """What a resolved alert says: what was the matter, and what its end means or leaves open."""
@@ -52,6 +55,7 @@ class Alerts:
         past: Past | None = None,
         *,
         wait: str | None = None,
+        heard: Heard | None = None,
     ) -> dict[str, Any]:
         """An alert that goes on while its job says nothing (`Expressions.or_unheard`), and then says so.
 
@@ -61,8 +65,8 @@ class Alerts:
         past = f"{_UNHEARD}{NOBODY_KNOWS}{summary}{_ELSE}{was}{_END}", f"{_UNHEARD}{_SILENT}{_ELSE}{left}{_END}"
         said = f"{_UNHEARD}{_SILENT}{_ELSE}{description}{_END}"
         turn = f"{_UNHEARD}{NOBODY_KNOWS}{_END}"
-        heard = self._e.or_unheard(expr, name)
-        return self._says(name, heard, severity, summary, said, past, wait=wait, resolved_turn=turn)
+        lasts = self._e.or_unheard(expr, name, heard)
+        return self._says(name, lasts, severity, summary, said, past, wait=wait, resolved_turn=turn)
 
     def _says(
         self,
@@ -84,12 +88,18 @@ class Alerts:
         return rule | ({"for": wait} if wait else {}) | {"annotations": annotations}
 
     def _lasting(
-        self, name: str, wait: str, expr: Callable[[Known], str], *said: str, past: Past | None = None
+        self,
+        name: str,
+        wait: str,
+        expr: Callable[[Known], str],
+        *said: str,
+        past: Past | None = None,
+        heard: Heard | None = None,
     ) -> dict[str, Any]:
         """An alert about what has lasted for a time."""
         severity, summary, description = said
         known = expr(partial(self._e.known, wait=wait))
-        return self._alert(name, known, severity, summary, description, past, wait=wait)
+        return self._alert(name, known, severity, summary, description, past, wait=wait, heard=heard)
 
 
 class _Templates(dict[str, str]):

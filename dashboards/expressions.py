@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from dashboards.parameters import Parameters
 from parallax.alerting.listing import ALARMS, FindingState
@@ -43,6 +44,9 @@ ABSENT = "ParallaxAbsent"
 FORMER = "storage:parallax_former:max"
 """The targets whose job has other labels now, or another address. The id of its storage says that it is the same."""
 
+ANSWERS = "broker:parallax_answers:max"
+"""The brokers that have answered a job when it last asked."""
+
 _BEFORE = "offset 1s"
 """Behind a recorded series: its value of the evaluation before, wherever in its group it is recorded."""
 
@@ -72,6 +76,20 @@ def seconds(duration: str) -> int:
     if not re.fullmatch(r"(\d+[smhdw])+", duration):
         raise ValueError(f"{duration!r} is no duration such as 15m or 1h30m")
     return sum(int(number) * _SECONDS[unit] for number, unit in re.findall(r"(\d+)([smhdw])", duration))
+
+
+class Heard(NamedTuple):
+    """What some job says now of the things that an alert is about.
+
+    Attributes:
+        by: the labels of such a thing.
+        series: the series, or an expression, with these labels.
+        is_recorded: whether it is a recorded series, whose value of the evaluation before is known.
+    """
+
+    by: str
+    series: str
+    is_recorded: bool = False
 
 
 class Expressions:
@@ -214,13 +232,29 @@ class Expressions:
         """What `UNHEARD` records."""
         return f"{SILENT} or max by (cluster) ({SILENT})"
 
-    def or_unheard(self, expr: str, name: str) -> str:
-        """What fires; -1 for what has fired if its job now says nothing.
+    def or_unheard(self, expr: str, name: str, heard: Heard | None = None) -> str:
+        """What fires; -1 for what has fired if its job now says nothing, and no other job speaks of it.
 
         It looks back at no value and begins no alert. What a job saw only for a moment before it went away is no alert.
+        If a job says again what became of it, it fires once more with 0, to end by other words than it went on by.
         """
         fires = f'ALERTS{{alertname="{name}", alertstate="firing"}} and on ({TARGET}) {UNHEARD}'
-        return f"({expr}) or -1 * max without (alertname, alertstate, severity) ({fires})"
+        if heard is None:
+            return f"({expr}) or -1 * max without (alertname, alertstate, severity) ({fires})"
+        goes_on = f"max without (alertname, alertstate, severity) ({fires})"
+        now = f"on ({heard.by}) ({heard.series})"
+        found = f"({expr}) or -1 * ({goes_on} unless {now})"
+        if not heard.is_recorded:
+            return found
+        return f"{found} or 0 * ({goes_on} and {now} unless on ({heard.by}) {heard.series} {_BEFORE})"
+
+    def settled(self, metric: str, by: str, *matchers: str) -> Heard:
+        """What jobs say that are not silent, by a metric that each has of all that it watches."""
+        return Heard(by, f"{self.of(metric, *matchers)} unless on ({TARGET}) {SILENT}")
+
+    def answers(self) -> str:
+        """What `ANSWERS` records."""
+        return f"max by (cluster, broker_id) ({self.of('broker_reachable')}) == 1"
 
     def heard(self) -> str:
         """What `HEARD` records."""

@@ -32,6 +32,9 @@ KNOWN = "ParallaxFindingAcknowledged"
 _EXPLAIN = "parallax findings explain {{ $labels.finding_id }} -c CONFIG"
 _ENDS, _IS_KNOWN = "eq $value 0.0", "ge $value 0.0"
 """Of an alert's value (`Expressions.ended`): it fires for the last time, and the job says how it ended."""
+_UNSAID = "{{ if eq $value -1.0 }}"
+_TURN = f"{_UNSAID}{NOBODY_KNOWS}{{{{ end }}}}"
+"""What comes before an end of which the job has not said anything."""
 _ASK = "The annotation `command` has the command that says what became of it."
 """The job names that command with its own settings file; a text of the rules cannot."""
 
@@ -67,7 +70,7 @@ class FindingAlerts(Alerts):
                 "ParallaxSuspectsUndecided",
                 self._p.undecided,
                 lambda known: (
-                    f"min by (cluster, topic, partition) ({known('suspects_pending', told_with='findings_loaded')}) > 0"
+                    f"max by (cluster, topic, partition) ({known('suspects_pending', told_with='findings_loaded')}) > 0"
                 ),
                 "warning",
                 f"Suspects in {WHERE}{FOR} cannot be decided",
@@ -116,6 +119,7 @@ class FindingAlerts(Alerts):
     def _acknowledged(self) -> dict[str, Any]:
         """It ends with the alert that it suppresses, and not before: that one would be sent again, as its last word."""
         ask = f"It is over, or is worse than was known. {_ASK}"
+        left = f"{_UNSAID}{self._silence}{{{{ else }}}}{_said('{{ .Labels.summary }}', ask, when=_ENDS)}{{{{ end }}}}"
         was = _said("{{ .Labels.headline }}", f"A finding of {WHERE} was acknowledged", when=_ENDS)
         stood = f'max by ({FINDING}) (ALERTS{{alertname="{KNOWN}", alertstate="firing"}})'
         before = f"{{{{ if not ({_ENDS}) }}}}Acknowledged, still open: {{{{ end }}}}"
@@ -131,9 +135,15 @@ class FindingAlerts(Alerts):
             f"{said}{BEHIND}",
             f"{{{{ with {asked} }}}}{{{{ with first . }}}}By {{{{ .Labels.by }}}}: {{{{ .Labels.comment }}}}"
             "{{ end }}{{ end }}",
-            (f"{was}{BEHIND}", _said("{{ .Labels.summary }}", ask, when=_ENDS)),
+            (f"{_TURN}{was}{BEHIND}", left),
+            resolved_turn=_TURN,
             **self._leads(),
         )
+
+    @property
+    def _silence(self) -> str:
+        """What is said of an alert that ends for want of news."""
+        return f"Parallax has said nothing of it for {self._p.remembered}, or since a start. {_ASK}"
 
     def _leads(self) -> dict[str, str]:
         """Where to go from an alert about a finding."""
@@ -151,7 +161,7 @@ class FindingAlerts(Alerts):
         turn, headline, summary = (f"{{{{ .Labels.{label} }}}}" for label in ("turn", "headline", "summary"))
         # Where neither its end nor a change was said, it ends for want of news.
         more["resolved_turn"] = _at_the_end(_said(turn, NOBODY_KNOWS, when=_ENDS))
-        left = f"Parallax has said nothing of it for {self._p.remembered}, or since a start. {_ASK}"
+        left = self._silence
         other = f"{{{{ with .Labels.turn }}}}When {name} ended, the finding had not. {{{{ . }}}}{{{{ end }}}}"
         was = _said(f"{other}{headline}", f"{NOBODY_KNOWS}replicas of {WHERE} differed", when=_ENDS)
         first = f"{{{{ if {_ENDS} }}}}{other}{{{{ else }}}}{before or turn}{{{{ end }}}}"

@@ -40,8 +40,9 @@ _HEAD = """# An Alertmanager for Parallax: alertmanager --config.file=alertmanag
 """
 
 _RECEIVERS = """\
-# For a service take out "# " in front of its lines, and the lines of each webhook that you do not use. A receiver of
-# which only the name is left sends nothing.
+# Each receiver needs one way to send: its webhook or a service, not both. For a service take out "# " in front of its
+# lines, and take out the lines of the webhook. A receiver of which only the name is left sends nothing.
+# In the EU, PagerDuty needs a further line: url: https://events.eu.pagerduty.com/v2/enqueue
 receivers:
 """
 _SLACK = """\

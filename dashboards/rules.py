@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dashboards.alerts import FOR, WHERE, Alerts, Known, Of, agreed
-from dashboards.expressions import ABSENT, FORMER, HEARD, SILENT, TARGET, UNHEARD, WORKS
+from dashboards.expressions import ABSENT, ANSWERS, FORMER, HEARD, SILENT, TARGET, UNHEARD, WORKS, Heard, seconds
 from dashboards.findings import FindingAlerts
 from dashboards.parameters import Parameters
 from dashboards.written import written
@@ -42,6 +42,7 @@ class Rules(Alerts):
             SILENT: self._e.silent(),
             UNHEARD: self._e.unheard(),
             WORKS: self._e.works(),
+            ANSWERS: self._e.answers(),
         }
         # One group: its rules go one after another, each by what was recorded a moment ago.
         rules = [
@@ -59,7 +60,16 @@ class Rules(Alerts):
         view = "cluster, topic, partition, isolation_level"
         partition = "cluster, topic, partition"
         starts = self._e.of("unknown_offsets", 'reason="log_start_differs"')
-        a_day_ago = f"max by ({view}) (max_over_time({starts}[1h] offset 1d))"
+        logs = "storage_id, topic, partition, isolation_level"
+        storage = self._e.of("storage_info")
+
+        def of_storage(offsets: str, storages: str) -> str:
+            """Offsets with the id of their job's storage: the job may be called otherwise by now."""
+            one = f"topk by ({TARGET}) (1, {storages})"  # A job that was given another storage still has two.
+            return f"({offsets}) * on ({TARGET}) group_left (storage_id) {one}"
+
+        # The last that was known a day ago, give or take two hours: the job may have been down then.
+        a_day_ago = f"last_over_time(max by ({logs}) ({of_storage(starts, storage)})[2d:2h] offset 1d)"
 
         def unknown(known: Known) -> str:
             # Under steady traffic some offsets are always on their way: what should pass by itself and does not is
@@ -70,7 +80,9 @@ class Rules(Alerts):
 
         def lost(known: Known) -> str:
             offsets = known("unknown_offsets", 'reason="log_start_differs"')
-            return f"min by ({view}) ({offsets}) > ({a_day_ago} or 0 * min by ({view}) ({offsets}))"
+            storages = f"last_over_time({storage}[{seconds(p.undecided) // 3}s])"
+            now = f"min by (cluster, {logs}) ({of_storage(offsets, storages)})"
+            return f"min by ({view}) ({now} > 0 unless {now} <= on ({logs}) group_left () {a_day_ago})"
 
         def unread(known: Known) -> str:
             return f"min by ({partition}) ({known('initial_reading_complete')}) == 0"
@@ -105,6 +117,7 @@ class Rules(Alerts):
                     f"Parts of {WHERE}{FOR} were not compared for a time",
                     "No offset has been without a verdict for this reason since: {{ $labels.reason }}.",
                 ),
+                heard=self._e.settled("unknown_offsets", f"{view}, reason"),
             ),
             self._lasting(
                 "ParallaxVerdictOverdue",
@@ -118,6 +131,7 @@ class Rules(Alerts):
                     f"The comparison of {WHERE}{FOR} made no progress for a time",
                     "It makes progress again, or the topic is watched no longer.",
                 ),
+                heard=self._e.settled("verdict_waiting_seconds", partition),
             ),
             self._lasting(
                 "ParallaxInitialReadingIncomplete",
@@ -125,8 +139,8 @@ class Rules(Alerts):
                 unread,
                 "warning",
                 f"A replica of {WHERE}{FOR} has not been read yet",
-                f"For {p.unread_for}, not every replica of {WHERE} has been read up to where it was when the job "
-                "started. While one has never been read, the whole partition has no verdict.",
+                f"For {p.unread_for} a job has not read every replica of {WHERE} up to where it was when the job "
+                "started. While one has never been read, that job has no verdict on the partition.",
                 past=(
                     f"A replica of {WHERE}{FOR} had not been read yet",
                     "It has been read by now, or is watched no longer.",
@@ -146,6 +160,7 @@ class Rules(Alerts):
                     f"Logs of {WHERE}{FOR} had lost their beginning",
                     "Nothing was lost in the last day. What had been lost stays unknown.",
                 ),
+                heard=self._e.settled("unknown_offsets", view, 'reason="log_start_differs"'),
             ),
             self._lasting(
                 "ParallaxBrokerUnreachable",
@@ -153,8 +168,19 @@ class Rules(Alerts):
                 lambda known: f"min by (cluster, broker_id) ({known('broker_reachable')}) == 0",
                 "warning",
                 f"Parallax cannot reach broker {{{{ $labels.broker_id }}}}{FOR}",
-                f"Broker {{{{ $labels.broker_id }}}} has not answered for {p.unreachable_for}; its replicas are not "
-                "compared.",
+                f"Broker {{{{ $labels.broker_id }}}} has not answered for {p.unreachable_for}: a job of Parallax "
+                "cannot compare its replicas.",
+                heard=Heard("cluster, broker_id", ANSWERS, is_recorded=True),
+            ),
+            self._lasting(
+                "ParallaxReplicaOffline",
+                p.unreachable_for,
+                lambda known: f"max by (cluster, broker_id) ({known('replicas_offline')}) > 0",
+                "warning",
+                f"Broker {{{{ $labels.broker_id }}}}{FOR} answers, but not for all of its replicas",
+                f"For {p.unreachable_for} broker {{{{ $labels.broker_id }}}} has not answered for some of its "
+                f"replicas, now {{{{ $value }}}}, as when a log directory is offline. {agreed('It is', 'They are')} "
+                "not read, and not compared. parallax check -c CONFIG says which.",
             ),
             self._alert(
                 "ParallaxReadingPaused",
@@ -174,6 +200,7 @@ class Rules(Alerts):
                 f"{{{{ $value }}}} {agreed('replica', 'replicas')} of {{{{ $labels.topic }}}} "
                 f"cannot be read; missing is {{{{ $labels.reason }}}}. "
                 "What they hold is unknown until it is granted again.",
+                heard=self._e.settled("unauthorized_replicas", "cluster, topic, reason"),
             ),
             # A replica that is away or paused, or has not been read whole yet, has an alert of its own.
             self._lasting(
@@ -188,6 +215,7 @@ class Rules(Alerts):
                     f"Reading {WHERE}{FOR} from broker {{{{ $labels.broker_id }}}} was behind",
                     "It has caught up, or its broker is away or paused. What was compacted meanwhile was never seen.",
                 ),
+                heard=self._e.settled("view_lag_seconds", f"{partition}, broker_id, isolation_level"),
             ),
         ]
 

@@ -261,10 +261,15 @@ def _cluster(
         yield Line("topics", Result.WRONG, one_line(error))
         return
     if not topics:
+        if not any(not name.startswith("_") for name in known):
+            problem = "the cluster shows no topic: it has none yet, or DESCRIBE on them is missing"
+            yield Line("topics", Result.UNKNOWN, f"{problem}. One that is created later is watched by itself.")
+            return
         problem = f"no topic that may be seen matches {settings.topics.pattern!r}; correct it, or grant DESCRIBE."
         yield Line("topics", Result.WRONG, f"topics.pattern: {problem}")
         return
     yield from _named(client, settings, known)
+    yield from _alone(topics, set(settings.topics.brokers or ()))
     refused: dict[str, Unauthorized] = {t.name: t.error for t in topics if isinstance(t.error, Unauthorized)}
     silent: set[int] = set()
     addresses = client.brokers()
@@ -303,6 +308,19 @@ def _named(client: ReplicaClient, settings: Settings, known: Mapping[str, TopicM
                 f"audit.topics: topic {name!r} is not on the cluster, or DESCRIBE on it is missing: no audit runs."
             )
             yield Line("audit", Result.NOTE, problem)
+
+
+def _alone(topics: Sequence[TopicMetadata], chosen: Collection[int]) -> Iterator[Line]:
+    """The partitions of which the settings let one replica be read, though there are others."""
+    alone = [
+        f"{topic.name}-{number}"
+        for topic in topics
+        for number, partition in topic.partitions.items()
+        if len(partition.replicas) > 1 == len(set(chosen).intersection(partition.replicas))
+    ]
+    if alone:
+        problem = f"topics.brokers lets one replica of {some(alone)} be read: nothing is compared there"
+        yield Line("brokers", Result.WRONG, f"{problem}. Add the brokers of the others.")
 
 
 def _ghost(broker: int, places: Sequence[TopicPartition]) -> Line:

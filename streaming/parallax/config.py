@@ -174,7 +174,8 @@ class TopicSettings(_Section):
     brokers: list[int] | None = Field(
         None,
         description="Ids of the brokers to read. By default Parallax reads every broker that hosts a replica. It "
-        "never waits for the replicas of other brokers.",
+        "never waits for the replicas of other brokers. Name at least two of each partition: one alone is compared "
+        "with none.",
     )
 
     @field_validator("brokers")
@@ -573,7 +574,8 @@ class WebhookSettings(_Section):
     )
     url: SecretStr | None = Field(
         None,
-        description="Address of the receiver, http:// or https://. PagerDuty has a default, its own in the US.",
+        description="Address of the receiver, http:// or https://. PagerDuty has a default, its own in the US. "
+        "In the EU write https://events.eu.pagerduty.com/v2/enqueue.",
     )
     url_file: str | None = Field(
         None,

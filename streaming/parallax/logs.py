@@ -66,6 +66,7 @@ FIELDS: Mapping[str, str] = {
     "topics": "the names of topics, the first three and how many more",
     "took_s": "seconds that it lasted",
     "what": "what it means, and what to do",
+    "where": "the names of partitions, the first three and how many more",
     "why": "what speaks against it, or is in the way",
     "missing_right": "the right that Kafka refuses (docs/operate/security.md)",
 }

@@ -363,7 +363,7 @@ BAD, WARN, GOOD, PLAIN = "bad", "warn", "good", "text"
         (without_a_broker, "Cannot tell whether the replicas agree", WARN, "broker 3 does not answer"),
         (without_a_query, "Cannot tell whether the replicas agree", WARN, "query progress is down"),
         (found, "2 open findings, 1 seen by consumers", BAD, ""),
-        (acknowledged, "1 acknowledged finding is open", WARN, "; nothing else differs"),
+        (acknowledged, "1 acknowledged finding is open", WARN, "; no other difference was found"),
         (stalled, "Cannot tell whether the replicas agree", WARN, "nothing has been compared for 20 min"),
     ],
 )

@@ -51,7 +51,9 @@ class Case:
     def series(self) -> dict[str, Values]:
         """All of its series."""
         target = f'cluster="{self.cluster}", job="parallax", instance="a"'
-        given = {series("start_time_seconds", {}): self.start, **self.given}
+        storage = series("storage_info", {"storage_id": self.cluster})
+        there = [None if value is None else 1.0 for value in self.start]
+        given = {series("start_time_seconds", {}): self.start, storage: there, **self.given}
         return {one.replace("{", f"{{{target}, ").replace(", }", "}"): values[:STEPS] for one, values in given.items()}
 
     def is_firing(self, step: int) -> bool:
@@ -96,6 +98,7 @@ LASTING = {
         _OTHER_TOPIC,
     ),
     "ParallaxBrokerUnreachable": Lasting("broker_reachable", {"broker_id": "2"}, 0, 1, {"broker_id": "3"}),
+    "ParallaxReplicaOffline": Lasting("replicas_offline", {"broker_id": "2"}, 3, 0, {"broker_id": "3"}),
     "ParallaxViewLagging": Lasting(
         "view_lag_seconds", REPLICA | {"isolation_level": "read_committed"}, 700, 0, _OTHER_TOPIC
     ),

@@ -131,6 +131,8 @@ def _findings(n: int) -> Iterator[Sample]:
 def _brokers(n: int) -> Iterator[Sample]:
     for broker in BROKERS:
         yield "broker_reachable", {"broker_id": str(broker)}, float(not _is_rolled(n, broker))
+        # It is up, and still loads its logs; or the brokers learn one by one that a topic is deleted.
+        yield "replicas_offline", {"broker_id": str(broker)}, float(_is_rolled(n - 2, broker) or n % DAY == 18 * HOUR)
     if n in _PAUSED:
         yield "reading_paused_timestamp_seconds", {"broker_id": "3"}, 60.0 * _PAUSED.start
 

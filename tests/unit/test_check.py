@@ -442,6 +442,16 @@ def gone(job: Job, minutes: int, *, hours: int = 0, problem: str = "unreachable"
         job.record(rows)
 
 
+def test_a_cluster_that_shows_no_topic_is_no_fault_of_the_settings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    internal = {"__consumer_offsets": TopicMetadata("__consumer_offsets", "A", {0: Client.hosts})}
+    monkeypatch.setattr(Client, "metadata", lambda *_, **__: internal)
+    line = lines(monkeypatch, of(tmp_path, topics={"pattern": "[^_].*"}))["topics"]
+    assert line.result is Result.UNKNOWN
+    assert line.text.startswith("the cluster shows no topic: it has none yet, or DESCRIBE on them is missing.")
+
+
 def test_a_pattern_that_matches_nothing_is_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = lines(monkeypatch, of(tmp_path, topics={"pattern": "__.*|ledger"}))
     assert found["topics"].result is Result.WRONG
@@ -527,6 +537,17 @@ def test_a_broker_that_is_not_there_is_wrong(monkeypatch: pytest.MonkeyPatch, tm
     line = lines(monkeypatch, of(tmp_path, topics={"include": ["orders"], "brokers": [broker]}))["brokers"]
     assert line.result is Result.WRONG
     assert f"the cluster has no broker {broker}; it has these: 1, 2" in line.text
+
+
+def test_partitions_of_which_one_replica_is_watched_though_there_are_others_are_wrong(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    line = lines(monkeypatch, of(tmp_path, topics={"include": ["orders"], "brokers": [1]}))["brokers"]
+    said = (
+        "topics.brokers lets one replica of orders-0 be read: nothing is compared there. Add the brokers of the others."
+    )
+    assert (line.result, line.text) == (Result.WRONG, said)
+    assert "brokers" not in lines(monkeypatch, of(tmp_path, topics={"include": ["orders"], "brokers": [1, 2]}))
 
 
 def test_a_topic_of_the_audits_that_is_not_there_is_a_note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

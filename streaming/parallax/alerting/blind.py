@@ -7,7 +7,7 @@ the page's map and drawings, the metric and alert on waits for verdicts, and web
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -51,6 +51,8 @@ class Cause(StrEnum):
     FROZEN = "frozen"
     """A finding says that a replica is frozen: in read_committed no later record is compared."""
     UNAUTHORIZED = "unauthorized"
+    ALONE = "alone"
+    """The settings let one replica of each partition be read, though there are others: nothing can be compared."""
     NOTHING_WATCHED = "nothing_watched"
     """The settings match no topic."""
     NOT_BEGUN = "not_begun"
@@ -78,9 +80,12 @@ class Cause(StrEnum):
     @property
     def holds_up(self) -> bool:
         """Whether this cause stops reading or comparing. The offsets that it stops get no verdict until it ends."""
-        return self not in (Cause.NOTHING_WATCHED, Cause.NOT_BEGUN, Cause.FINDINGS_FAIL, Cause.FINDINGS_NOT_LOADED)
+        return self not in _HOLD_UP_NOTHING
 
 
+_HOLD_UP_NOTHING = frozenset(
+    {Cause.ALONE, Cause.NOTHING_WATCHED, Cause.NOT_BEGUN, Cause.FINDINGS_FAIL, Cause.FINDINGS_NOT_LOADED}
+)
 _OF_THE_JOB = frozenset(
     {Cause.NOT_BEGUN, Cause.STALLED, Cause.QUERY_DOWN, Cause.QUERY_STALLED, Cause.FINDINGS_FAIL},
 )
@@ -174,6 +179,17 @@ def readable(snapshot: Snapshot) -> frozenset[TopicPartition]:
     return snapshot.once(_readable)
 
 
+def alone(snapshot: Snapshot) -> frozenset[TopicPartition]:
+    """The partitions of which ``topics.brokers`` lets one replica be read and leaves out others: none is compared."""
+    return snapshot.once(_alone)
+
+
+def _alone(snapshot: Snapshot) -> frozenset[TopicPartition]:
+    return frozenset(
+        place for place, others in snapshot.left_out_of.items() if others and len(snapshot.assigned.get(place, ())) < 2
+    )
+
+
 def _readable(snapshot: Snapshot) -> frozenset[TopicPartition]:
     held: dict[TopicPartition, set[int]] = {place: set(brokers) for place, brokers in snapshot.assigned.items()}
     for replica in snapshot.replicas:
@@ -182,8 +198,28 @@ def _readable(snapshot: Snapshot) -> frozenset[TopicPartition]:
     return frozenset(
         place
         for place, brokers in held.items()
-        if sum(is_read(snapshot, (*place, broker)) for broker in brokers) >= min(2, len(brokers)) > 0
+        if sum(is_read(snapshot, (*place, broker)) for broker in brokers)
+        >= min(2, len(brokers) + len(snapshot.left_out_of.get(place, ())))
+        > 0
     )
+
+
+def offline(snapshot: Snapshot) -> Mapping[int, frozenset[Replica]]:
+    """By broker that answers: its replicas that it does not answer for, e.g. because their log directory is offline.
+
+    Replicas that the job may not read are left out.
+    """
+    return snapshot.once(_offline)
+
+
+def _offline(snapshot: Snapshot) -> Mapping[int, frozenset[Replica]]:
+    found: dict[int, set[Replica]] = {broker: set() for broker, answers in snapshot.reachable.items() if answers}
+    for replica, state in snapshot.replicas.items():
+        is_away = not snapshot.reachable.get(replica[2], True)
+        is_offline = state.offline_since is not None and not is_away
+        if is_offline and replica not in snapshot.refused and snapshot.holds(replica):
+            found.setdefault(replica[2], set()).add(replica)
+    return {broker: frozenset(replicas) for broker, replicas in sorted(found.items())}
 
 
 _UNREAD = frozenset({Cause.BROKER_AWAY, Cause.REPLICA_OFFLINE, Cause.PAUSED, Cause.UNAUTHORIZED})
@@ -270,6 +306,9 @@ def _of_topics(snapshot: Snapshot) -> Iterator[Blind]:
     if snapshot.nothing_since is not None:
         phrase = "no topic matches topics.include or topics.pattern: nothing is watched"
         yield _all(Cause.NOTHING_WATCHED, snapshot.nothing_since, phrase)
+    elif snapshot.assigned.keys() and alone(snapshot) >= snapshot.assigned.keys():
+        phrase = "topics.brokers lets one replica of each partition be read: nothing is compared"
+        yield _all(Cause.ALONE, None, phrase, shows_offsets=True)
 
 
 def of_queries(snapshot: Snapshot) -> Iterator[Blind]:
@@ -277,12 +316,12 @@ def of_queries(snapshot: Snapshot) -> Iterator[Blind]:
     now = snapshot.taken_at
     for name, query in sorted(snapshot.queries.items()):
         shows = name != "progress"
+        since = snapshot.got_on_at(query)
         if not query.up:
             yield _all(Cause.QUERY_DOWN, query.last_progress, f"query {name} is down", shows_offsets=shows)
-        elif query.last_progress is not None and now - query.last_progress > STALLED_S:
-            idle = roughly(now - query.last_progress)
-            phrase = f"query {name} has made no progress for {idle}"
-            yield _all(Cause.QUERY_STALLED, query.last_progress, phrase, shows_offsets=shows)
+        elif now - since > STALLED_S:
+            phrase = f"query {name} has made no progress for {roughly(now - since)}"
+            yield _all(Cause.QUERY_STALLED, since, phrase, shows_offsets=shows)
 
 
 def _of_findings(snapshot: Snapshot) -> Iterator[Blind]:
@@ -307,21 +346,14 @@ def _of_brokers(snapshot: Snapshot) -> Iterator[Blind]:
         whom = f"{agreed(len(away), 'broker', 'brokers')} {', '.join(map(str, away))}"
         phrase = f"{whom} {agreed(len(away), 'does', 'do')} not answer"
         yield Blind(Cause.BROKER_AWAY, Reach(brokers=frozenset(away)), None, phrase, "the broker does not answer")
-    offline = {
-        replica
-        for replica, state in snapshot.replicas.items()
-        if state.offline_since is not None
-        and replica[2] not in away
-        and replica not in snapshot.refused
-        and snapshot.holds(replica)
-    }
-    if offline:
-        where = sorted({broker for *_, broker in offline})
-        whose = f"{agreed(len(where), 'broker', 'brokers')} {', '.join(map(str, where))}"
-        phrase = f"{whose} answered when last asked, but not for {counted(len(offline), 'replica')}"
+    by_broker = {broker: replicas for broker, replicas in offline(snapshot).items() if replicas}
+    if by_broker:
+        found = frozenset().union(*by_broker.values())
+        whose = f"{agreed(len(by_broker), 'broker', 'brokers')} {', '.join(map(str, by_broker))}"
+        phrase = f"{whose} answered when last asked, but not for {counted(len(found), 'replica')}"
         here = "the broker answered when last asked, but not for this replica"
-        since = min(snapshot.replicas[replica].offline_since or snapshot.taken_at for replica in offline)
-        yield Blind(Cause.REPLICA_OFFLINE, Reach(replicas=frozenset(offline)), since, phrase, here)
+        since = min(snapshot.replicas[replica].offline_since or snapshot.taken_at for replica in found)
+        yield Blind(Cause.REPLICA_OFFLINE, Reach(replicas=found), since, phrase, here)
 
 
 def _of_pauses(snapshot: Snapshot) -> Iterator[Blind]:
@@ -372,11 +404,13 @@ __all__ = [
     "Cause",
     "HeldUp",
     "Reach",
+    "alone",
     "blindness",
     "held_up",
     "hiding",
     "is_read",
     "of_queries",
+    "offline",
     "readable",
     "unseen",
 ]

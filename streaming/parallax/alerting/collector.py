@@ -18,7 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from parallax.alerting.audited import Outcome, last_audits
-from parallax.alerting.blind import readable
+from parallax.alerting.blind import offline, readable
 from parallax.alerting.detail import MOST_REPLICAS, Detail, Series
 from parallax.alerting.leaders import may_lead, unsafe_elections
 from parallax.alerting.listing import MOST, FindingState, Listed, what_it_was
@@ -621,6 +621,13 @@ def _brokers(snapshot: Snapshot) -> Iterator[Metric]:
         [([str(b)], float(up)) for b, up in sorted(snapshot.reachable.items())],
     )
     yield _gauge(
+        "replicas_offline",
+        "Replicas that the broker does not answer for though it answers, as when their log directory is offline. 0: it "
+        "answers for all.",
+        ("broker_id",),
+        [([str(b)], len(replicas)) for b, replicas in offline(snapshot).items()],
+    )
+    yield _gauge(
         "cluster_mismatch",
         "1 while another cluster than the storage's answers at an address of bootstrap.servers or of a broker; else 0.",
         (),
@@ -768,9 +775,9 @@ def _queries(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge("query_up", "1 while the query runs, else 0.", label, [([n], float(q.up)) for n, q in queries])
     yield _gauge(
         "query_last_progress_timestamp_seconds",
-        "When the query last made progress.",
+        "When the query last made progress. When the job started, until its first.",
         label,
-        [([n], q.last_progress) for n, q in queries],
+        [([n], snapshot.got_on_at(q)) for n, q in queries],
     )
     yield _gauge(
         "query_batch_seconds",

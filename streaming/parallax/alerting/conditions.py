@@ -15,7 +15,7 @@ from typing import NamedTuple
 from prometheus_client.core import Metric
 
 from parallax.alerting.blind import STALLED_S, Cause
-from parallax.guard.endings import OVER, REACHABLE, Ending
+from parallax.guard.endings import OVER, REACHABLE, SERVES_IN_PART, Ending
 from parallax.model import Severity
 from parallax.shell import Shell
 
@@ -136,6 +136,8 @@ def _reached(samples: Samples, labels: Mapping[str, str]) -> str:
         return ""
     if labels["broker_id"] not in answers:
         return REACHABLE[Ending.GONE]
+    if samples.of(_OFFLINE).get((("broker_id", labels["broker_id"]),)):
+        return SERVES_IN_PART
     is_late = any(dict(found)["broker_id"] == labels["broker_id"] for found in samples.of(_LATE))
     return REACHABLE[Ending.LATE if is_late else Ending.IN_TIME]
 
@@ -147,6 +149,7 @@ def _stalled(samples: Samples) -> Iterator[Mapping[str, str]]:
 
 
 _ABSENT, _BOUND = "replica_absent_since_timestamp_seconds", "replica_removal_bound_timestamp_seconds"
+_OFFLINE = "replicas_offline"
 _LATE, _OUTAGE = "replica_late_timestamp_seconds", "replica_outage_info"
 
 
@@ -262,6 +265,19 @@ CONDITIONS: Mapping[str, Condition] = {
         left=REACHABLE[Ending.UNKNOWN],
         cause=Cause.BROKER_AWAY,
         ended=_reached,
+    ),
+    "ParallaxReplicaOffline": Condition(
+        (_OFFLINE,),
+        _where(_OFFLINE, lambda value: value > 0, "broker_id"),
+        _LASTS_S,
+        _WARNING,
+        "Broker {broker_id} answers, but not for all of its replicas",
+        "Broker {broker_id} did not answer for all of its replicas",
+        "For 5 minutes it has not answered for some of them, as when a log directory is offline. They are not read, "
+        "and not compared. Which these are: {check}",
+        left="It answers for them again, or does not answer at all, or they are watched no longer. What was cleaned "
+        "meanwhile was never seen.",
+        cause=Cause.REPLICA_OFFLINE,
     ),
     "ParallaxUnauthorized": Condition(
         ("unauthorized_replicas",),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from parallax.alerting.blind import blindness, hiding
+from parallax.alerting.blind import alone, blindness, hiding
 from parallax.alerting.snapshot import Replica, Snapshot
 from parallax.findings.finding import Finding
 from parallax.findings.leading import Fitness, May
 from parallax.guard.absences import Absence, Absences, Late
 from parallax.model import TopicPartition
-from parallax.repair.leading import Doubts, by_clock
+from parallax.repair.leading import ALONE, Doubts, by_clock
 
 
 def may_lead(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[int, Fitness]]:
@@ -42,7 +42,8 @@ def _of(
     for broker in brokers if blindness(snapshot) else ():
         if (hidden := hiding(snapshot, (*place, broker))) is not None:
             single.setdefault(broker, []).append(hidden.here)
-    made = Doubts.made(snapshot.coverage.get(place), snapshot.findings.pending.get(place, 0), single)
+    more = [ALONE] if place in alone(snapshot) else []
+    made = Doubts.made(snapshot.coverage.get(place), snapshot.findings.pending.get(place, 0), single, more)
     return made.fitness(brokers, findings)
 
 

@@ -6,7 +6,7 @@ A broker that refuses does answer, so it is not unreachable. What its replica ho
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +61,7 @@ class Refusals:
 
     def __init__(self) -> None:
         self._standing: dict[Replica, Refusal] = {}
-        self._reported_at: dict[Replica, float] = {}
+        self._named: set[Replica] = set()
         self._since: dict[TopicRight, float] = {}
         self._seen: set[TopicRight] = set()
 
@@ -101,7 +101,7 @@ class Refusals:
                 errors.setdefault((replica[0], right), str(row.get("error") or ""))
             elif row["reachable"] or row.get("problem") != ReadEvent.UNREACHABLE:
                 self._standing.pop(replica, None)
-            self._reported_at[replica] = now
+            self._named.add(replica)
         return [*self._began(errors, now), *self._ended(now)]
 
     def refused(self, replicas: Iterable[Replica], right: MissingRight, error: str, now: float) -> list[Change]:
@@ -121,23 +121,23 @@ class Refusals:
         errors: dict[TopicRight, str] = {}
         for replica in replicas:
             standing = self._standing.setdefault(replica, Refusal(right))
-            self._reported_at[replica] = now
+            self._named.add(replica)
             errors.setdefault((replica[0], standing.right), error)
         return list(self._began(errors, now))
 
-    def forget(self, before: float) -> None:
-        """Forget replicas that no row has named since a moment.
+    def forget(self, gone: Collection[Replica]) -> None:
+        """Forget replicas that nobody names any more: they were reassigned, or their topic was deleted.
 
-        They were reassigned, or their topic was deleted. Their missing permission does not count as being there again.
-        Topics whose partitions cannot be seen have no rows, so they are not forgotten.
+        Their missing permission does not count as being there again. Topics whose partitions cannot be seen have no
+        rows, so they are not forgotten.
 
         Args:
-            before: the moment, seconds since 1970 UTC.
+            gone: the replicas.
         """
-        gone = {r for r, at in self._reported_at.items() if at < before and r[1:] != NOBODY}
-        self._standing = {r: refusal for r, refusal in self._standing.items() if r not in gone}
-        self._reported_at = {r: at for r, at in self._reported_at.items() if r not in gone}
-        counts, named = self.counts, {topic for topic, _, _ in self._reported_at}
+        left = {replica for replica in gone if replica[1:] != NOBODY}
+        self._standing = {r: refusal for r, refusal in self._standing.items() if r not in left}
+        self._named -= left
+        counts, named = self.counts, {topic for topic, _, _ in self._named}
         self._since = {place: at for place, at in self._since.items() if counts[place]}
         self._seen = {place for place in self._seen if counts[place] or place[0] in named}
 

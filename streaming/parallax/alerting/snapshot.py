@@ -118,6 +118,7 @@ _BY_PLACE = (
     "initially_left",
     "caught_up",
     "assigned",
+    "left_out_of",
     "preferred",
     "leadership",
     "comparison_errors",
@@ -174,7 +175,7 @@ class Snapshot:
         preferred: by partition, the first broker of its assignment. An election of preferred leaders makes it the
             leader if it is in sync.
         leadership: by partition, its leader and the brokers in sync.
-        left_out_brokers: ids of brokers that hold partitions but are not to be read (``topics.brokers``).
+        left_out_of: by partition, the brokers that hold it and are not to be read (``topics.brokers``).
         nothing_since: since when there has been nothing to watch. None if there is something, or if that is not known
             yet.
         caught_up: by partition, whether it has caught up: it is compared up to its goal, and no offset below waits for
@@ -226,7 +227,7 @@ class Snapshot:
     caught_up: Mapping[TopicPartition, bool] = field(default_factory=dict)
     assigned: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
     preferred: Mapping[TopicPartition, int] = field(default_factory=dict)
-    left_out_brokers: frozenset[int] = frozenset()
+    left_out_of: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
     nothing_since: float | None = None
     leadership: Mapping[TopicPartition, Leadership] = field(default_factory=dict)
     behind_since: Mapping[tuple[Replica, IsolationLevel], float] = field(default_factory=dict)
@@ -259,6 +260,15 @@ class Snapshot:
         """
         topic, partition, broker = replica
         return broker in self.assigned.get(TopicPartition(topic, partition), (broker,))
+
+    @property
+    def left_out_brokers(self) -> frozenset[int]:
+        """Ids of the brokers that hold partitions and are not to be read (``topics.brokers``)."""
+        return frozenset().union(*self.left_out_of.values())
+
+    def got_on_at(self, query: QueryState) -> float:
+        """When a streaming query last made progress, seconds since 1970 UTC. If it never did: when the job started."""
+        return self.started_at if query.last_progress is None else query.last_progress
 
     @property
     def heartbeat(self) -> float | None:

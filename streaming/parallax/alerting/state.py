@@ -35,7 +35,10 @@ from parallax.views.sharing import Saved
 from parallax.views.tables import TableSize
 
 _FORGET_AFTER_S = 600.0
-"""A replica or partition without a report for this many seconds is gone: it was deleted or moved."""
+"""A replica or partition without a report for this many seconds is gone: it was deleted or moved.
+
+Only seconds count in which the job hears of replicas at all (`_Heard`).
+"""
 
 _FORGET_EVERY_S = 10.0
 """How many seconds pass between two looks for such replicas and partitions."""
@@ -57,6 +60,27 @@ _ASKED_S = 60.0
 """How many seconds after the start of the queries the brokers have surely been asked what they hold."""
 
 _OFFSETS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
+
+
+_SILENCE_S = 60.0
+"""The most seconds between two looks at the brokers that `_Heard` counts."""
+
+
+class _Heard:
+    """Counts the seconds in which the job hears of replicas.
+
+    It does not advance while nobody asks the brokers. So nothing is forgotten while a disk is full or a query hangs.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._last: float | None = None
+
+    def looked(self, now: float) -> None:
+        """Take in that brokers were asked what they hold, at ``now``."""
+        if self._last is not None:
+            self.seconds += min(max(now - self._last, 0.0), _SILENCE_S)
+        self._last = now
 
 
 def _counted(runs: Mapping[str, int], result: str) -> dict[str, int]:
@@ -92,6 +116,9 @@ class MonitorState:
         self._coverage: dict[TopicPartition, Coverage] = {}
         self._covered_at: dict[TopicPartition, float] = {}
         self._comparison_errors: dict[TopicPartition, int] = {}
+        self._heard = _Heard()
+        self._heard_of: dict[Replica, float] = {}
+        """When each replica was last reported on, by the seconds of `_heard`."""
         self._forgot_at = 0.0
         self._has_progress = self._has_positions = False
         self._all_compared_at: float | None = None
@@ -103,6 +130,7 @@ class MonitorState:
         self._refusals = Refusals()
         self._deleted = Deleted()
         self._nothing_since: float | None = None
+        self._is_nothing_sure = False
         self._asked_at: float | None = None
         self._told_until = 0.0
         """When the query that asks for offsets was last down: what it had said before may be out of date."""
@@ -198,9 +226,12 @@ class MonitorState:
         with self._lock:
             self._has_progress |= bool(rows)
             self._record(bool(rows))
+            if rows:
+                self._heard.looked(self._clock())
             for row in rows:
                 broker = int(row["broker"])
                 replica = str(row["topic"]), int(row["partition"]), broker
+                self._heard_of[replica] = self._heard.seconds
                 assigned = self._assign(TopicPartition(*replica[:2]), row.get("replicas") or ())
                 self._lead(TopicPartition(replica[0], replica[1]), row)
                 if self._initial.observe(replica, row):
@@ -233,8 +264,10 @@ class MonitorState:
         Returns:
             The permissions that were not known to be missing before.
         """
+        refused = tuple(replicas)
         with self._lock:
-            return self._refusals.refused(replicas, right, error, self._clock())
+            self._heard_of |= dict.fromkeys(refused, self._heard.seconds)
+            return self._refusals.refused(refused, right, error, self._clock())
 
     def update_positions(self, isolation: IsolationLevel, positions: Mapping[Replica, int]) -> None:
         """Set how far replicas are recorded at one isolation level: by replica, the next offset to read."""
@@ -255,9 +288,11 @@ class MonitorState:
         now = self._clock()
         with self._lock:
             self._is_all_compared = True
+            if not self._has_progress:
+                self._heard.looked(now)
             for coverage in coverages:
                 self._coverage[coverage.place] = coverage
-                self._covered_at[coverage.place] = now
+                self._covered_at[coverage.place] = self._heard.seconds
                 self._waiting.covered(coverage, now)
                 if coverage.error:
                     self._comparison_errors[coverage.place] = self._comparison_errors.get(coverage.place, 0) + 1
@@ -287,8 +322,13 @@ class MonitorState:
             report.checkpoints_set_aside,
         )
         with self._lock:
+            before = self._queries.get(report.name)
             self._queries[report.name] = state
-            if report.name == "progress" and not report.up:
+            if report.name != "progress":
+                return
+            if before is None or before.last_progress != report.last_progress is not None:
+                self._heard.looked(self._clock())
+            if not report.up:
                 self._told_until = self._clock()
 
     def update_findings(self, status: FindingsStatus) -> None:
@@ -390,7 +430,10 @@ class MonitorState:
             self._audits = replace(self._audits, runs=_counted(self._audits.runs, "failure"))
 
     def snapshot(self) -> Snapshot:
-        """Everything known at this moment. Partitions that nobody has reported on for ten minutes are left out."""
+        """Everything known at this moment, without partitions on which nobody has reported for ten minutes.
+
+        Time in which the job hears of no partition at all does not count.
+        """
         now = self._clock()
         with self._lock:
             self._forget(now)
@@ -434,7 +477,7 @@ class MonitorState:
                 leadership=dict(self._leadership),
                 assigned=dict(self._assigned),
                 preferred=dict(self._preferred),
-                left_out_brokers=frozenset().union(*self._left_out.values()),
+                left_out_of=dict(self._left_out),
                 behind_since=behind_since,
                 waiting_s=waiting_s,
                 caught_up=caught_up,
@@ -464,15 +507,18 @@ class MonitorState:
     def _with_nothing(self, found: Snapshot) -> Snapshot:
         """A snapshot that says whether nothing is there to watch: all queries look, and of no replica anything is said.
 
-        Only after a while where nothing has been said yet: the brokers have to be asked first.
+        Only after a while where nothing has been said yet: the brokers have to be asked first. While some query does
+        not look, it stays as it was.
         """
-        if not _all_look(found) or found.replicas or found.refused:
-            self._nothing_since = None
+        if found.replicas or found.refused:
+            self._nothing_since, self._is_nothing_sure = None, False
             return found
-        if self._nothing_since is None:
-            self._nothing_since = found.taken_at
-        is_sure = self._has_progress or found.taken_at - self._nothing_since >= _ASKED_S
-        return replace(found, nothing_since=self._nothing_since, coverage={}) if is_sure else found
+        if _all_look(found):
+            since = self._nothing_since = self._nothing_since or found.taken_at
+            self._is_nothing_sure |= self._has_progress or found.taken_at - since >= _ASKED_S
+        elif not self._is_nothing_sure:
+            self._nothing_since = None
+        return replace(found, nothing_since=self._nothing_since, coverage={}) if self._is_nothing_sure else found
 
     def _without_deleted(self, found: Snapshot) -> Snapshot:
         """A snapshot without the topics that were deleted."""
@@ -504,6 +550,7 @@ class MonitorState:
 
     def _touch(self, replica: Replica, **more: Any) -> None:
         known = self._replicas.get(replica, ReplicaState())
+        self._heard_of[replica] = self._heard.seconds
         self._replicas[replica] = replace(known, reported_at=self._clock(), **more)
 
     def _offsets_of(self, replica: Replica, row: Mapping[str, Any]) -> None:
@@ -534,8 +581,7 @@ class MonitorState:
             self._reachable[replica[2]] = broker.reachable
             self._catching_up.observe(replica, None)
             self._offsets_of(replica, {name: _known(getattr(broker, name)) for name in _OFFSETS})
-        known = self._replicas.get(replica, ReplicaState())
-        self._replicas[replica] = replace(known, frozen_for_s=float(broker.frozen_for_s), reported_at=self._clock())
+        self._touch(replica, frozen_for_s=float(broker.frozen_for_s))
         read = {
             IsolationLevel.READ_UNCOMMITTED: broker.read_uncommitted,
             IsolationLevel.READ_COMMITTED: broker.read_committed,
@@ -556,11 +602,13 @@ class MonitorState:
         if abs(now - self._forgot_at) < _FORGET_EVERY_S:
             return
         self._forgot_at = now
-        gone = {r for r, s in self._replicas.items() if now - s.reported_at > _FORGET_AFTER_S}
+        heard = self._heard.seconds
+        gone = {r for r, at in self._heard_of.items() if heard - at > _FORGET_AFTER_S}
+        self._heard_of = {r: at for r, at in self._heard_of.items() if r not in gone}
         self._replicas = {r: s for r, s in self._replicas.items() if r not in gone}
         self._positions = {k: v for k, v in self._positions.items() if k[0] not in gone}
         self._lags.forget(lambda view: view[0] in gone)
-        self._refusals.forget(now - _FORGET_AFTER_S)
+        self._refusals.forget(gone)
         alive = {TopicPartition(topic, partition) for topic, partition, _ in self._replicas}
         self._initial.forget(alive)
         self._waiting.forget(lambda place: place not in alive)
@@ -575,7 +623,7 @@ class MonitorState:
         self._coverage = {
             place: c
             for place, c in self._coverage.items()
-            if place in alive or now - self._covered_at[place] <= _FORGET_AFTER_S
+            if place in alive or heard - self._covered_at[place] <= _FORGET_AFTER_S
         }
         self._comparison_errors = {p: n for p, n in self._comparison_errors.items() if p in self._coverage}
 

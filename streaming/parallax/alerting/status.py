@@ -186,13 +186,7 @@ def status_of(snapshot: Snapshot, past: Past) -> Status:
         text = f"Starting: {sum(step.is_done for step in steps)} of {len(steps)} steps done"
     elif known:
         condition, is_known = Condition.FINDINGS, True
-        if reasons:
-            rest = f"the rest is unknown: {_first(reasons)}"
-        elif in_part(snapshot).keys() - {finding.place for finding in snapshot.findings.acknowledged}:
-            rest = "no other difference was found; the rest is known in part"
-        else:
-            rest = "nothing else differs"
-        text, more = f"{acknowledged} {'are' if known > 1 else 'is'} open", f"; {rest}"
+        text, more = f"{acknowledged} {'are' if known > 1 else 'is'} open", f"; {_rest(snapshot, reasons)}"
         notes.remove(acknowledged)
         since = min(finding.first_suspected_at.timestamp() for finding in snapshot.findings.acknowledged)
     elif is_idle and len(reasons) == 1:
@@ -202,7 +196,7 @@ def status_of(snapshot: Snapshot, past: Past) -> Status:
     elif partly := in_part(snapshot):
         condition, (text, more) = Condition.AGREE_IN_PART, _agree_in_part(snapshot, partly)
     else:
-        condition, text = Condition.AGREE, "All replicas agree"
+        condition, text, more = Condition.AGREE, "All replicas agree", _on_its_way(snapshot)
     if condition is Condition.UNKNOWN:
         since = past.reasons.get(why[0].name, since) if why[0].since is None else why[0].since
     return Status(condition, text, more, is_known, since, reasons, tuple(notes), steps, problems)
@@ -235,6 +229,19 @@ def health(snapshot: Snapshot) -> list[str]:
 def _first(reasons: tuple[str, ...]) -> str:
     more = f", and {counted(len(reasons) - 1, 'more reason')}" if len(reasons) > 1 else ""
     return f"{reasons[0]}{more}"
+
+
+def _rest(snapshot: Snapshot, reasons: tuple[str, ...]) -> str:
+    """What is known beside acknowledged findings."""
+    if reasons:
+        return f"the rest is unknown: {_first(reasons)}"
+    is_whole = not in_part(snapshot) and not _on_its_way(snapshot)
+    return "no other difference was found" + ("" if is_whole else ", and not everything is compared")
+
+
+def _on_its_way(snapshot: Snapshot) -> str:
+    left = sum(unknown_by(snapshot, Telling.ON_ITS_WAY).values())
+    return f"; {counted(left, 'offset')} {agreed(left, 'is', 'are')} not compared yet" if left else ""
 
 
 def _agree_in_part(snapshot: Snapshot, partly: Mapping[TopicPartition, Part]) -> tuple[str, str]:

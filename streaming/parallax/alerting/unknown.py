@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping
 from enum import StrEnum
 
+from parallax.alerting.blind import alone
 from parallax.alerting.snapshot import Snapshot
 from parallax.compare.suspect import Coverage
 from parallax.counts import agreed
@@ -21,6 +22,8 @@ class Part(StrEnum):
 
     LACKING = "lacking"
     """Offsets of it have no verdict, and will have none by themselves."""
+    ALONE = "alone"
+    """The settings let one replica of it be read, though there are others: it is not compared."""
     ABSENT = "absent"
     """A replica of it is absent."""
     CATCHING_UP = "catching_up"
@@ -123,6 +126,7 @@ def _in_part(snapshot: Snapshot) -> Mapping[TopicPartition, Part]:
     absent = (absence.place for absence in snapshot.absences.absent)
     found: dict[TopicPartition, Part] = dict.fromkeys(catching_up(snapshot), Part.CATCHING_UP)
     found |= dict.fromkeys(absent, Part.ABSENT)
+    found |= dict.fromkeys(alone(snapshot), Part.ALONE)
     return found | dict.fromkeys(lacking, Part.LACKING)
 
 
@@ -134,6 +138,7 @@ def parts_in_words(parts: Collection[Part]) -> str:
         for part, words in (
             (Part.CATCHING_UP, ("is catching up", "are catching up")),
             (Part.ABSENT, ("lacks a replica now", "lack a replica now")),
+            (Part.ALONE, ("has one watched replica", "have one watched replica")),
             (Part.LACKING, ("is known in part", "are known in part")),
         )
         if counts[part]

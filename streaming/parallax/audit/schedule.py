@@ -30,7 +30,7 @@ from parallax.audit.waiting import MAX_TOGETHER, AuditQueue, CaughtUp, Copied, D
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import append_suspects, create_suspects
 from parallax.config import Settings
-from parallax.counts import counted
+from parallax.counts import counted, named
 from parallax.errors import one_line
 from parallax.findings.finding import Finding
 from parallax.findings.manager import FindingsManager
@@ -259,6 +259,7 @@ class AuditSchedule:
             read_from=source,
             result=str(report.result),
             partitions=len(report.partitions),
+            where=named(one.place.name for one in report.partitions),
             what=in_them if known else None,
         )
         log_unknown(report)

@@ -117,7 +117,8 @@ def _next(written: Sequence[Path]) -> str:
 Next (if your brokers ask for TLS or a password, first set both under kafka in {written[0].absolute()}):
   {shell.parallax("check")}
   {shell.parallax("run")}
-The status page is then at http://127.0.0.1:9464/.
+The status page is then at http://127.0.0.1:9464/. For another port set alerting.metrics_port there, and that port in
+{folder / "prometheus" / "prometheus.yml"}.
 
 For alerts, put your addresses into the lines marked FILL IN of these files, and start (Debian calls the second
 prometheus-alertmanager):

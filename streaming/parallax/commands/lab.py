@@ -99,7 +99,8 @@ Watch it, and make it diverge in another terminal:
   {parallax} run -c lab.yaml
   {parallax} lab scenario frozen{of} --watched-by lab.yaml
 
-Watch it with alert rules and dashboards, as a cluster of your own:
+Or watch it with alerts and dashboards, as a cluster of your own. This prints how; its DIR/parallax.yaml is then in
+place of lab.yaml, and one of the two jobs runs at a time:
   {parallax} init DIR --bootstrap-servers {status.bootstrap_servers}
 
 Find kafka-topics.sh and Kafka's other tools:

@@ -7,7 +7,6 @@ finding stays acknowledged until it is over or gets worse (`parallax.findings.ac
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,8 +14,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from parallax.errors import is_text
-from parallax.findings.acknowledgement import in_words
-from parallax.findings.finding import Finding, current, evidence_of
+from parallax.findings.acknowledgement import with_acknowledgement
+from parallax.findings.finding import Finding, current
 from parallax.findings.naming import named
 from parallax.findings.table import AppendedMeanwhile, FindingsTable
 from parallax.model import FindingStatus
@@ -108,15 +107,8 @@ def acknowledged(finding: Finding, reason: str, by: str, at: datetime) -> Findin
         by: who acknowledges it.
         at: when.
     """
-    evidence = evidence_of(finding)
-    evidence["acknowledgement"] = {"reason": reason, "by": by, "at": at.isoformat()}
-    return replace(
-        finding,
-        status=FindingStatus.ACKNOWLEDGED,
-        summary=f"{finding.summary} {in_words(by, reason)}",
-        evidence=json.dumps(evidence, separators=(",", ":")),
-        decided_at=at,
-    )
+    said = {"reason": reason, "by": by, "at": at.isoformat()}
+    return replace(with_acknowledgement(finding, said), decided_at=at)
 
 
 def _found(standing: Mapping[str, Finding], wanted: str) -> Finding:

@@ -1,13 +1,16 @@
 """Decides when an acknowledged finding has become worse, so that it alarms again.
 
 `Extent.worse_than` says what counts as worse, for a single finding and for an incident. No other change of an
-acknowledged finding raises an alarm.
+acknowledged finding raises an alarm: an event that stays acknowledged says what the finding is now.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from parallax.findings.finding import Finding, evidence_of, has_spread, is_blocking, is_unsettled, sides_of
 from parallax.findings.incident import tally_of
@@ -48,9 +51,38 @@ def acknowledgement_of(finding: Finding) -> Acknowledgement | None:
     """Return the acknowledgement in a finding's last event; None if the finding is not acknowledged."""
     if finding.status is not FindingStatus.ACKNOWLEDGED:
         return None
-    said = evidence_of(finding).get("acknowledgement") or {}
+    said = _said(finding)
     at = datetime.fromisoformat(said["at"]) if said.get("at") else finding.decided_at
     return Acknowledgement(said.get("by") or "somebody", said.get("reason") or "no reason given", at)
+
+
+def is_by_a_person(finding: Finding) -> bool:
+    """Whether a person made the finding's last event by acknowledging it; else the replicas' answers did."""
+    return finding.status is FindingStatus.ACKNOWLEDGED and _EXTENT not in _said(finding)
+
+
+def with_acknowledgement(event: Finding, said: Mapping[str, Any]) -> Finding:
+    """Return an event as one that is acknowledged.
+
+    Args:
+        event: what the finding is.
+        said: the acknowledgement as its evidence keeps it: ``by``, ``reason``, ``at``.
+    """
+    evidence = evidence_of(event) | {_KEY: dict(said)}
+    return replace(
+        event,
+        status=FindingStatus.ACKNOWLEDGED,
+        summary=f"{event.summary} {in_words(said['by'], said['reason'])}",
+        evidence=json.dumps(evidence, separators=(",", ":")),
+    )
+
+
+_KEY, _EXTENT = "acknowledgement", "extent"
+"""The keys of the evidence that hold the acknowledgement, and in it how bad the acknowledged finding was."""
+
+
+def _said(finding: Finding) -> Mapping[str, Any]:
+    return evidence_of(finding).get(_KEY) or {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +121,19 @@ class Extent:
             count=tally_of(finding).count if finding.is_incident else 1,
         )
 
+    @classmethod
+    def acknowledged(cls, finding: Finding) -> Extent:
+        """Return how bad an acknowledged finding was when it was acknowledged, from its last event."""
+        was = _said(finding).get(_EXTENT)
+        if was is None:
+            return cls.of(finding)
+        kind, status = FindingKind(was["kind"]), FindingStatus(was["status"])
+        return cls(**{**was, "kind": kind, "status": status, "alike": frozenset(was["alike"])})
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the extent as `acknowledged` reads it."""
+        return asdict(self) | {"alike": sorted(self.alike)}
+
     def worse_than(self, known: Extent) -> list[str]:
         """Return in what this extent is worse than ``known``, an earlier one; empty if it is not.
 
@@ -118,13 +163,25 @@ def worsened(event: Finding, known: Finding) -> Finding | None:
 
     Args:
         event: the finding's new event.
-        known: the finding's event that acknowledged it.
+        known: the finding's last event, which is acknowledged.
     """
     said = acknowledgement_of(known)
-    how = Extent.of(event).worse_than(Extent.of(known))
+    how = Extent.of(event).worse_than(Extent.acknowledged(known))
     if said is None or not how:
         return None
     return replace(event, summary=f"{event.summary} Worse than when {said.by} acknowledged it: {', '.join(how)}.")
+
+
+def still_acknowledged(event: Finding, known: Finding) -> Finding:
+    """Return the event that says what an acknowledged finding is now.
+
+    Args:
+        event: the finding's new event, no worse than what was acknowledged.
+        known: the finding's last event, which is acknowledged.
+    """
+    said = acknowledgement_of(known) or Acknowledgement("somebody", "no reason given", known.decided_at)
+    was = Extent.acknowledged(known).as_json()
+    return with_acknowledgement(event, {"reason": said.reason, "by": said.by, "at": said.at.isoformat(), _EXTENT: was})
 
 
 def status_of(finding: Finding) -> FindingStatus:

@@ -22,7 +22,7 @@ from random import Random
 
 import numpy as np
 
-from parallax.findings.acknowledgement import Extent, worsened
+from parallax.findings.acknowledgement import Extent, is_by_a_person, status_of, still_acknowledged, worsened
 from parallax.findings.claim import Claim
 from parallax.findings.finding import Finding, claim_of, evidence_of, has_spread, is_unsettled
 from parallax.findings.held import NOT_PROBED, WAITING, Outcome, Page, Proven, Waiting, remembering
@@ -240,7 +240,7 @@ class Incidents:
         return True
 
     def _add_incident(self, proven: Proven, event: Finding, now: float) -> None:
-        if event.status is not FindingStatus.ACKNOWLEDGED:
+        if not is_by_a_person(event):
             proven.writing = False
         if event.stands != proven.stands:
             proven.due = now + self._interval(event)
@@ -552,10 +552,11 @@ class Incidents:
             event = self._event(proven, at)
             known = proven.event
             if event.stands and known is not None and known.status is FindingStatus.ACKNOWLEDGED:
-                # Single findings that it counts still become part of it; a person knows all that it says.
-                worse = worsened(event, known)
-                events += [worse] if worse is not None else []
-                proven.writing, proven.retry_at = worse is not None, now + self._retry_s
+                # Single findings that it counts still become part of it, where a person knows all that it says.
+                is_other = Extent.of(event) != Extent.of(known)
+                news = worsened(event, known) or (still_acknowledged(event, known) if is_other else None)
+                events += [news] if news is not None else []
+                proven.writing, proven.retry_at = news is not None, now + self._retry_s
             else:
                 events.append(event)
                 proven.writing = True
@@ -616,10 +617,13 @@ class Incidents:
         if not self._is_at_rest(proven):
             return False
         number, before = self._number(proven), proven.reported
-        if not event.is_open:
-            return bool(self._extent(proven).worse_than(Extent.of(event)))
+        if not event.is_open and self._extent(proven).worse_than(Extent.acknowledged(event)):
+            return True
         if number < before <= number + self._may_have_counted(proven):
             return False  # After a restart: the last event counted what is not proven again yet.
+        if not event.is_open:
+            was = (event.exposed, status_of(event), before)
+            return (proven.leads, proven.tally.status, number) != was
         is_other = proven.leads != event.exposed or proven.tally.status is not event.status
         # As many may have come as have ended: then it counts others, and as many.
         is_other |= _ended(proven) != tally_of(event).ended

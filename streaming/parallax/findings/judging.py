@@ -10,7 +10,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from parallax.counts import agreed
-from parallax.findings.acknowledgement import worsened
+from parallax.findings.acknowledgement import status_of, still_acknowledged, worsened
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, explains
 from parallax.findings.cleared import Shown, shows_against_its_end
@@ -485,10 +485,11 @@ class Judging:
     def _rechecked(
         self, claim: Claim, decision: Decision, answers: Answers, known: Finding | None, at: datetime
     ) -> Finding | Unchanged:
-        """Return what a finding that was checked again has become; for an acknowledged one, its state now."""
+        """Return what a finding that was checked again has become."""
         if known is None:
             return Unchanged(None)
         status = FindingStatus.CONFIRMED
+        was = status_of(known) if known.stands else known.status
         decision = self._by_word(decision, known)
         is_left = known.status is FindingStatus.RESOLVED and was_explained_in_part(known)
         if decision.has_spread:
@@ -497,8 +498,8 @@ class Judging:
             changed = (known.stands or is_left) and (says_more or not has_spread(known))
         elif decision.is_unsettled:
             # A loss that has spread stays one, unless it held back consumers everywhere and holds back nobody any more.
-            holds_nobody = known.status is FindingStatus.SPREAD and known.kind in OPEN_KINDS
-            changed = known.status is FindingStatus.CONFIRMED or is_left or holds_nobody
+            holds_nobody = was is FindingStatus.SPREAD and known.kind in OPEN_KINDS
+            changed = was is FindingStatus.CONFIRMED or is_left or holds_nobody
             status = FindingStatus.UNSETTLED
         elif decision.verdict is Verdict.DISMISSED:
             status = FindingStatus.RESOLVED
@@ -516,7 +517,7 @@ class Judging:
             return made(known.finding_id, status, claim, decision, answers, known, at, left=left, repaired=repaired)
         if status is FindingStatus.CONFIRMED and known.stands and not _takes_back(decision, known):
             decision = _as_reported_before(decision, known)
-        if not changed and known.status is not FindingStatus.ACKNOWLEDGED:
+        if not changed:
             return Unchanged(known)
         return made(known.finding_id, status, claim, decision, answers, known, at)
 
@@ -798,10 +799,11 @@ def _said_by(known: Finding, decision: Decision, leans_on: tuple[str, ...]) -> t
 
 
 def _while_acknowledged(found: Finding | Unchanged, known: Finding | None) -> Finding | Unchanged:
-    """Return what to report of a finding that was checked again: nothing while an acknowledgement holds."""
-    if known is None or known.status is not FindingStatus.ACKNOWLEDGED:
+    """Return what to report of a finding that was checked again; one that is no worse stays acknowledged."""
+    is_acknowledged = known is not None and known.status is FindingStatus.ACKNOWLEDGED
+    if known is None or not is_acknowledged or not isinstance(found, Finding) or not found.stands:
         return found
-    return worsened(found, known) or Unchanged(known) if isinstance(found, Finding) and found.stands else found
+    return worsened(found, known) or still_acknowledged(found, known)
 
 
 def _explained_by(decision: Decision, causes: Mapping[str, Cause]) -> Decision:

@@ -231,7 +231,8 @@ def _who_leads(known: Grounds) -> Step:
         )
     if repair is None or not _has_to_lead(known):
         keep = f"Keep {in_words(known.shown.alike)} from leading"
-        return Step(f"{keep}: no preferred election, and do not restart the present leader.")
+        how = "no preferred election, and do not restart the present leader. The command says what else it takes"
+        return Step(f"{keep}: {how}.", known.shell.parallax("lead", finding.topic))
     return _let_lead(known, repair, "" if known.is_of_the_index else _FROM_THE_LEADER)
 
 

@@ -34,7 +34,7 @@ class Ending(StrEnum):
 
 
 REACHABLE = {
-    Ending.IN_TIME: "Broker {broker_id} answers again, and its replicas are compared.",
+    Ending.IN_TIME: "Broker {broker_id} answers again, and what can be read of it is compared.",
     Ending.LATE: "Broker {broker_id} answers again. It has copied records late, and only an audit can say whether it "
     "missed any; a finding says so if it did.",
     Ending.GONE: "Broker {broker_id} holds no replica any more that is watched: its replicas were taken off, "
@@ -46,6 +46,10 @@ REACHABLE = {
 
 Each text is a format with ``broker_id``.
 """
+
+
+SERVES_IN_PART = "Broker {broker_id} answers again, but not for all of its replicas: these are not compared."
+"""Like `REACHABLE`, for a broker that does not answer for all of its replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,4 +204,4 @@ def of_it(places: Collection[TopicPartition], it: str = "it") -> str:
     return f"{counted(len(places), 'replica')} of {it} ({named(place.topic for place in places)})"
 
 
-__all__ = ["OVER", "REACHABLE", "Ending", "Outage", "of_it"]
+__all__ = ["OVER", "REACHABLE", "SERVES_IN_PART", "Ending", "Outage", "of_it"]

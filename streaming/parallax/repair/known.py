@@ -21,7 +21,7 @@ from parallax.guard.late import load
 from parallax.guard.timekeeper import clock_of, recorded
 from parallax.model import TopicPartition
 from parallax.moments import roughly
-from parallax.repair.leading import Doubts, by_clock
+from parallax.repair.leading import ALONE, Doubts, by_clock
 from parallax.source.feedback import ALL
 from parallax.source.repeats import LONGEST_US
 from parallax.views.pause import Paused, in_words, paused
@@ -84,7 +84,9 @@ class Known:
         for broker, pause in self.paused.items():
             for one in brokers if broker == ALL else (broker,):
                 single.setdefault(one, []).extend(f"not read: {text}" for text in in_words({broker: pause}))
-        return Doubts.made(self.coverage.coverage.get(place), self.pending.get(place, 0), single, self.whole)
+        is_alone = self.read is not None and len(brokers) > 1 == len(self.read.intersection(brokers))
+        more = (*self.whole, *([ALONE] if is_alone else []))
+        return Doubts.made(self.coverage.coverage.get(place), self.pending.get(place, 0), single, more)
 
 
 def known(settings: Settings, places: Collection[TopicPartition]) -> Known:

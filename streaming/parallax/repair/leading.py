@@ -23,6 +23,10 @@ _LASTING = (
 """Why offsets have no verdict until somebody does something. Other reasons end by reading, or never."""
 
 
+ALONE = "topics.brokers lets no other replica be read, so it is compared with none"
+"""Why nobody can tell of a replica that agrees with all that are watched."""
+
+
 def uncompared(coverage: Coverage | None) -> list[str]:
     """Reasons, as phrases, why it is unknown whether a partition's replicas agree, e.g. offsets without verdict.
 

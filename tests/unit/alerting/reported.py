@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -13,6 +13,7 @@ from parallax.alerting.collector import ParallaxCollector
 from parallax.alerting.state import MonitorState
 from parallax.compare.suspect import Coverage, DeferredRange
 from parallax.model import UnknownReason
+from tests.builders.clock import Clock
 from tests.builders.coverage import broker, coverage
 
 
@@ -39,6 +40,14 @@ def in_part(**fields: Any) -> Coverage:
         "compared_at": 999_000,
     }
     return coverage(**(base | fields))
+
+
+def heard(state: MonitorState, clock: Clock, seconds: float) -> None:
+    """Let time pass in which brokers are asked what they hold."""
+    end = clock.now + seconds
+    while clock.now < end:
+        clock.now = min(clock.now + 30, end)
+        state.update_query(replace(Report(), name="progress", last_progress=clock.now))
 
 
 class Samples(dict[tuple[str, frozenset[str]], float]):

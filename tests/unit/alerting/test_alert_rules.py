@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -79,6 +80,7 @@ if shutil.which("promtool"):
             own = {"cluster": alert, "job": "parallax", "instance": "a"}
             values = [one.bad if 1 <= n < 4 else one.good for n in range(24)]
             given |= {promtool.series(name, own): [value] * 24 for name, value in told.items()}
+            given[promtool.series("storage_info", own | {"storage_id": alert})] = [1.0] * 24
             given[promtool.series(one.metric, own | one.labels)] = values
             pending = f'count(ALERTS{{alertname="{alert}", cluster="{alert}", alertstate!="firing"}})'
             asked += [(pending, 3, [("{}", 1)] if WAITS[alert] > 2 else []), (pending, 4, []), (pending, 19, [])]
@@ -134,7 +136,7 @@ def test_every_alert_has_its_annotations_and_a_section_in_the_runbook() -> None:
         links = {"command", "page_url"}
         of_a_finding = {"kind", "broker_id", "record_offset", "resolved_turn", "kind_runbook_url"} | links
         if name == "ParallaxFindingAcknowledged":
-            said |= links
+            said |= links | {"resolved_turn"}
         elif "finding:parallax_" in alert["expr"]:
             said |= of_a_finding
         elif name not in ("ParallaxAbsent", "ParallaxWatchdog"):
@@ -183,3 +185,33 @@ if shutil.which("amtool"):
         assert set(asked) <= first[service][0].keys()
         if service == "slack_configs":
             assert first[service][0]["fallback"] == first[service][0]["title"], "what a notification shows"
+
+    @pytest.mark.parametrize("known_first", [True, False])
+    def test_what_somebody_acknowledged_heads_no_title_while_another_finding_asks_for_somebody(
+        known_first: bool, tmp_path: Path
+    ) -> None:
+        began = ["2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z"]
+        critical = _fires("ParallaxDivergenceExposed", "f2", "Broker 3 shows X", began[known_first])
+        known = _fires("ParallaxFindingAcknowledged", "f1", "Acknowledged, still open: Y", began[not known_first])
+        assert _title(tmp_path, critical, known) == "[FIRING] Broker 3 shows X (and 1 more finding)"
+        assert _title(tmp_path, known) == "[ACKNOWLEDGED] Still open: Y"
+        own = _fires("ParallaxDivergenceUnsettled", "f1", "Y", "2026-01-01T09:00:00Z")
+        assert _title(tmp_path, own, known) == "[ACKNOWLEDGED] Still open: Y", "it is not suppressed yet"
+        assert _title(tmp_path, own, known, critical) == "[FIRING] Broker 3 shows X (and 1 more finding)"
+
+
+def _fires(alertname: str, finding_id: str, summary: str, began: str) -> dict[str, object]:
+    """An alert of a message of Alertmanager."""
+    labels = {"alertname": alertname, "finding_id": finding_id}
+    return {"status": "firing", "labels": labels, "annotations": {"summary": summary}, "startsAt": began}
+
+
+def _title(folder: Path, *alerts: dict[str, object]) -> str:
+    """The title of a chat's message about some alerts."""
+    data = folder / "data.json"
+    data.write_text(
+        json.dumps({"status": "firing", "alerts": [{"fingerprint": str(n), **a} for n, a in enumerate(alerts)]})
+    )
+    glob = f"--template.glob={ROOT / 'deploy/alertmanager/parallax.tmpl'}"
+    text = '--template.text={{ template "parallax.title" . }}'
+    return amtool("template", "render", glob, text, f"--template.data={data}").strip()

@@ -15,12 +15,15 @@ from parallax.alerting.overdue import LAGGING_S, overdue
 from parallax.alerting.page.glance import CALM, State, partitions, verdicts
 from parallax.alerting.page.offset_lanes import lanes
 from parallax.alerting.page.topic_map import topic_map
+from parallax.alerting.state import MonitorState
 from parallax.alerting.status import LEAVING_S, Condition
+from parallax.alerting.status import Watch as Status
 from parallax.compare.suspect import Coverage
 from parallax.findings.happenings import FindingsStatus
 from parallax.model import MissingRight, TopicPartition, UnknownReason
 from parallax.source.feedback import ALL
 from parallax.views.pause import Pause
+from tests.builders.clock import Clock
 from tests.builders.coverage import BROKERS, OBSERVED_AT, broker, progress
 from tests.unit.alerting.monitored import Monitor
 from tests.unit.alerting.reported import Report, samples
@@ -325,6 +328,51 @@ def test_a_verdict_is_waited_for_from_when_the_reading_goes_on(healthy: Monitor,
         waits(healthy, 3600)
     paused(healthy)
     assert waits(healthy, 60) <= 60
+
+
+def test_a_query_that_never_got_on_is_stalled_once_the_job_has_run_for_long_enough(monitor: Monitor) -> None:
+    began = monitor.clock.now
+    monitor.started()
+    watch = Watch()
+    for seconds, stalled in ((STALLED_S, []), (1, ["read_committed"])):
+        monitor.clock.now += seconds
+        monitor.compared()
+        monitor.state.update_query(replace(Report(), name="read_committed", last_progress=None))
+        families = ParallaxCollector(monitor.state).of_the_job()
+        found = watch.look(Samples(families, monitor.clock.now))
+        assert [one.labels["query"] for one in found if one.alertname == "ParallaxQueryStalled"] == stalled
+        assert [one.since for one in blindness(monitor.state.snapshot()) if one.cause is Cause.QUERY_STALLED] == [
+            began for _ in stalled
+        ]
+    assert not watch.is_working
+
+
+def test_a_partition_of_which_one_replica_is_watched_is_not_said_to_agree() -> None:
+    clock = Clock()
+    for chosen, others, said, can_be in (
+        ([1], BROKERS, "Cannot tell whether the replicas agree", False),
+        ([1], (1,), "All replicas agree", True),
+        ([1, 2], BROKERS, "All replicas agree", True),
+    ):
+        monitor = Monitor(clock, MonitorState(clock, brokers=chosen), Status())
+        monitor.started()
+        monitor.state.update_progress([progress(broker=b, replicas=list(others)) for b in chosen])
+        assert monitor.says().headline == said
+        assert bool(readable(monitor.state.snapshot())) == can_be
+    rows = [
+        progress(broker=b, replicas=list(r), partition=n) for n, r in enumerate(((1, 2), (2, 3))) for b in r if b < 3
+    ]
+    monitor.state.update_progress(rows)
+    monitor.compared(partition=1)
+    assert monitor.says().text == "All replicas agree in 1 of 2 partitions; 1 has one watched replica"
+
+
+def test_how_many_replicas_a_broker_does_not_answer_for_is_a_metric(healthy: Monitor) -> None:
+    offline(healthy)
+    found = samples(healthy.state)
+    assert [found["replicas_offline", (str(broker),)] for broker in BROKERS] == [0, 0, 1]
+    written(healthy, 100, away=(3,))
+    assert ("replicas_offline", frozenset({"3"})) not in samples(healthy.state), "it does not answer at all"
 
 
 def test_nothing_waits_for_a_verdict_whose_replica_lies_in_an_offline_directory(healthy: Monitor) -> None:

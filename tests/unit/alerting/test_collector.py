@@ -42,7 +42,7 @@ from tests.builders.clock import Clock
 from tests.builders.coverage import progress
 from tests.builders.findings import finding
 from tests.scripts import script_of
-from tests.unit.alerting.reported import Report, in_part, samples
+from tests.unit.alerting.reported import Report, heard, in_part, samples
 
 NAMES = {
     "audit_last_timestamp_seconds",
@@ -117,6 +117,7 @@ NAMES = {
     "replica_log_start_offset",
     "replica_may_lead",
     "start_time_seconds",
+    "replicas_offline",
     "storage_full",
     "storage_info",
     "suspects_dismissed_total",
@@ -760,8 +761,9 @@ def test_a_broker_that_no_partition_is_assigned_to_any_more_is_forgotten(state: 
 
 def test_a_broker_whose_topics_are_all_gone_is_forgotten(state: MonitorState, clock: Clock) -> None:
     state.update_progress([reported(), reported(topic="old", broker=4)])
-    clock.now += 601
+    heard(state, clock, 300)
     state.update_progress([reported()])
+    heard(state, clock, 301)
     found = samples(state)
     assert ("broker_reachable", frozenset({"4"})) not in found
     assert found["broker_reachable", ("2",)] == 1
@@ -776,9 +778,38 @@ def test_another_cluster_is_shown_for_as_long_as_it_answers_at_an_address(state:
 
 
 def test_a_replica_that_nobody_tells_of_any_more_is_forgotten(full: MonitorState, clock: Clock) -> None:
-    clock.now += 601
+    heard(full, clock, 601)
     found = samples(full)
     assert not [name for name, labels in found if "orders" in labels and name.startswith(("replica", "view", "compar"))]
+
+
+def test_nothing_is_forgotten_while_nobody_asks_the_brokers(state: MonitorState, clock: Clock) -> None:
+    away = {**dict.fromkeys(REFUSED.keys() & reported().keys()), "reachable": False, "problem": "unreachable"}
+    heard(state, clock, 60)
+    state.update_progress([reported(broker=1), reported() | away, reported(topic="secret", broker=1) | REFUSED])
+    state.update_positions(IsolationLevel.READ_COMMITTED, {("orders", 0, 2): 50})
+    state.update_absences(Absences(absent=(absence(),)))
+    state.update_coverage([in_part()])
+    before = samples(state)
+    clock.now += 7200  # As while the disk is full, or the query hangs.
+    state.update_progress([reported(broker=1)])  # The first that is heard is not all.
+    found = samples(state)
+    assert found["broker_reachable", ("2",)] == 0
+    assert found["unauthorized_replicas", ("secret", "read")] == 1
+    assert found.keys() >= {key for key in before if key[0].startswith(("replica_", "view_", "compared_"))}
+
+
+def test_that_no_topic_matches_does_not_end_because_a_query_stalls(state: MonitorState, clock: Clock) -> None:
+    state.update_query(replace(Report(), last_progress=clock.now))
+    heard(state, clock, 1)
+    samples(state)
+    heard(state, clock, 61)
+    state.update_query(replace(Report(), last_progress=clock.now))
+    assert samples(state)["nothing_watched", ()] == 1
+    clock.now += 3600
+    assert samples(state)["nothing_watched", ()] == 1
+    state.update_progress([reported()])
+    assert samples(state)["nothing_watched", ()] == 0
 
 
 def test_before_anything_is_known_nothing_is_made_up(state: MonitorState) -> None:

@@ -117,6 +117,17 @@ def test_a_broker_that_is_away_is_told_after_its_time_and_over_a_minute_after_it
     assert looking.after(15, broker(1)) == []
 
 
+def test_a_broker_that_is_back_without_all_replicas_is_no_good_news() -> None:
+    looking = Looking()
+    looking.after(310, broker(0))
+    back = {**broker(1), "replicas_offline": {(("broker_id", "2"),): 3.0}}
+    assert looking.after(OVER_S - 10, back) == [DOWN]
+    assert looking.about[0]["outcome"].endswith("but not for all of its replicas: these are not compared.")
+    offline = name_of("ParallaxReplicaOffline", {"broker_id": "2"})
+    assert looking.after(300, back) == [offline]
+    assert looking.after(OVER_S + 5, broker(1)) == []
+
+
 def test_what_passes_in_time_is_told_to_nobody_and_begins_anew() -> None:
     looking = Looking()
     looking.after(290, broker(0))
@@ -235,7 +246,7 @@ def test_an_outage_is_not_over_while_the_broker_is_away_again() -> None:
 @pytest.mark.parametrize(
     ("after", "said"),
     [
-        (broker(1.0), "Broker 2 answers again, and its replicas are compared."),
+        (broker(1.0), "Broker 2 answers again, and what can be read of it is compared."),
         (
             {**broker(1.0), "replica_late_timestamp_seconds": {LATE_COPY: 1.0}},
             "Broker 2 answers again. It has copied records late, and only an audit can say",

@@ -7,12 +7,16 @@ from dataclasses import replace
 import pytest
 
 from parallax.alerting.leaders import may_lead, unsafe_elections
+from parallax.alerting.state import MonitorState
+from parallax.alerting.status import Watch
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.absences import Absences
 from parallax.model import TopicPartition, UnknownReason
+from parallax.repair.leading import ALONE
 from parallax.views.pause import Pause
 from tests.builders.absences import absence, late
-from tests.builders.coverage import BROKERS, progress
+from tests.builders.clock import Clock
+from tests.builders.coverage import BROKERS, broker, progress
 from tests.pages import shown_again
 from tests.unit.alerting.monitored import Monitor
 from tests.unit.alerting.reported import samples
@@ -72,6 +76,17 @@ def test_nobody_can_tell_of_a_replica_that_is_absent_late_or_not_read(healthy: M
     healthy.state.update_paused({})
     healthy.state.update_findings(FindingsStatus(pending={PLACE: 2}))
     assert why(healthy, 1) == "unknown (2 suspects are being checked: ask again in a minute)"
+
+
+def test_of_a_replica_that_alone_is_watched_nobody_can_tell_whether_it_may_lead() -> None:
+    clock = Clock()
+    monitor = Monitor(clock, MonitorState(clock, brokers=[1]), Watch())
+    monitor.started()
+    monitor.state.update_progress([progress(broker=1), progress("whole", broker=1, replicas=[1])])
+    monitor.compared(topic="whole", brokers=[broker(1)])
+    found = may_lead(monitor.state.snapshot())
+    assert (str(found[PLACE][1].may), ALONE in found[PLACE][1].in_words) == ("unknown", True)
+    assert str(found[TopicPartition("whole", 0)][1].may) == "safe", "there is no other"
 
 
 def test_an_election_that_would_make_a_wrong_replica_the_leader_is_told_of(healthy: Monitor) -> None:

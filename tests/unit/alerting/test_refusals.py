@@ -73,15 +73,14 @@ def test_a_replica_that_no_row_names_any_more_is_forgotten_and_nobody_was_author
     made.refused([("gone", 0, 1)], READ, "no", 0.0)
     made.refused([("hidden", *NOBODY)], DESCRIBE, "no", 0.0)
     made.take_in([row(1), row(3, "read")], 700.0)
-    made.forget(100.0)
+    made.forget({("orders", 0, 2), ("gone", 0, 1), ("hidden", *NOBODY)})
     assert set(made.standing) == {("orders", 0, 3), ("hidden", *NOBODY)}
     assert made.counts == {("orders", READ): 1, ("hidden", DESCRIBE): 1}
     assert made.take_in([row(1), row(3, "read")], 710.0) == []
 
 
-def test_an_unreachable_replica_that_is_still_named_stays_refused() -> None:
+def test_a_replica_that_becomes_unreachable_stays_refused() -> None:
     made = Refusals()
     made.take_in([row(1, "read")], 0.0)
     made.take_in([row(1, problem="unreachable")], 700.0)
-    made.forget(100.0)
     assert made.counts == {("orders", READ): 1}

@@ -591,14 +591,32 @@ def test_what_somebody_knows_of_is_no_alarm_and_is_told(healthy: Monitor) -> Non
     healthy.state.update_findings(FindingsStatus(acknowledged=(shown_again(status=FindingStatus.ACKNOWLEDGED),)))
     said = healthy.says()
     assert (said.condition, said.is_known) == (Condition.FINDINGS, True)
-    assert said.text == "1 acknowledged finding is open; nothing else differs"
+    assert said.text == "1 acknowledged finding is open; no other difference was found"
 
 
 def test_what_somebody_knows_of_does_not_make_the_rest_compared(healthy: Monitor) -> None:
     healthy.state.update_findings(FindingsStatus(acknowledged=(shown_again(status=FindingStatus.ACKNOWLEDGED),)))
     healthy.state.update_progress([progress("new", broker=b) for b in BROKERS])
     said = healthy.says()
-    assert said.text == "1 acknowledged finding is open; no other difference was found; the rest is known in part"
+    assert said.text == "1 acknowledged finding is open; no other difference was found, and not everything is compared"
+
+
+@pytest.mark.parametrize(
+    "unknown", [{UnknownReason.RETENTION_GAP: (50_000, 50_000)}, {UnknownReason.NOT_READ_YET: (0, 99_910)}]
+)
+def test_of_the_partition_of_a_known_finding_it_is_said_that_not_everything_is_compared(
+    healthy: Monitor, unknown: dict[UnknownReason, tuple[int, int]]
+) -> None:
+    healthy.state.update_findings(FindingsStatus(acknowledged=(shown_again(status=FindingStatus.ACKNOWLEDGED),)))
+    healthy.compared(unknown=unknown)
+    assert healthy.says().more == "; no other difference was found, and not everything is compared"
+
+
+def test_what_is_on_its_way_is_said_beside_that_all_agree(healthy: Monitor) -> None:
+    healthy.compared(unknown={UnknownReason.NOT_READ_YET: (2, 2)})
+    assert (healthy.says().headline, healthy.says().more) == ("All replicas agree", "; 2 offsets are not compared yet")
+    healthy.compared()
+    assert healthy.says().text == "All replicas agree"
 
 
 def test_what_somebody_knows_of_does_not_hide_what_cannot_be_told(healthy: Monitor) -> None:

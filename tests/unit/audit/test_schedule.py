@@ -160,6 +160,7 @@ def test_what_an_audit_sees_of_findings_that_stood_before_it_is_no_news() -> Non
     warned, ended = logs
     assert (warned["partition"], warned["what"]) == (0, f"{short_id(new)}: {new.summary}")
     assert ended["what"] == "what findings had said before it was still true in 1 partition when it asked"
+    assert (ended["partitions"], ended["where"]) == (2, "orders-0, orders-1")
 
 
 def test_its_thread_wakes_for_what_is_queued_and_ends() -> None:

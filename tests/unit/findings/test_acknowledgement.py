@@ -9,7 +9,15 @@ from datetime import UTC, datetime
 import pytest
 
 from parallax.findings.acknowledge import acknowledged
-from parallax.findings.acknowledgement import Acknowledgement, Extent, acknowledgement_of, status_of, worsened
+from parallax.findings.acknowledgement import (
+    Acknowledgement,
+    Extent,
+    acknowledgement_of,
+    is_by_a_person,
+    status_of,
+    still_acknowledged,
+    worsened,
+)
 from parallax.findings.finding import Finding
 from parallax.model import NOBODY, FindingKind, FindingStatus, Severity
 from tests.builders.findings import finding
@@ -94,6 +102,20 @@ def test_a_finding_that_is_worse_than_what_was_acknowledged_asks_again_and_says_
 )
 def test_an_acknowledgement_holds_while_the_finding_is_no_worse(known: Finding, now: Finding) -> None:
     assert worsened(now, acknowledged(known, "known", "ann", AT)) is None
+
+
+def test_what_is_less_grave_for_a_time_is_still_measured_by_what_was_acknowledged() -> None:
+    shown = replace(OUTCOME, exposed=True, evidence=sides(committed=[2, 3], aborted=[1]))
+    known = acknowledged(shown, "known", "ann", AT)
+    assert is_by_a_person(known)
+    since = still_acknowledged(OUTCOME, known)
+    assert not is_by_a_person(since)
+    assert acknowledgement_of(since) == acknowledgement_of(known)
+    assert Extent.of(since) == Extent.of(OUTCOME)
+    assert worsened(shown, since) is None
+    assert worsened(replace(shown, broker=NOBODY), since) is not None
+    again = still_acknowledged(shown, since)
+    assert again.summary == known.summary
 
 
 def test_an_incident_is_worse_when_it_counts_more_though_the_replicas_agree() -> None:

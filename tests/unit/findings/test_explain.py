@@ -426,6 +426,7 @@ def test_an_index_is_not_rebuilt_from_a_log_whose_end_marker_is_cleaned() -> Non
     said = explain(index_wrong({"aborted": [1], "committed": [2]}, 1, held=False))
     assert said.away is not None
     assert said.steps[0].text.startswith("Keep broker 2 from leading")
+    assert said.steps[0].run.startswith("parallax lead orders"), "it says how"
     assert "have broker 2 drop its copy" in said.steps[3].text
     assert "rebuild" not in " ".join(step.text for step in said.steps)
     further = explain(index_wrong({"aborted": [1], "committed": [2]}, 2, held=False))

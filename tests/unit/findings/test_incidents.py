@@ -702,6 +702,8 @@ class TestWhatIsReported:
         life.after(RECHECK_S, wrong_where(lambda key: key < 50))
         life.after(RECHECK_S, wrong_where(lambda key: key < 50))
         assert life.open == []
+        (known,) = life.machine.status().acknowledged
+        assert (tally_of(known).count, known.summary.endswith("Acknowledged by me: known.")) == (50, True)
         life.suspect(*(lost(key) for key in range(100, 200)))
         life.settle(wrong_where(lambda key: key < 50 or key >= 100))
         life.after(2 * 10 * RECHECK_S, wrong_where(lambda key: key < 50 or key >= 100))

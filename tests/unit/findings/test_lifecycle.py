@@ -14,6 +14,7 @@ import pytest
 from parallax.config import FindingSettings
 from parallax.findings import effect, ledger
 from parallax.findings.acknowledge import acknowledged
+from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.answers import Answers, CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Differed, Recorded
 from parallax.findings.explain import explain
@@ -820,12 +821,15 @@ class TestADifferenceWithoutDirection:
             (life.last, self.answering(on_1=150, on_2=150, on_3=150), ["unsettled", "resolved"]),
             (known, alike, ["acknowledged"]),
             (known, differ, ["acknowledged", "confirmed"]),
-            (replace(life.table[0], status=FindingStatus.ACKNOWLEDGED), alike, ["acknowledged"]),
+            (replace(life.table[0], status=FindingStatus.ACKNOWLEDGED), alike, ["acknowledged", "acknowledged"]),
         ):
             later = Life([first])
             for _ in range(2):
                 later.until_asked(answering)
             assert later.statuses == statuses
+        assert "Nothing has proven that this is right" in later.last.summary, "it says that they agree by now"
+        later.until_asked(differ)
+        assert later.last.status is FindingStatus.ACKNOWLEDGED, "it was acknowledged while they differed"
 
     @pytest.mark.parametrize("before", ["confirmed", "unsettled", "acknowledged"])
     def test_ends_by_the_word_of_who_had_a_replica_copied_and_is_over_without_an_acknowledgement(
@@ -1421,7 +1425,25 @@ class TestEventsOfOthers:
         life.do(News([replace(life.last, status=FindingStatus.ACKNOWLEDGED, sequence=4)]))
         for leader in (3, 2, -1):
             life.until_asked(lambda c, leader=leader: missing(c, leader=leader))
-        assert life.statuses == ["confirmed", "confirmed"], "it was acknowledged as exposed"
+            assert (life.last.is_open, life.last.exposed) == (False, leader == 2), "it was acknowledged as exposed"
+
+    def test_an_acknowledged_finding_says_what_is_so_now_and_who_acknowledged_it(self) -> None:
+        life = Life().confirmed(unmarked())
+        life.until_asked(lambda c: missing(c, leader=2))
+        known = acknowledged(life.last, "known", "ann", life.moment.at)
+        life.do(News([replace(known, sequence=9)]))
+        life.until_asked(lambda c: missing(c, leader=3))
+        (stands,) = life.machine.status().acknowledged
+        said, then = acknowledgement_of(stands), acknowledgement_of(known)
+        assert not stands.exposed
+        assert "It leads the partition" in known.summary
+        assert "It leads the partition" not in stands.summary
+        assert stands.summary.endswith("Acknowledged by ann: known.")
+        assert said == then
+        life.until_asked(lambda c: missing(c, leader=3))
+        assert life.last.sequence == stands.sequence, "once"
+        life.until_asked(wrong)
+        assert life.last.is_open, "it is worse than was acknowledged"
 
     def test_a_difference_that_an_acknowledged_finding_explains_is_no_second_one(self) -> None:
         life = Life().confirmed(claim(COMMITTED_WRONGLY, "t"), answering=wrong)

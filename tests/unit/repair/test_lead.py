@@ -19,7 +19,7 @@ from parallax.model import FindingStatus, TopicPartition, UnknownReason
 from parallax.repair.known import known
 from parallax.repair.lead import document, exit_code, in_words
 from parallax.repair.lead import led as looked
-from parallax.repair.leading import Led, uncompared
+from parallax.repair.leading import ALONE, Led, uncompared
 from parallax.replica.types import PartitionMetadata
 from parallax.shell import ANYWHERE
 from parallax.views.watching import LOCK
@@ -143,6 +143,14 @@ def test_the_newest_state_of_the_comparison_counts(settings: Settings) -> None:
     assert set(found.coverage) == {PLACE}
     assert found.coverage[PLACE].compared_up_to == (100, 100)
     assert found.at is not None
+
+
+def test_a_replica_that_alone_is_watched_is_compared_with_none(settings: Settings) -> None:
+    compare(settings.storage.path)
+    for chosen, brokers, is_alone in (([1], (1, 2, 3), True), ([1, 2], (1, 2, 3), False), ([1], (1,), False)):
+        topics = settings.topics.model_copy(update={"brokers": chosen})
+        found = known(settings.model_copy(update={"topics": topics}), [PLACE]).fitness(PLACE, brokers)
+        assert (ALONE in found[1].why) == is_alone
 
 
 def test_a_finding_of_the_table_counts_also_where_nobody_watches(settings: Settings) -> None:

@@ -35,6 +35,7 @@ _CATCHING_UP = "what it held when it could be compared again is being compared"
 _IN_PART = {
     Part.CATCHING_UP: _CATCHING_UP,
     Part.ABSENT: "what a replica of the partition lacks now cannot be compared",
+    Part.ALONE: "topics.brokers leaves out its other replicas: it is not compared",
     Part.LACKING: "offsets of the partition have no verdict",
 }
 _CHECKED = "a difference is being checked"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from parallax.findings.acknowledgement import is_by_a_person
 from parallax.findings.finding import Finding, asked_at, evidence_of
 from parallax.findings.in_brief import Seen, seen
 from parallax.findings.summary import asked_in_words
@@ -125,7 +126,7 @@ def _what(event: Finding) -> str:
 def _asked(event: Finding) -> str:
     """Whom Parallax asked about what for an event; empty if a person made it."""
     evidence = evidence_of(event)
-    if event.status is FindingStatus.ACKNOWLEDGED or not evidence.get("replicas"):
+    if is_by_a_person(event) or not evidence.get("replicas"):
         return ""
     replicas: dict[str, dict[str, Any]] = evidence["replicas"]
     answered = [broker for broker, answer in replicas.items() if answer.get("error") is None]

@@ -78,8 +78,8 @@ class Alert:
         state: the `FindingState` of a finding, or the name of the condition; if it is over, the last one.
         starts_at: when it began.
         ends_at: when it was seen to be over; None if it is not.
-        `told`: what the last delivered message said about it (`said`). None if there was no message, or if a later
-            message was tried and nobody knows whether it arrived.
+        `told`: what the last delivered message said about it (`said`). None if there was none.
+        tried: what later messages said, the oldest first. Nobody knows which of them arrived.
         labels: the labels that identify it.
         annotations: the texts about it, by name.
         is_acknowledged: whether somebody has said that no more alarm is wanted.
@@ -91,6 +91,7 @@ class Alert:
     starts_at: datetime
     ends_at: datetime | None = None
     told: str | None = None
+    tried: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     is_acknowledged: bool = False
@@ -104,7 +105,9 @@ class Alert:
 
     @property
     def said(self) -> str:
-        """What a message says about an alert that is not over: its state, then "acknowledged" if it is."""
+        """What a message says about the alert: its state, with "acknowledged" if it is, or "resolved"."""
+        if self.ends_at is not None:
+            return str(Status.RESOLVED)
         return f"{self.state} {_ACKNOWLEDGED}" if self.is_acknowledged else str(self.state)
 
     @property
@@ -112,9 +115,12 @@ class Alert:
         """Whether the receiver must be sent a message about the alert.
 
         True if the alert is over, or if its state or acknowledgement differs from what the last delivered message said.
-        True as well if no message was delivered yet.
+        True as well if nobody knows whether a later message arrived. An acknowledged one is news only once.
         """
-        return self.ends_at is not None or self.told != self.said
+        if self.ends_at is not None or self.tried:
+            return True
+        is_known = self.is_acknowledged and (self.told or "").endswith(_ACKNOWLEDGED)
+        return self.told != self.said and not is_known
 
     @property
     def is_of_the_job(self) -> bool:
@@ -133,21 +139,16 @@ class Alert:
         return one.severity
 
     @property
-    def told_state(self) -> str | None:
-        """The state of the alert in the last delivered message.
-
-        None if there was none, or if this version of Parallax has no such state.
-        """
-        before = (self.told or "").removesuffix(f" {_ACKNOWLEDGED}")
-        return before if before in CONDITIONS or before in {str(state) for state in FindingState} else None
-
-    @property
     def is_worse_than_told(self) -> bool:
-        """Whether the alert is critical, and graver than the last delivered message said.
+        """Whether the alert is critical, and graver than some message said that the receiver may have.
 
-        Then people are notified again.
+        Then people are notified again. False for a message that is tried again: the first try notified them.
         """
-        before = self.told_state
+        if self.tried and self.tried[-1] == self.said:
+            return False
+        return any(self._is_worse_than(_state_in(one)) for one in (self.told, *self.tried))
+
+    def _is_worse_than(self, before: str | None) -> bool:
         if before is None:
             return False
         if self.is_of_the_job:
@@ -198,6 +199,7 @@ def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, pla
         state=state,
         starts_at=finding.decided_at if known is None else known.starts_at,
         told=None if known is None else known.told,
+        tried=() if known is None else known.tried,
         labels={
             "topic": finding.topic,
             "partition": str(finding.partition),
@@ -209,15 +211,28 @@ def of_finding(finding: Finding, known: Alert | None, group: TopicPartition, pla
 
 
 def _turn(known: Alert | None, state: FindingState) -> str:
-    """Words before the headline of a finding that differs from what the receiver knows; else empty."""
+    """Words before the headline of a finding that differs from what the receiver knows; else empty.
+
+    Where messages were tried that may have arrived, only words that hold whichever of them did.
+    """
     if known is None:
         return ""
-    if known.told is None:  # a message about it is under way
-        return known.annotations.get(TURN, "")
-    if known.told.endswith(_ACKNOWLEDGED):  # only what is worse than was acknowledged is acknowledged no more
+    found = {_since(one, state) for one in (known.told, *(one for one in known.tried if one != state))}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _since(told: str | None, state: FindingState) -> str:
+    """How a finding has changed since a message said something of it."""
+    if (told or "").endswith(_ACKNOWLEDGED):  # only what is worse than was acknowledged is acknowledged no more
         return Turn.WORSE
-    before = known.told_state
+    before = _state_in(told)
     return "" if before is None or before == state else turn_of(FindingState(before), state)
+
+
+def _state_in(told: str | None) -> str | None:
+    """The state that a message gave; None if it gave none, or if this version of Parallax has no such state."""
+    before = (told or "").removesuffix(f" {_ACKNOWLEDGED}")
+    return before if before in CONDITIONS or before in {str(state) for state in FindingState} else None
 
 
 def of_condition(suffered: Suffered, known: Alert | None, places: Places) -> Alert:
@@ -248,6 +263,7 @@ def of_condition(suffered: Suffered, known: Alert | None, places: Places) -> Ale
         state=state,
         starts_at=suffered.since if known is None else known.starts_at,
         told=None if known is None else known.told,
+        tried=() if known is None else known.tried,
         labels=dict(suffered.labels),
         annotations={what: text for what, text in annotations.items() if text},
     )

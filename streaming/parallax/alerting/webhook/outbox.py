@@ -323,8 +323,12 @@ class Outbox:
         stands = [(a.name, a.said, a.ends_at and a.ends_at.isoformat()) for a in mine]
         said = json.dumps([place, group.delivered_at, stands])
         key = hashlib.sha256(said.encode()).hexdigest()
-        # From now on nobody knows what the receiver has of these, until it says that it has taken this message.
-        self._alerts |= {alert.name: replace(alert, told=None) for alert in mine if alert.is_news}
+        # Nobody knows whether the receiver has these, until it says that it has taken this message.
+        self._alerts |= {
+            alert.name: replace(alert, tried=(*(one for one in alert.tried if one != alert.said), alert.said))
+            for alert in mine
+            if alert.is_news
+        }
         return Message(place, tuple(mine), key, group.turns)
 
     def delivered(self, message: Message, now: float) -> None:
@@ -339,9 +343,9 @@ class Outbox:
         for said in message.alerts:
             alert = self._alerts[said.name]
             if said.ends_at is None:
-                self._alerts[said.name] = replace(alert, told=said.said)
+                self._alerts[said.name] = replace(alert, told=said.said, tried=())
             elif alert.ends_at is None:  # it has come back meanwhile
-                self._alerts[said.name] = replace(alert, told=None)
+                self._alerts[said.name] = replace(alert, told=None, tried=())
             else:
                 del self._alerts[said.name]
         if any(alert.group == message.group for alert in self._alerts.values()):

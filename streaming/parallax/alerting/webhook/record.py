@@ -49,8 +49,9 @@ TABLE = Table(
         Column(
             "told",
             pa.string(),
-            "State that the last delivered message gave. Null: none was delivered, or a newer one was tried since.",
+            "State that the last delivered message gave. Null: none was delivered.",
         ),
+        Column("tried", pa.string(), "JSON: the states in later messages, of which nobody knows whether they arrived."),
         Column("starts_at", _TIME, "When the alert began."),
         Column("ends_at", _TIME, "When it was over. Null: it is not."),
         Column(
@@ -166,6 +167,7 @@ def _row(receiver: str, alert: Alert, told: Told) -> Row:
         "group_partition": alert.group.partition,
         "state": str(alert.state),
         "told": alert.told,
+        "tried": json.dumps(alert.tried),
         "starts_at": alert.starts_at,
         "ends_at": alert.ends_at,
         "delivered_at": told.at,
@@ -192,6 +194,7 @@ def _alert(row: Row) -> Alert:
         group=_group(row),
         state=state if state in CONDITIONS else FindingState(state),
         told=row["told"],
+        tried=tuple(json.loads(row["tried"] or "[]")),
         is_acknowledged=bool(row["is_acknowledged"]),
         starts_at=_utc(row["starts_at"]),
         ends_at=None if row["ends_at"] is None else _utc(row["ends_at"]),

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from parallax.alerting.conditions import OUTAGE, Suffered
-from parallax.alerting.listing import FindingState
+from parallax.alerting.listing import FindingState, Turn
 from parallax.alerting.webhook.alerts import Status, group_of
 from parallax.alerting.webhook.outbox import MOST_GROUPS, OTHERS, Message, Outbox, Pace
 from parallax.findings.acknowledge import acknowledged
@@ -160,6 +160,58 @@ def test_after_an_outage_of_the_receiver_one_message_says_how_things_stand(told:
     message = told.delivered(5)
     assert [(alert.name, alert.ends_at is None) for alert in message.alerts] == [("b", True), ("a", False)]
     assert told.after(1000) is None
+
+
+SPREAD = replace(finding("a"), status=FindingStatus.SPREAD)
+EXPOSED = replace(finding("a"), exposed=True)
+UNSETTLED = replace(finding("a"), status=FindingStatus.UNSETTLED)
+
+
+@pytest.mark.parametrize(
+    ("first", "missed", "then", "words", "rounds"),
+    [
+        (EXPOSED, finding("a"), SPREAD, "It has become worse: ", 1),
+        (finding("a"), EXPOSED, finding("a"), "", 1),
+        (EXPOSED, UNSETTLED, EXPOSED, "", 1),
+        (UNSETTLED, EXPOSED, SPREAD, "It has become worse: ", 2),
+        (SPREAD, finding("a"), EXPOSED, "", 1),
+        (finding("a"), UNSETTLED, EXPOSED, "It has become worse: ", 1),
+        (SPREAD, EXPOSED, finding("a"), "Less grave now: ", 0),
+        (finding("a"), EXPOSED, EXPOSED, "It has become worse: ", 1),
+    ],
+)
+def test_a_receiver_that_may_have_missed_a_change_is_told_only_what_is_true_for_it(
+    told: Told, first: Finding, missed: Finding, then: Finding, words: str, rounds: int
+) -> None:
+    told.observe(first)
+    told.delivered(10)
+    told.observe(missed)
+    message = told.after(400)
+    assert message is not None
+    told.outbox.failed(message, told.now)
+    told.outbox = told.again()
+    told.observe(then)
+    again = told.after(400)
+    assert again is not None
+    summary = again.alerts[0].annotations["summary"]
+    turn = next((one for one in Turn if summary.startswith(one)), "")
+    assert (turn, again.rounds) == (words, rounds), "it is asked for once more where it may be graver than it was told"
+    told.outbox.failed(again, told.now)
+    third = told.after(400)
+    assert third is not None
+    assert (third.rounds, third.alerts[0].annotations["summary"]) == (rounds, summary), "a message that is tried again"
+
+
+def test_what_becomes_of_an_acknowledged_finding_is_no_message_unless_it_is_worse(told: Told) -> None:
+    known = [acknowledged(one, "known", "ann", datetime(2026, 1, 2, tzinfo=UTC)) for one in (EXPOSED, finding("a"))]
+    told.observe(EXPOSED)
+    told.delivered(10)
+    told.observe(known[0])
+    told.delivered(60)
+    told.observe(known[1])
+    assert told.after(3600) is None
+    told.observe(SPREAD)
+    assert told.delivered(60).alerts[0].annotations["summary"].startswith("It has become worse: ")
 
 
 def test_what_changes_while_a_message_is_on_its_way_is_told_by_the_next(told: Told) -> None:
