@@ -47,12 +47,14 @@ class Differed:
         epoch: where replicas held unlike records at one offset: the leader epoch of the record that replaced the
             others; -1 where leader epochs do not show it.
         one_key: whether those unlike records all had one key.
+        oldest: the lowest offset of a value that a replica showed of the key; -1 where none showed one.
     """
 
     newest: int
     below: int
     epoch: int = UNKNOWN
     one_key: bool = False
+    oldest: int = UNKNOWN
 
     @classmethod
     def parse(cls, part: Any) -> Differed | None:
@@ -62,10 +64,12 @@ class Differed:
         """
         if not isinstance(part, dict):
             return None
-        newest, below, epoch = (part.get(name) for name in ("newest", "below", "epoch"))
-        if not (isinstance(newest, int) and isinstance(below, int) and isinstance(epoch, int)):
+        # An earlier version did not say what the oldest value was: any may have been.
+        numbers = [part.get("newest"), part.get("below"), part.get("epoch"), part.get("oldest", 0)]
+        newest, below, epoch, oldest = (number if isinstance(number, int) else None for number in numbers)
+        if newest is None or below is None or epoch is None or oldest is None:
             return None
-        return cls(newest, below, epoch, part.get("one_key") is True)
+        return cls(newest, below, epoch, part.get("one_key") is True, oldest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ class Shown:
         markers: by broker, the type of the end marker that the views recorded of it: ``commit`` or ``abort``.
         outcomes: by broker, the outcome that the views recorded of it: ``committed`` or ``aborted``.
         was_accused: the brokers that an earlier finding accused of the same, and that may still be wrong.
+        ``beside``: the brokers other than the accused that showed the same when they were last asked.
     """
 
     finding: Finding
@@ -48,6 +49,7 @@ class Shown:
     markers: Mapping[int, str]
     outcomes: Mapping[int, str]
     was_accused: frozenset[int]
+    beside: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, finding: Finding) -> Shown:
@@ -63,6 +65,7 @@ class Shown:
             markers=_by_broker(recorded.get("markers")),
             outcomes=_by_broker(recorded.get("outcomes")),
             was_accused=frozenset(recorded.get("was_accused") or ()),
+            beside=frozenset(recorded.get("beside") or ()),
         )
 
     @property
@@ -73,7 +76,7 @@ class Shown:
         if is_of_the_index and not is_direct_end(finding.offset, finding.marker_offset):
             # Another replica may hold a lower end marker, by which the outcome that both show is right.
             return frozenset({accused})
-        return frozenset({accused}).union(*(side for side in self.sides.values() if accused in side))
+        return self.beside.union({accused}, *(side for side in self.sides.values() if accused in side))
 
     @property
     def showing(self) -> frozenset[int]:
