@@ -39,7 +39,7 @@ def differed(claim: Claim, answers: Answers) -> Differed | None:
     shown = [a.live.offset for a in read if a.live is not None]
     if before is not None:
         newest, below = max(newest, before.newest), max(below, before.below)
-        shown += [before.oldest] if before.oldest != UNKNOWN else []
+        shown += [before.oldest] if before.oldest != UNKNOWN and not differs_anew(before, answers) else []
     if family is Family.KEY:
         return Differed(newest, below, oldest=min(shown, default=UNKNOWN))
     held = [h for a in read if (h := held_at(a, claim.offset)) is not None]
