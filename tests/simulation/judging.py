@@ -228,10 +228,13 @@ class Judge:
         for place in properties.places(truth, now):
             how = self._hold(place, truth, now, told)
             self.places[when, how] += 1
-            # By the policy or by a loss: nobody can ever tell, so nobody is told of a doubt. Nor is one told of what no
-            # consumer gets yet, on any replica: that is so wherever a transaction goes on.
+            # By a deletion or by a loss: nobody can ever tell, so nobody is told of a doubt. Logs begin apart wherever
+            # the policy deletes, for each broker does so at its own time. Nor is one told of what no consumer gets yet,
+            # on any replica: that is so wherever a transaction goes on.
             decided = self._decided(properties.difference(self.cluster, truth, place))
-            is_doubt = told.unknown.holds(decided) and not self._may_be_deleted(truth, place)
+            furthest = max(self.cluster.replicas, key=lambda b: self.cluster.replicas[b].log_start)
+            is_deleted_somewhere = self._is_below_all(truth, replace(place, broker=furthest))
+            is_doubt = told.unknown.holds(decided) and not is_deleted_somewhere
             if how in leads.KNOWABLE and (how != leads.UNKNOWN_RANGE or is_doubt):
                 self.told_of.setdefault(place.broker, []).append(place)
 
@@ -275,7 +278,7 @@ class Judge:
         if how is None:
             what = f"{place.what}{'' if seen else ', unread meanwhile'}{', after an audit' if told.audited else ''}"
             self.broken.append(Broken(properties.KNOWN, what, text))
-        elif watched and not harmed and self.profile.cap is None and not self._may_be_deleted(truth, place):
+        elif watched and not harmed and self.profile.cap is None and not self._is_below_all(truth, place):
             self.broken.append(Broken(properties.NEEDLESS, place.what, text))
         return how or "nothing"
 
@@ -300,9 +303,20 @@ class Judge:
 
     def _began_above(self, truth: oracle.Truth, place: Place, shown: Shown) -> bool:
         """Whether every log begins above the record that decides a key, and no reader was given any of the key."""
-        decides = truth.latest.get(place.key, -1) if place.key is not None else -1
         unread = not any(seen.get(place.key) for seen in shown.visible.values())
-        return decides >= 0 and unread and all(log.log_start > decides for log in self.cluster.replicas.values())
+        return unread and self._begin_above(truth, place)
+
+    def _begin_above(self, truth: oracle.Truth, place: Place) -> bool:
+        """Whether every log begins above the record that decides a key."""
+        decides = truth.latest.get(place.key, -1) if place.key is not None else -1
+        return decides >= 0 and all(log.log_start > decides for log in self.cluster.replicas.values())
+
+    def _is_below_all(self, truth: oracle.Truth, place: Place) -> bool:
+        """Whether nobody can tell a loss from a deletion: by the policy, or by a client, on all replicas alike.
+
+        A lost head of the leader's log moves every log start. So does DeleteRecords, and it leaves no other trace.
+        """
+        return self._may_be_deleted(truth, place) or self._begin_above(truth, place)
 
     def _may_be_deleted_everywhere(self, truth: oracle.Truth, place: Place) -> bool:
         """Whether every log begins above what is wrong where the policy deletes: that is what retention does.

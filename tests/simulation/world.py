@@ -521,7 +521,9 @@ def _matches(divergence: Divergence, finding: Finding) -> bool:
     if finding.kind not in divergence.kinds or divergence.broker not in named:
         return False
     if finding.kind == FindingKind.LOG_TRUNCATED:
-        return finding.offset in divergence.offsets
+        # It says of all that its log had shown from its offset on that it is lost, though some was truncated later.
+        covered = range(finding.offset, finding.claim.lost_to)
+        return finding.offset in divergence.offsets or divergence.offsets <= frozenset(covered)
     return finding.producer_id == divergence.producer_id and (
         finding.kind == FindingKind.READ_COMMITTED_FROZEN
         or finding.offset in divergence.offsets
