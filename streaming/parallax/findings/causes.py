@@ -91,7 +91,10 @@ class Causes:
     def explained(
         self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding], answers: Answers
     ) -> Decision:
-        """End a finding on a value when one on an outcome, confirmed since, explains it: it is that divergence."""
+        """End a finding on a value if a finding on an outcome explains it, which was confirmed since.
+
+        Both are one divergence.
+        """
         if decision.is_unsettled and claim.broker == NOBODY:
             causes = self._about_the_key(task, claim, before) or self._causes(task, claim, decision, before, answers)
         elif decision.verdict is Verdict.DISMISSED or claim.kind not in KEY_KINDS:
@@ -101,9 +104,10 @@ class Causes:
         return self._ended_by(task, claim, decision, causes, before)
 
     def explained_meanwhile(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
-        """End a finding without direction that waits for a frozen replica, if that shows what another is accused of.
+        """End a finding without direction that waits for a frozen replica, if another finding explains it.
 
-        That value is proven wrong, whatever the frozen replica has still to decide, and all others show the same.
+        It does if the frozen replica shows the value that another one is accused of. That value is proven wrong. What
+        the frozen replica has still to decide changes nothing, and all others show the same.
         """
         differing = replace(decision, verdict=Verdict.CONFIRMED)
         causes = self._accused_about(task, claim, differing, before)
@@ -114,9 +118,9 @@ class Causes:
     def explained_as_reported(
         self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
     ) -> Decision:
-        """End a finding without direction, without waiting for an absent replica, once it is proven who was wrong.
+        """End a finding without direction once it is proven who was wrong, although a replica is absent.
 
-        What it says of the replicas is then what a finding about an outcome, confirmed since, says of one of them.
+        A finding about an outcome, which was confirmed since, says the same of one of the replicas.
         """
         known = self._ledger.standing(task.finding_id or "")
         if decision.verdict is not Verdict.PENDING or known is None or known.broker != NOBODY:
@@ -234,7 +238,10 @@ class Causes:
         return found
 
     def beside(self, task: Task, claim: Claim, before: Sequence[Finding]) -> dict[str, Finding]:
-        """Return the last events of the other findings that accuse a replica about the key of a claim, by their ids."""
+        """Return the other findings that accuse a replica about a claim's key.
+
+        The result has the last event of each, by its id.
+        """
         if claim.key is None:
             return {}
         known = {finding.finding_id: finding for finding in self._ledger.about_key(claim.place, claim.key)}

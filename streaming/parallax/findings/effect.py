@@ -62,11 +62,11 @@ def remembered(claim: Claim, answers: Answers) -> Shown:
 def about_the_rest(claims: Sequence[Claim], shown: Mapping[str, Mapping[int, ReplicaAnswer]]) -> dict[str, Transaction]:
     """Return, by suspect id, the transactions of which a probe must read more records than the claim's own.
 
-    The accused's answer about the claim's own record is enough while the accused holds that record, and does not hide
-    it alone. It is also enough while the accused holds the transaction open, because all records of a transaction have
-    one outcome. It is not enough where the accused had a wrong index of aborted transactions, because the cleaner may
-    have removed records by that index. If the end marker is unknown, nothing more is asked: nobody can say which
-    records belong to the transaction.
+    The accused's answer about the claim's own record is enough while the accused holds that record. It is also enough
+    while the accused holds the transaction open, because all records of a transaction have one outcome. It is not
+    enough if the accused hides the record and nobody else holds it. It is not enough either if the accused had a wrong
+    index of aborted transactions: the cleaner may have removed records by that index. If the end marker is unknown,
+    nothing more is asked: nobody can say which records belong to the transaction.
 
     Args:
         claims: the claims of one probe.
