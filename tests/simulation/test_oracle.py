@@ -382,7 +382,7 @@ def test_two_differ_in_a_key_to_consumers_that_stop_at_one_offset_whatever_is_wr
         assert properties.confirmed(wrong, [now], c) is not None
 
 
-def test_what_was_said_of_a_key_goes_on_being_said_while_its_consumers_do_not_come_to_the_newer_value() -> None:
+def test_what_was_said_of_a_key_stands_while_consumers_do_not_come_to_its_newer_value() -> None:
     c = cluster()
     now = hanging(c)
     said = properties.Said("any", None, frozenset({1, 3}), "key", offset=0, key=7)
