@@ -9,6 +9,7 @@ from dataclasses import replace
 from parallax.compare.rules.outcome import open_disputes
 from parallax.compare.state import PartitionState
 from parallax.compare.suspect import Coverage
+from parallax.findings.cleared import Shown
 from parallax.findings.decide import Resolution
 from parallax.findings.explain import explain
 from parallax.findings.finding import Finding, claim_of, evidence_of, has_spread, was_only_shown
@@ -83,7 +84,7 @@ def _alike(event: Finding) -> frozenset[int]:
     if event.broker == NOBODY or event.is_incident:
         return frozenset()
     if _about(event) == "transaction":
-        return frozenset(claim_of(event).recorded.beside)
+        return Shown.of(event).beside
     if _about(event) != "key":
         return frozenset()
     sides = evidence_of(event).get("sides", {}).items()

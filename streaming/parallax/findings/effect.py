@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from parallax.counts import agreed, counted
-from parallax.findings.answers import ABORTED, Answers, ReplicaAnswer
+from parallax.findings.answers import ABORTED, Answers, ReplicaAnswer, holds_tombstone
 from parallax.findings.claim import Claim
 from parallax.findings.claim import Recorded as Shown
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
@@ -56,7 +56,9 @@ def remembered(claim: Claim, answers: Answers) -> Shown:
     shown = {broker: end.type for broker, end in found.items() if broker != claim.pivot}
     proving = found if claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER else shown
     epoch = max([claim.recorded.leader_epoch, *(found[broker].leader_epoch for broker in proving)])
-    return replace(claim.recorded, markers={**claim.recorded.markers, **shown}, leader_epoch=epoch)
+    was_deletion = claim.recorded.was_deletion or holds_tombstone(claim.first_offset, answers.replicas.values())
+    markers = {**claim.recorded.markers, **shown}
+    return replace(claim.recorded, markers=markers, leader_epoch=epoch, was_deletion=was_deletion)
 
 
 def about_the_rest(claims: Sequence[Claim], shown: Mapping[str, Mapping[int, ReplicaAnswer]]) -> dict[str, Transaction]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -146,6 +147,15 @@ class TestWhatIsAskedAbout:
         assert unknown_rest(TransactionRecords()) is None
         assert "3 more records" in (unknown_rest(TransactionRecords(left_out=3)) or "")
         assert "disk" in (unknown_rest(TransactionRecords(error="disk")) or "")
+
+
+def test_that_the_record_was_a_deletion_is_remembered_when_no_replica_holds_it_any_more() -> None:
+    held = replica(1, uncommitted={10: record(10, value_size=-1)})
+    recorded = remembered(POISON, answers(held, replica(2)))
+    assert recorded.was_deletion
+    assert Recorded.parse(json.dumps(recorded.as_json())).was_deletion
+    assert remembered(replace(POISON, recorded=recorded), answers(replica(1), replica(2))).was_deletion
+    assert not remembered(POISON, answers(holding(1, "aborted"), replica(2))).was_deletion
 
 
 def test_an_end_marker_that_another_replica_shows_is_remembered_and_the_accuseds_own_is_not() -> None:

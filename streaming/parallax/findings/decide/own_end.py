@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from parallax.evidence.log import Belongs
-from parallax.findings.answers import COMMITTED, RecordShown, ReplicaAnswer
+from parallax.findings.answers import COMMITTED, RecordShown, ReplicaAnswer, holds_tombstone
 from parallax.findings.claim import Claim, is_direct_end
 from parallax.findings.decide.case import (
     Case,
@@ -175,8 +175,7 @@ def _was_written_over(case: Case) -> bool:
     that nobody read: then the accused is right, and the others lack the deletion.
     """
     claim = case.claim
-    held = [answer.uncommitted.get(claim.first_offset) for answer in case.others]
-    was_deletion = any(record is not None and record.value_size < 0 for record in held)
+    was_deletion = claim.recorded.was_deletion or holds_tombstone(claim.first_offset, case.others)
     is_index_wrong = live_outcome(claim, case.accused) is None
     return claim.recorded.outcomes.get(claim.broker) == COMMITTED and is_index_wrong and not was_deletion
 
