@@ -74,6 +74,26 @@ def after_an_unclean_election(*then: Op) -> Cluster:
     return world.cluster
 
 
+@pytest.mark.parametrize("overwritten", [False, True], ids=["held by others", "superseded on all"])
+def test_an_audit_is_consistent_with_a_finding_that_is_over_only_where_nobody_is_misled(
+    overwritten: bool,
+) -> None:
+    """Broker 3 has lost its index, and shows an aborted record as committed."""
+    world = World(STANDARD)
+    cluster = world.cluster
+    for op in [("write", 0, 0, 57), ("end", 0, 0, 0), SYNC]:
+        world.do(op)
+    assert cluster.replicas[3].lose_index(0)
+    if overwritten:
+        for op in [("write", PLAIN, 0, 58), ("tick", 200, 0, 0), ("write", PLAIN, 90, 1), SYNC]:
+            world.do(op)
+        for broker in (1, 2):
+            world.do(("clean", broker, 0, 0))
+    over = Said("any", 3, frozenset(), "transaction", cluster.writers[0].producer_id, 0, 0, key=0, marker=1)
+    world.judge.audit(Ended((), (), (over,)), "consistent", cluster.leading.leo)
+    assert any(broken.what.startswith("outcome") for broken in world.judge.broken) is not overwritten
+
+
 @pytest.mark.parametrize("ended", [[], [("end", 0, 0, 0)]], ids=["open", "ended otherwise since"])
 def test_who_says_that_an_election_lost_the_end_of_a_transaction_is_not_mistaken(ended: list[Op]) -> None:
     world = World(STANDARD)
