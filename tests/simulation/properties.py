@@ -10,7 +10,7 @@ covers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.simulation import oracle
 from tests.simulation.cluster import Cluster
@@ -168,6 +168,7 @@ def confirmed(said: Said, moments: Iterable[Moment], cluster: Cluster) -> Broken
         unexplained = any(start > cluster.deleted_to for start in starts)
         return None if unexplained else Broken(NEVER_RIGHT, said.kind, f"{said} lacks nothing")
     seen = list(moments)
+    said = _of_its_key(said, oracle.truth_of(cluster))
     if any(is_wrong_in(said, moment[b]) for moment in seen for b in said.brokers if b in moment):
         return None
     if misleads(said, cluster) or (seen and _differ_where_they_stop(said, seen[-1], cluster)):
@@ -177,6 +178,14 @@ def confirmed(said: Said, moments: Iterable[Moment], cluster: Cluster) -> Broken
     if not any(said.accused in moment for moment in seen):
         return Broken(NEVER_RIGHT, said.kind, f"{said}: it was right; wrong was {_texts(seen)}")
     return Broken(SOUND, said.kind, f"{said}: it was not wrong in that; wrong was {_texts(seen)}")
+
+
+def _of_its_key(said: Said, truth: Truth) -> Said:
+    """A difference in how a record ended is one in its key, whether or not the finding knows the key."""
+    known = truth.of_offset.get(said.offset)
+    if said.key is not None or said.accused is not None or said.about != "transaction" or known is None:
+        return said
+    return replace(said, key=known[0].key)
 
 
 def _differ_where_they_stop(said: Said, now: Moment, cluster: Cluster) -> bool:
