@@ -331,7 +331,11 @@ class World:
         if any(event.status is FindingStatus.SPREAD and event.kind is freezes for event in last.values()):
             frozen = set(self.cluster.replicas)  # It is reported of one, and says that all are.
         behind = {b for b, replica in self.cluster.replicas.items() if replica.lso <= claim.first_offset}
-        if claim.key is not None and claim.rule is Rule.LATEST_VALUE and claim.broker == NOBODY and frozen:
+        at = claim.first_offset
+        is_held = any(one is not None for r in self.cluster.replicas.values() for _, one in r.held(at, at + 1))
+        # How a record ended shows by its key alone where no replica holds it any more.
+        is_of_the_key = claim.rule is Rule.LATEST_VALUE or not is_held
+        if claim.key is not None and is_of_the_key and claim.broker == NOBODY and frozen:
             key = key_of_halves(*claim.key)
             shown = {b: oracle.values_shown(replica, key, 0)[0] for b, replica in self.cluster.replicas.items()}
             # Another that shows the same, and is not frozen, is asked last in its place.

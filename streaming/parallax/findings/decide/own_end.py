@@ -44,7 +44,7 @@ def contradiction(case: Case) -> Decision:
         return case.pending(f"broker {accused.broker} does not show what lies up to offset {claim.marker_offset} yet")
     if own is None:
         gone, lacking = f"broker {accused.broker} does not hold offset {claim.offset} any more", _lacking(case)
-        if lacking is not None and not (lacking.verdict is Verdict.CONFIRMED and _was_written_over(case)):
+        if lacking is not None and not _was_written_over(case):
             return lacking
         return case.not_held(gone, claim.offset)
     if (marker := end_shown(claim, accused)) is not None:
@@ -172,9 +172,12 @@ def _was_written_over(case: Case) -> bool:
 
     By an index that lacks an ABORT, the cleaner takes older values in favor of the record, and leaves the record. So if
     the record is gone as well, and it was a value, there was a newer record of the key. That may have been a tombstone
-    that nobody read: then the accused is right, and the others lack the deletion.
+    that nobody read: then the accused is right, and the others lack the deletion. While a replica does not say what it
+    shows of the key, nobody can say whether a difference is left.
     """
     claim = case.claim
+    if case.absent or any(a.key is None or not a.key.complete for a in (case.accused, *case.others)):
+        return False
     was_deletion = claim.recorded.was_deletion or holds_tombstone(claim.first_offset, case.others)
     is_index_wrong = live_outcome(claim, case.accused) is None
     return claim.recorded.outcomes.get(claim.broker) == COMMITTED and is_index_wrong and not was_deletion

@@ -740,6 +740,8 @@ class TestContradiction:
     def test_accuses_nobody_of_lacking_an_older_value_once_the_value_that_took_it_is_gone_too(self) -> None:
         got = self.lacking(False, record(offset=5, producer_id=-1))
         assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.COMPACTED), "deleted since, maybe"
+        frozen = self.lacking(False, record(offset=5, producer_id=-1), last_stable_offset=50)
+        assert frozen.resolution is Resolution.COMPACTED, "what the others have still to decide accuses it of nothing"
 
     def test_of_a_committed_transaction_stands_while_its_own_value_is_lacking(self) -> None:
         recorded = Recorded(outcomes={2: "aborted"}, markers={2: "commit"})
