@@ -324,6 +324,10 @@ class Variant(StrEnum):
     """An incident about transactions."""
 
 
+SHOWING_OLDER = frozenset({Variant.UNDELETED, Variant.OLDER, Variant.DELETED})
+"""Of these the accused shows a value of the key that is older than the finding's record."""
+
+
 class Effect(NamedTuple):
     """The words on what a finding means.
 

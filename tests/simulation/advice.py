@@ -226,10 +226,7 @@ def is_wrong(said: Said, broker: int, cluster: Cluster, compacted: bool) -> bool
         return replica.log_start > cluster.deleted_to
     # Nobody has to know what lies below the largest log start, but who says so is not mistaken.
     truth = oracle.truth_of(cluster)
-    starts = _starts(cluster, replica)
-    if said.key is not None and any(oracle.shows_superseded(truth, replica, said.key, start) for start in starts):
-        return True
-    found = [oracle.wrong_in(truth, replica, start, compacted) for start in starts]
+    found = [oracle.wrong_in(truth, replica, start, compacted) for start in properties.starts(cluster, replica)]
     if any(_lacks_what_it_superseded(said, truth, replica, wrong) for wrong in found):
         return True
     return any(properties.is_wrong_in(of_it, wrong) for wrong in found) or properties.misleads(of_it, cluster)
@@ -247,10 +244,6 @@ def _lacks_what_it_superseded(said: Said, truth: oracle.Truth, replica: Replica,
     is_of_it = known is not None and known[0].key == said.key and truth.end_of(said.offset) is End.ABORT
     is_older = 0 <= truth.latest.get(said.key, -1) < said.offset
     return is_of_it and is_older and oracle.newest_shown(replica, said.key) < truth.latest[said.key]
-
-
-def _starts(cluster: Cluster, replica: Replica) -> frozenset[int]:
-    return frozenset({oracle.compared_from(cluster), replica.log_start})
 
 
 def is_right(said: Said, broker: int, cluster: Cluster, compacted: bool) -> bool:

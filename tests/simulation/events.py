@@ -9,9 +9,10 @@ from dataclasses import replace
 from parallax.compare.rules.outcome import open_disputes
 from parallax.compare.state import PartitionState
 from parallax.compare.suspect import Coverage
+from parallax.findings.cleared import Shown
 from parallax.findings.decide import Resolution
 from parallax.findings.explain import explain
-from parallax.findings.finding import Finding, claim_of, evidence_of, was_only_shown
+from parallax.findings.finding import Finding, claim_of, evidence_of, has_spread, was_only_shown
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, UnknownReason
 from tests.reasons import UNTIL_AUDITED
@@ -79,8 +80,12 @@ def _sides(events: Iterable[Finding]) -> frozenset[int]:
 
 
 def _alike(event: Finding) -> frozenset[int]:
-    """Whom a finding that accuses a replica about a key says to show the same value."""
-    if event.broker == NOBODY or _about(event) != "key":
+    """Whom a finding that accuses a replica says to show the same value of its key."""
+    if event.broker == NOBODY or event.is_incident:
+        return frozenset()
+    if _about(event) == "transaction":
+        return Shown.of(event).beside
+    if _about(event) != "key":
         return frozenset()
     sides = evidence_of(event).get("sides", {}).items()
     return frozenset(b for text, side in sides if text.startswith("value") and event.broker in side for b in side)
@@ -170,15 +175,22 @@ _ELSEWHERE = frozenset({Resolution.EXPLAINED, Resolution.PART, Resolution.GONE, 
 
 
 def at_the_end(monitor: Monitor) -> Ended:
-    """Have all findings looked at again, and tell what has become of them."""
+    """Have all findings looked at again, and tell what has become of them.
+
+    What one of them had explained is a suspect again once that one is over, and is looked at by itself then.
+    """
     monitor.clock += RECHECK_S
     monitor.probe()
+    if monitor.pending:
+        monitor.clock += RECHECK_S
+        monitor.probe()
     return become(monitor)
 
 
 def become(monitor: Monitor) -> Ended:
     """What has become of all findings, as they were looked at last."""
     last = {event.finding_id: event for event in monitor.events if event.status is not FindingStatus.DISMISSED}
+    stood = {event.finding_id: event for event in monitor.events if event.stands}
     resolved = [event for event in last.values() if event.status is FindingStatus.RESOLVED]
     as_healed = [event for event in resolved if _says_that_all_are_right(event)]
     by_key = [event for event in as_healed if _is_of_the_key_alone(event)]
@@ -192,5 +204,13 @@ def become(monitor: Monitor) -> Ended:
             )
             for event in as_healed
         ),
-        gone=tuple(said(event, monitor.events) for event in resolved if event not in as_healed or event in by_key),
+        gone=tuple(
+            # Of all replicas, where it had spread: its end says so.
+            replace(
+                said(event, monitor.events),
+                everywhere=event.finding_id in stood and has_spread(stood[event.finding_id]),
+            )
+            for event in resolved
+            if event not in as_healed or event in by_key
+        ),
     )

@@ -100,10 +100,15 @@ class Judge:
         if broken is not None:
             self.broken.append(broken)
 
-    def shown(self, said: Said) -> None:
-        """Something over, or about all replicas, was reported: one that it names was wrong in it at some time."""
+    def shown(self, said: Said, seen: Sequence[Cluster]) -> None:
+        """Something over, or about all replicas, was reported: one that it names was wrong in it at some time.
+
+        Args:
+            said: what was reported.
+            seen: the cluster as the probe saw it, question after question: an answer is of the moment of its question.
+        """
         self.note()
-        if said.everywhere and properties.lost_by_an_election(said, self.cluster):
+        if said.everywhere and any(properties.lost_by_an_election(said, state) for state in (*seen, self.cluster)):
             return
         if (broken := properties.confirmed(said, self.moments, self.cluster)) is not None:
             self.broken.append(broken)
@@ -223,9 +228,14 @@ class Judge:
         for place in properties.places(truth, now):
             how = self._hold(place, truth, now, told)
             self.places[when, how] += 1
-            # By the policy or by a loss: nobody can ever tell, so nobody is told of a doubt.
-            is_open_for_good = how == leads.UNKNOWN_RANGE and self._may_be_deleted(truth, place)
-            if how in leads.KNOWABLE and not is_open_for_good:
+            # By a deletion or by a loss: nobody can ever tell, so nobody is told of a doubt. Logs begin apart wherever
+            # the policy deletes, for each broker does so at its own time. Nor is one told of what no consumer gets yet,
+            # on any replica: that is so wherever a transaction goes on.
+            decided = self._decided(properties.difference(self.cluster, truth, place))
+            furthest = max(self.cluster.replicas, key=lambda b: self.cluster.replicas[b].log_start)
+            is_deleted_somewhere = self._is_below_all(truth, replace(place, broker=furthest))
+            is_doubt = told.unknown.holds(decided) and not is_deleted_somewhere
+            if how in leads.KNOWABLE and (how != leads.UNKNOWN_RANGE or is_doubt):
                 self.told_of.setdefault(place.broker, []).append(place)
 
     def lead(self, found: Mapping[int, Fitness], draw: random.Random) -> None:
@@ -252,8 +262,7 @@ class Judge:
         offsets = properties.difference(self.cluster, truth, place)
         how = _excused(offsets, told.unknown, seen=seen and not harmed)
         # No audit compares what nobody's consumers are shown yet.
-        decided = {o for o in offsets if any(o < replica.lso for replica in self.cluster.replicas.values())}
-        audited = told.audited or told.unknown.was_audited(decided, place.begun)
+        audited = told.audited or told.unknown.was_audited(self._decided(offsets), place.begun)
         # What the cap of the state left out was read and not compared; an audit sees only what is left of it. Nor does
         # it see how a transaction was ended of which nothing is left; who was watched all the time has it found before.
         gone = place.what == "outcome" and not watched and not properties.holds(self.cluster, now, place)
@@ -269,9 +278,24 @@ class Judge:
         if how is None:
             what = f"{place.what}{'' if seen else ', unread meanwhile'}{', after an audit' if told.audited else ''}"
             self.broken.append(Broken(properties.KNOWN, what, text))
-        elif watched and not harmed and self.profile.cap is None and not self._may_be_deleted(truth, place):
+        elif watched and not harmed and self.profile.cap is None and not self._is_below_all(truth, place):
             self.broken.append(Broken(properties.NEEDLESS, place.what, text))
         return how or "nothing"
+
+    def _misleads_nobody(self, place: Place, truth: oracle.Truth, now: dict[int, Wrong]) -> bool:
+        """Whether no other replica holds a record of a wrong outcome, and all show one newer record of each key."""
+        others = [replica for broker, replica in self.cluster.replicas.items() if broker != place.broker]
+        for offset in _decided_by_ends(truth, now[place.broker], place):
+            key = truth.of_offset[offset][0].key
+            newest = {oracle.newest_shown(replica, key) for replica in self.cluster.replicas.values()}
+            is_held = any(record is not None for one in others for _, record in one.held(offset, offset + 1))
+            if is_held or len(newest) > 1 or newest.pop() <= offset:
+                return False
+        return True
+
+    def _decided(self, offsets: set[int]) -> set[int]:
+        """Those of the offsets that some replica shows its read_committed consumers."""
+        return {o for o in offsets if any(o < replica.lso for replica in self.cluster.replicas.values())}
 
     def once(self, standing: Sequence[Said]) -> None:
         """No cause is reported twice: judge what stands after all of it was looked at again."""
@@ -279,9 +303,20 @@ class Judge:
 
     def _began_above(self, truth: oracle.Truth, place: Place, shown: Shown) -> bool:
         """Whether every log begins above the record that decides a key, and no reader was given any of the key."""
-        decides = truth.latest.get(place.key, -1) if place.key is not None else -1
         unread = not any(seen.get(place.key) for seen in shown.visible.values())
-        return decides >= 0 and unread and all(log.log_start > decides for log in self.cluster.replicas.values())
+        return unread and self._begin_above(truth, place)
+
+    def _begin_above(self, truth: oracle.Truth, place: Place) -> bool:
+        """Whether every log begins above the record that decides a key."""
+        decides = truth.latest.get(place.key, -1) if place.key is not None else -1
+        return decides >= 0 and all(log.log_start > decides for log in self.cluster.replicas.values())
+
+    def _is_below_all(self, truth: oracle.Truth, place: Place) -> bool:
+        """Whether nobody can tell a loss from a deletion: by the policy, or by a client, on all replicas alike.
+
+        A lost head of the leader's log moves every log start. So does DeleteRecords, and it leaves no other trace.
+        """
+        return self._may_be_deleted(truth, place) or self._begin_above(truth, place)
 
     def _may_be_deleted_everywhere(self, truth: oracle.Truth, place: Place) -> bool:
         """Whether every log begins above what is wrong where the policy deletes: that is what retention does.
@@ -304,12 +339,13 @@ class Judge:
     def audit(self, findings: Ended, result: str, ended_to: int) -> None:
         """An audit of the partition, whose replicas are all up, ended so; it compared outcomes up to an offset.
 
-        A wrong outcome is told by a finding that is over when it is reported as well: its record misleads nobody, for
-        all show the same newer one of its key, and no other replica holds it.
+        A wrong outcome is told by a finding that is over when it is reported as well, where its records mislead nobody:
+        no other replica holds one, and all show the same newer record of its key, whoever leads.
         """
         truth, now = oracle.truth_of(self.cluster), self.now()
         for place in properties.uncovered(truth, now, findings.standing):
-            if place.what == "outcome" and any(properties.covers(said, place, truth, now) for said in findings.gone):
+            is_told = any(properties.covers(said, place, truth, now) for said in findings.gone)
+            if is_told and place.what == "outcome" and self._misleads_nobody(place, truth, now):
                 continue
             if any(offset >= ended_to for offset in _decided_by_ends(truth, now[place.broker], place)):
                 continue

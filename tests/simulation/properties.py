@@ -10,7 +10,7 @@ covers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.simulation import oracle
 from tests.simulation.cluster import Cluster
@@ -168,9 +168,10 @@ def confirmed(said: Said, moments: Iterable[Moment], cluster: Cluster) -> Broken
         unexplained = any(start > cluster.deleted_to for start in starts)
         return None if unexplained else Broken(NEVER_RIGHT, said.kind, f"{said} lacks nothing")
     seen = list(moments)
+    said = _of_its_key(said, oracle.truth_of(cluster))
     if any(is_wrong_in(said, moment[b]) for moment in seen for b in said.brokers if b in moment):
         return None
-    if misleads(said, cluster):
+    if misleads(said, cluster) or (seen and _differ_where_they_stop(said, seen[-1], cluster)):
         return None
     if said.accused is None:
         return Broken(SOUND, said.kind, f"{said}: none of them was wrong in that; wrong was {_texts(seen)}")
@@ -179,18 +180,41 @@ def confirmed(said: Said, moments: Iterable[Moment], cluster: Cluster) -> Broken
     return Broken(SOUND, said.kind, f"{said}: it was not wrong in that; wrong was {_texts(seen)}")
 
 
+def _of_its_key(said: Said, truth: Truth) -> Said:
+    """A difference in how a record ended is one in its key, whether or not the finding knows the key."""
+    known = truth.of_offset.get(said.offset)
+    if said.key is not None or said.accused is not None or said.about != "transaction" or known is None:
+        return said
+    return replace(said, key=known[0].key)
+
+
+def _differ_where_they_stop(said: Said, now: Moment, cluster: Cluster) -> bool:
+    """Whether two that are said to differ in a key do, to consumers that are kept at one offset for good.
+
+    The oracle calls nobody wrong in a key that is written again further up: what a replica lacks below may have been
+    cleaned for the sake of that, and is made up for where its consumers come there. These do not come there, and one of
+    the two values is not what was written up to where they stop. Which one, nobody says.
+    """
+    if said.accused is not None or said.about != "key":
+        return False
+    named = [cluster.replicas[broker] for broker in said.sides & now.keys() & cluster.replicas.keys()]
+    stopped = [replica for replica in named if now[replica.id].stops_at is not None]
+    shown = {(replica.lso, oracle.values_shown(replica, said.key, 0)[0]) for replica in stopped}
+    return len(shown) > len({replica.lso for replica in stopped})
+
+
 def stands(said: Said, now: Moment, cluster: Cluster, standing: Sequence[Said]) -> Broken | None:
     """Hold a finding that stands after it was looked at again against what is wrong now, and what stands beside it.
 
     What it says of all replicas is of what they have come to; of many keys it names one, which may have healed. And
-    what is shown to those alone whom an open transaction keeps below what it speaks of may go on being said, where
-    another finding speaks of that transaction.
+    what is shown to those alone whom an open transaction keeps below what it speaks of, or below what was written of
+    the key since, may go on being said, where another finding speaks of that transaction.
     """
     if said.everywhere or said.many:
         return None
     held = [cluster.replicas[b] for b in said.brokers & now.keys() & cluster.replicas.keys()]
     truth = oracle.truth_of(cluster)
-    if said.about == "key" and any(_is_kept_below(said, replica, now, standing, truth) for replica in held):
+    if said.about == "key" and any(_may_not_be_compared(said, replica, now, standing, truth) for replica in held):
         return None
     if said.about == "transaction" and said.accused in now and said.key in now[said.accused].unlike:
         return None  # The record is gone by now, and what its wrong outcome made of the key is not.
@@ -198,30 +222,47 @@ def stands(said: Said, now: Moment, cluster: Cluster, standing: Sequence[Said]) 
 
 
 def misleads(said: Said, cluster: Cluster) -> bool:
-    """Whether the accused shows its consumers the outcome of the record otherwise than its transaction ended.
+    """Whether one that is named misleads its consumers: by an outcome, or by a value that was superseded by then.
 
-    That is between the replica and the truth alone: where the logs of others begin, maybe of one that is down, is no
-    matter. Nobody has to know what lies below the largest log start, but who says so is not mistaken.
+    The accused shows the outcome of the record otherwise than its transaction ended; or a replica shows a value behind
+    which the truth has a newer record of the key, or a deletion, that its consumers have passed
+    (`oracle.shows_superseded`). That is between the replica and the truth alone: where the logs of others begin, maybe
+    of one that is down, is no matter. Nobody has to know what lies below the largest log start, but who says so is not
+    mistaken.
     """
-    replica = cluster.replicas.get(-1 if said.accused is None else said.accused)
-    if said.about != "transaction" or replica is None:
+    truth = oracle.truth_of(cluster)
+    named = [cluster.replicas[broker] for broker in said.brokers & cluster.replicas.keys()]
+    if said.key is not None and any(
+        oracle.shows_superseded(truth, replica, said.key, start)
+        for replica in named
+        for start in starts(cluster, replica)
+    ):
+        return True
+    if said.about != "transaction" or said.accused is None:
         return False
-    turned = oracle.turned_in(oracle.truth_of(cluster), replica, replica.log_start, replica.lso)
-    return any(said.offset in offsets for _, offsets in turned)
+    turned = [oracle.turned_in(truth, replica, replica.log_start, replica.lso) for replica in named]
+    return any(said.offset in offsets for found in turned for _, offsets in found)
+
+
+def starts(cluster: Cluster, replica: Replica) -> frozenset[int]:
+    """From where on a replica is judged by what it shows: where all are compared, and where its own log begins."""
+    return frozenset({compared_from(cluster), replica.log_start})
 
 
 def lost_by_an_election(said: Said, cluster: Cluster) -> bool:
     """Whether what a finding says of all replicas is what an unclean election has taken from the cluster.
 
     Nobody is wrong then, for all hold what the leader holds, whom the election has made that. But a record that was
-    acknowledged is gone; or a transaction hangs on the leader, whose producer was told that it had ended.
+    acknowledged is gone; or the end of a transaction is, of which its producer was told. It hangs on the leader then,
+    or has ended there since by another marker, and nobody knows whether that one says the same.
     """
     if said.kind == "record_missing":
         return any(b.base <= said.offset <= b.last for b in cluster.lost)
-    held = cluster.leading.open_transactions().get(said.producer_id, (0, -1))[1] == said.start
+    log, began = cluster.leading, (said.producer_id, said.start)
+    begun = {(producer_id, first) for producer_id, (_, first) in log.open_transactions().items()}
+    begun |= {(one.producer_id, one.first) for one in log.ended}
     mine = [b for b in cluster.lost if b.marker is not None and b.producer_id == said.producer_id]
-    ended = any(b.base > said.start for b in mine)
-    return said.about == "transaction" and held and ended
+    return said.about == "transaction" and began in begun and any(b.base > said.start for b in mine)
 
 
 def healed(said: Said, cluster: Cluster, now: Moment, open_now: Iterable[Said]) -> Broken | None:
@@ -274,10 +315,26 @@ def _is_wrong_still(said: Said, wrong: Wrong, truth: Truth) -> bool:
 
 def _is_kept_below(said: Said, replica: Replica, now: Moment, standing: Sequence[Said], truth: Truth) -> bool:
     """Whether only consumers that are known not to come so far are shown what was before that of which was spoken."""
-    broker = replica.id
     if replica.lso > said.offset or oracle.newest_uncommitted(replica, said.key) <= said.offset:
         return False
-    stops = [place for place in places(truth, {broker: now[broker]}) if place.what == "progress"]
+    return _is_stopped_as_said(replica, now, standing, truth)
+
+
+def _may_not_be_compared(said: Said, replica: Replica, now: Moment, standing: Sequence[Said], truth: Truth) -> bool:
+    """Whether a replica's consumers are known not to come to what decides the key: no finding on it can end then.
+
+    A cleaner goes up to the last stable offset of its own log. So a replica that was copied from one that had come
+    further may lack what that one's cleaner took for the sake of the newer record, and the oracle calls it neither
+    right nor wrong in the key (`oracle._compare_keys`). What was said before that holds until its consumers go on.
+    """
+    is_behind = truth.latest.get(said.key, -1) >= replica.lso
+    kept = is_behind and _is_stopped_as_said(replica, now, standing, truth)
+    return kept or _is_kept_below(said, replica, now, standing, truth)
+
+
+def _is_stopped_as_said(replica: Replica, now: Moment, standing: Sequence[Said], truth: Truth) -> bool:
+    """Whether an open transaction keeps a replica's consumers from going on, and a finding speaks of each that does."""
+    stops = [place for place in places(truth, {replica.id: now[replica.id]}) if place.what == "progress"]
     return bool(stops) and all(any(covers(one, place, truth, now) for one in standing) for place in stops)
 
 
@@ -351,7 +408,9 @@ def covers(said: Said, place: Place, truth: Truth, now: Moment) -> bool:
         spans = [s for wrong in now.values() for s in wrong.spans if _is_named(s, said)]
         if place.what == "key":
             named = said.key is not None and place.key == said.key
-            turned = [o for wrong in now.values() for s, part in wrong.turned if _is_named(s, said) for o in part]
+            turned = {o for wrong in now.values() for s, part in wrong.turned if _is_named(s, said) for o in part}
+            # It stands for all records of its transaction, also where the accused's cleaner has taken what showed that.
+            turned |= {o for t in truth.transactions if t.producer_id == said.producer_id for o in _named_of(t, said)}
             return named or any(truth.of_offset[offset][0].key == place.key for offset in turned)
         return any(s.first <= place.offset <= s.end for s in spans)
     if said.about == "head":
@@ -360,6 +419,12 @@ def covers(said: Said, place: Place, truth: Truth, now: Moment) -> bool:
         return place.key == said.key and said.key is not None
     keys = set() if place.span is None else keys_of(truth, place.span)
     return place.offset == said.offset or (said.key is not None and said.key in keys)
+
+
+def _named_of(transaction: oracle.Transaction, said: Said) -> Iterable[int]:
+    """The records of a true transaction that a finding covers which accuses a replica of it."""
+    is_accusing = said.accused is not None and said.start >= 0
+    return (o for o in transaction.offsets if is_accusing and said.start <= o <= said.marker)
 
 
 def uncovered(truth: Truth, now: Moment, open_now: Iterable[Said]) -> Iterator[Place]:

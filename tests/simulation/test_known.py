@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.simulation import events, oracle, properties
@@ -70,6 +72,39 @@ def after_an_unclean_election(*then: Op) -> Cluster:
     for op in [("write", PLAIN, 0, 57), SYNC, ("stop", 2, 0, 0), *lost, *then, SYNC]:
         world.do(op)
     return world.cluster
+
+
+@pytest.mark.parametrize("overwritten", [False, True], ids=["held by others", "superseded on all"])
+def test_an_audit_is_consistent_with_a_finding_that_is_over_only_where_nobody_is_misled(
+    overwritten: bool,
+) -> None:
+    """Broker 3 has lost its index, and shows an aborted record as committed."""
+    world = World(STANDARD)
+    cluster = world.cluster
+    for op in [("write", 0, 0, 57), ("end", 0, 0, 0), SYNC]:
+        world.do(op)
+    assert cluster.replicas[3].lose_index(0)
+    if overwritten:
+        for op in [("write", PLAIN, 0, 58), ("tick", 200, 0, 0), ("write", PLAIN, 90, 1), SYNC]:
+            world.do(op)
+        for broker in (1, 2):
+            world.do(("clean", broker, 0, 0))
+    over = Said("any", 3, frozenset(), "transaction", cluster.writers[0].producer_id, 0, 0, key=0, marker=1)
+    world.judge.audit(Ended((), (), (over,)), "consistent", cluster.leading.leo)
+    assert any(broken.what.startswith("outcome") for broken in world.judge.broken) is not overwritten
+
+
+@pytest.mark.parametrize("ended", [[], [("end", 0, 0, 0)]], ids=["open", "ended otherwise since"])
+def test_who_says_that_an_election_lost_the_end_of_a_transaction_is_not_mistaken(ended: list[Op]) -> None:
+    world = World(STANDARD)
+    begun: list[Op] = [("write", 0, 0, 57), SYNC, ("stop", 2, 0, 0), ("end", 0, 1, 0), SYNC, ("usurp", 2, 0, 0)]
+    for op in [*begun, *ended, ("start", 1, 0, 0), ("start", 3, 0, 0), SYNC]:
+        world.do(op)
+    producer = world.cluster.writers[0].producer_id
+    said = Said("any", 2, frozenset(), "transaction", producer, 0, 0, everywhere=True)
+    assert properties.lost_by_an_election(said, world.cluster)
+    for other in (replace(said, start=1), replace(said, producer_id=producer + 1), replace(said, about="key")):
+        assert not properties.lost_by_an_election(other, world.cluster)
 
 
 @pytest.mark.parametrize(("broker", "held"), [(1, True), (2, False), (3, True)])

@@ -338,6 +338,60 @@ def test_a_value_that_was_deleted_below_the_consumers_is_superseded_whatever_fol
     assert not oracle.shows_superseded(oracle.truth_of(c), kept, 7, 0)
 
 
+def test_who_says_that_a_value_was_superseded_below_the_consumers_is_not_mistaken() -> None:
+    c = cluster()
+    lose_tombstone(c)
+    c.stop(3)
+    c.write([(7, 5)])
+    c.sync()
+    now = judge(c, compacted=True)
+    assert now == {}, "the newer value is behind what its consumers were given"
+    accusing = properties.Said("any", 3, frozenset(), "key", offset=1, key=7)
+    differing = replace(accusing, accused=None, sides=frozenset({1, 3}))
+    for said in (accusing, differing):
+        assert properties.confirmed(said, [now], c) is None
+        assert properties.confirmed(replace(said, key=8), [now], c) is not None
+    assert properties.confirmed(replace(accusing, accused=1), [now], c) is not None
+
+
+def hanging(c: Cluster) -> dict[int, oracle.Wrong]:
+    """Brokers 2 and 3 missed the end of a transaction at offset 1. Key 7 is written at 0 and again at last."""
+    c.write([(7, 1)])
+    c.write([(8, 1)], VERSION2)
+    c.sync()
+    c.stop(2)
+    without(c, 3, End.ABORT)
+    c.start(2)
+    c.start(3)
+    c.write([(7, 2)])
+    c.sync()
+    return judge(c, compacted=True)
+
+
+def test_two_differ_in_a_key_to_consumers_that_stop_at_one_offset_whatever_is_written_behind() -> None:
+    c = cluster()
+    now = hanging(c)
+    assert {broker: (one.stops_at, one.unlike) for broker, one in now.items()} == {2: (1, set()), 3: (1, set())}
+    said = properties.Said("any", None, frozenset({2, 3}), "key", offset=0, key=7)
+    assert properties.confirmed(said, [now], c) is not None, "both show the value of offset 0"
+    assert c.replicas[2].lose(0)
+    now = judge(c, compacted=True)
+    assert now[2].unlike == set(), "its cleaner may have come further than its consumers"
+    assert properties.confirmed(said, [now], c) is None
+    for wrong in (replace(said, accused=3, sides=frozenset()), replace(said, sides=frozenset({1, 3}))):
+        assert properties.confirmed(wrong, [now], c) is not None
+
+
+def test_what_was_said_of_a_key_stands_while_consumers_do_not_come_to_its_newer_value() -> None:
+    c = cluster()
+    now = hanging(c)
+    said = properties.Said("any", None, frozenset({1, 3}), "key", offset=0, key=7)
+    frozen = properties.Said("any", 3, frozenset(), "transaction", c.writers[VERSION2].producer_id, 1, 1)
+    assert properties.stands(said, now, c, [frozen]) is None
+    assert properties.stands(said, now, c, []) is not None, "nothing says why it cannot be looked at again"
+    assert properties.stands(replace(said, key=8), now, c, [frozen]) is not None
+
+
 def test_a_healed_key_may_be_shown_to_consumers_that_another_finding_says_come_less_far() -> None:
     c = cluster()
     c.write([(7, 1)])

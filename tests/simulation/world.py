@@ -102,7 +102,7 @@ class World:
         for one in singles:
             # A confirmed one is judged by its own moments, in `apply`.
             if was_only_shown(one) or (one.stands and one.status is not FindingStatus.CONFIRMED):
-                self._check_at_all(one, (*self.monitor.events, *singles))
+                self._check_at_all(one, (*self.monitor.events, *singles), seen)
         if not event.stands or self.profile.healthy:
             return
         # An explanation knows what is in the table: of the others what they said there last.
@@ -331,7 +331,11 @@ class World:
         if any(event.status is FindingStatus.SPREAD and event.kind is freezes for event in last.values()):
             frozen = set(self.cluster.replicas)  # It is reported of one, and says that all are.
         behind = {b for b, replica in self.cluster.replicas.items() if replica.lso <= claim.first_offset}
-        if claim.key is not None and claim.rule is Rule.LATEST_VALUE and claim.broker == NOBODY and frozen:
+        at = claim.first_offset
+        is_held = any(one is not None for r in self.cluster.replicas.values() for _, one in r.held(at, at + 1))
+        # How a record ended shows by its key alone where no replica holds it any more.
+        is_of_the_key = claim.rule is Rule.LATEST_VALUE or not is_held
+        if claim.key is not None and is_of_the_key and claim.broker == NOBODY and frozen:
             key = key_of_halves(*claim.key)
             shown = {b: oracle.values_shown(replica, key, 0)[0] for b, replica in self.cluster.replicas.items()}
             # Another that shows the same, and is not frozen, is asked last in its place.
@@ -344,10 +348,17 @@ class World:
         return pivot not in behind and bool(behind) and (behind == others or behind <= frozen)
 
     def _ends_beyond_all(self, claim: Claim) -> bool:
-        """Whether the claim's transaction ended beyond one that is open in truth, which holds all consumers back."""
+        """Whether a transaction that is open in truth holds all consumers back before what is left of the claim's.
+
+        Consumers of a replica get no record at or above its last stable offset, and no outcome of one. So where no
+        replica holds a record of the claim's transaction below, nobody is shown one, and nothing decides the claim.
+        """
         replicas = self.cluster.replicas.values()
         stable = oracle.truth_of(self.cluster).stable_below(max(r.hw for r in replicas), 0)
-        return stable <= claim.marker_offset and all(replica.lso == stable for replica in replicas)
+        if stable > claim.marker_offset or any(replica.lso != stable for replica in replicas):
+            return False
+        shown = {batch.producer_id for replica in replicas for batch, _ in replica.held(claim.begins_at, stable)}
+        return claim.producer_id not in shown
 
     def _may_be_decided_behind(self, claim: Claim, frozen: set[int]) -> bool:
         """Whether the accused holds the record no more, and its key's value is left to one that is frozen below it.
@@ -467,11 +478,11 @@ class World:
         stood = next((e.stands for e in before if e.finding_id == event.finding_id), False)
         self.judge.confirm(events.said(event), finding.claim.suspect_id, self.begun, stood=stood)
 
-    def _check_at_all(self, event: Event, others: Iterable[Event]) -> None:
+    def _check_at_all(self, event: Event, others: Iterable[Event], seen: Sequence[Cluster]) -> None:
         """A finding that is over when it is reported, or about all replicas: who it names was wrong at some time."""
         if self.profile.healthy:
             raise Violation(f"false alarm on a healthy cluster ({event.status}): {event.summary}")
-        self.judge.shown(events.said(event, others))
+        self.judge.shown(events.said(event, others), seen)
 
     def _pass_time(self, ms: int) -> None:
         while ms > 0:
@@ -514,7 +525,9 @@ def _matches(divergence: Divergence, finding: Finding) -> bool:
     if finding.kind not in divergence.kinds or divergence.broker not in named:
         return False
     if finding.kind == FindingKind.LOG_TRUNCATED:
-        return finding.offset in divergence.offsets
+        # It says of all that its log had shown from its offset on that it is lost, though some was truncated later.
+        covered = range(finding.offset, finding.claim.lost_to)
+        return finding.offset in divergence.offsets or divergence.offsets <= frozenset(covered)
     return finding.producer_id == divergence.producer_id and (
         finding.kind == FindingKind.READ_COMMITTED_FROZEN
         or finding.offset in divergence.offsets

@@ -266,6 +266,12 @@ class ReplicaAnswer:
         return self.open_transaction(producer_id, start_offset, marker_offset) is not None
 
 
+def holds_tombstone(offset: int, answers: Iterable[ReplicaAnswer]) -> bool:
+    """Whether a replica that was asked holds a tombstone at an offset."""
+    held = (answer.uncommitted.get(offset) or answer.committed.get(offset) for answer in answers)
+    return any(record is not None and record.value_size < 0 for record in held)
+
+
 @dataclass(frozen=True, slots=True)
 class CoordinatorAnswer:
     """What the transaction coordinators answered about one producer.

@@ -47,12 +47,14 @@ class Differed:
         epoch: where replicas held unlike records at one offset: the leader epoch of the record that replaced the
             others; -1 where leader epochs do not show it.
         one_key: whether those unlike records all had one key.
+        oldest: the lowest offset of a value that a replica showed of the key; -1 where none showed one.
     """
 
     newest: int
     below: int
     epoch: int = UNKNOWN
     one_key: bool = False
+    oldest: int = UNKNOWN
 
     @classmethod
     def parse(cls, part: Any) -> Differed | None:
@@ -62,10 +64,12 @@ class Differed:
         """
         if not isinstance(part, dict):
             return None
-        newest, below, epoch = (part.get(name) for name in ("newest", "below", "epoch"))
-        if not (isinstance(newest, int) and isinstance(below, int) and isinstance(epoch, int)):
+        # An earlier version did not say what the oldest value was: any may have been.
+        numbers = [part.get("newest"), part.get("below"), part.get("epoch"), part.get("oldest", 0)]
+        newest, below, epoch, oldest = (number if isinstance(number, int) else None for number in numbers)
+        if newest is None or below is None or epoch is None or oldest is None:
             return None
-        return cls(newest, below, epoch, part.get("one_key") is True)
+        return cls(newest, below, epoch, part.get("one_key") is True, oldest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,7 @@ class Recorded:
         ``beside``: for a finding: the other brokers that showed the same as the accused when they were last asked.
         was_accused: brokers that an earlier finding accused of the same, and whose replicas were not proven to have
             healed.
+        was_deletion: for a transaction: whether a replica was seen to hold a tombstone at the claim's offset.
         shown_from: the earliest time at which a replica may have shown what was recorded, in milliseconds since 1970
             UTC. It is 1 for what was read from the tables, which may be of any time, and -1 if it is the time when the
             suspect was raised.
@@ -172,6 +177,7 @@ class Recorded:
     lacks: int = UNKNOWN
     beside: tuple[int, ...] = ()
     was_accused: tuple[int, ...] = ()
+    was_deletion: bool = False
     shown_from: int = UNKNOWN
 
     @classmethod
@@ -210,6 +216,7 @@ class Recorded:
             lacks=lacks if isinstance(lacks, int) else UNKNOWN,
             beside=_brokers(document.get("beside")),
             was_accused=_brokers(document.get("was_accused")),
+            was_deletion=document.get("was_deletion") is True,
             shown_from=shown_from if isinstance(shown_from, int) else UNKNOWN,
         )
 
@@ -223,7 +230,7 @@ class Recorded:
         found |= {name: epoch for name in ("leader_epoch", "end_epoch") if (epoch := getattr(self, name)) >= 0}
         if self.compared_from > 0:
             found["compared_from"] = self.compared_from
-        found |= {name: True for name in ("uncompacted", "end_unproven") if getattr(self, name)}
+        found |= {name: True for name in ("uncompacted", "end_unproven", "was_deletion") if getattr(self, name)}
         if self.differed is not None:
             found["differed"] = asdict(self.differed)
         if self.had_ended is not None:
@@ -250,6 +257,7 @@ _OF_ALL = (
     "lacks",
     "beside",
     "was_accused",
+    "was_deletion",
     "shown_from",
 )
 _BY_BROKER = tuple(part.name for part in fields(Recorded) if part.name not in _OF_ALL)

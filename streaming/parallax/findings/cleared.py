@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from parallax.findings.about import VARIANT
 from parallax.findings.answers import ABORTED, COMMITTED
 from parallax.findings.claim import is_direct_end
 from parallax.findings.finding import Finding, evidence_of, has_spread, is_unsettled
-from parallax.kinds import KINDS, TRANSACTION_KINDS, WRONG_OUTCOMES, Clears
+from parallax.kinds import KINDS, SHOWING_OLDER, TRANSACTION_KINDS, WRONG_OUTCOMES, Clears
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 from parallax.sides import Shows, Side, against, outcomes_on, parsed, values
 
@@ -38,6 +39,8 @@ class Shown:
         markers: by broker, the type of the end marker that the views recorded of it: ``commit`` or ``abort``.
         outcomes: by broker, the outcome that the views recorded of it: ``committed`` or ``aborted``.
         was_accused: the brokers that an earlier finding accused of the same, and that may still be wrong.
+        ``beside``: the brokers other than the accused that showed the accused's value of the key when they were last
+            asked, where that is older than the finding's record; else empty.
     """
 
     finding: Finding
@@ -48,6 +51,7 @@ class Shown:
     markers: Mapping[int, str]
     outcomes: Mapping[int, str]
     was_accused: frozenset[int]
+    beside: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, finding: Finding) -> Shown:
@@ -63,6 +67,7 @@ class Shown:
             markers=_by_broker(recorded.get("markers")),
             outcomes=_by_broker(recorded.get("outcomes")),
             was_accused=frozenset(recorded.get("was_accused") or ()),
+            beside=frozenset(recorded.get("beside") or ()) if evidence.get(VARIANT) in SHOWING_OLDER else frozenset(),
         )
 
     @property
@@ -73,7 +78,7 @@ class Shown:
         if is_of_the_index and not is_direct_end(finding.offset, finding.marker_offset):
             # Another replica may hold a lower end marker, by which the outcome that both show is right.
             return frozenset({accused})
-        return frozenset({accused}).union(*(side for side in self.sides.values() if accused in side))
+        return self.beside.union({accused}, *(side for side in self.sides.values() if accused in side))
 
     @property
     def showing(self) -> frozenset[int]:

@@ -3,7 +3,8 @@
 One lost end marker changes the outcome of each record of its transaction. A finding names one of these records. That
 record may be overwritten and compacted away while another still misleads consumers.
 
-- If the accused no longer holds the named record, the prober asks about the transaction's other recorded records.
+- If the accused no longer holds the named record, or hides it and no other replica holds it, the prober asks about the
+  transaction's other recorded records.
 - A finding about a wrong index stays open while the accused lacks a value that its cleaner may have removed.
 
 These are pure functions; `parallax.findings.probe` does the asking.
@@ -15,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from parallax.counts import agreed, counted
-from parallax.findings.answers import Answers, ReplicaAnswer
+from parallax.findings.answers import ABORTED, Answers, ReplicaAnswer, holds_tombstone
 from parallax.findings.claim import Claim
 from parallax.findings.claim import Recorded as Shown
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
@@ -55,32 +56,35 @@ def remembered(claim: Claim, answers: Answers) -> Shown:
     shown = {broker: end.type for broker, end in found.items() if broker != claim.pivot}
     proving = found if claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER else shown
     epoch = max([claim.recorded.leader_epoch, *(found[broker].leader_epoch for broker in proving)])
-    return replace(claim.recorded, markers={**claim.recorded.markers, **shown}, leader_epoch=epoch)
+    was_deletion = claim.recorded.was_deletion or holds_tombstone(claim.first_offset, answers.replicas.values())
+    markers = {**claim.recorded.markers, **shown}
+    return replace(claim.recorded, markers=markers, leader_epoch=epoch, was_deletion=was_deletion)
 
 
-def about_the_rest(claims: Sequence[Claim], accused: Mapping[str, ReplicaAnswer]) -> dict[str, Transaction]:
+def about_the_rest(claims: Sequence[Claim], shown: Mapping[str, Mapping[int, ReplicaAnswer]]) -> dict[str, Transaction]:
     """Return, by suspect id, the transactions of which a probe must read more records than the claim's own.
 
     The accused's answer about the claim's own record is enough while the accused holds that record. It is also enough
     while the accused holds the transaction open, because all records of a transaction have one outcome. It is not
-    enough where the accused had a wrong index of aborted transactions, because the cleaner may have removed records by
-    that index. If the end marker is unknown, nothing more is asked: nobody can say which records belong to the
-    transaction.
+    enough if the accused hides the record and nobody else holds it. It is not enough either if the accused had a wrong
+    index of aborted transactions: the cleaner may have removed records by that index. If the end marker is unknown,
+    nothing more is asked: nobody can say which records belong to the transaction.
 
     Args:
         claims: the claims of one probe.
-        accused: by suspect id of the claim, the answer of its accused.
+        shown: by suspect id of the claim, the replicas' answers by broker.
     """
-    wanted = [c for c in claims if c.suspect_id in accused and _needs_the_rest(c, accused[c.suspect_id])]
+    wanted = [c for c in claims if _needs_the_rest(c, shown.get(c.suspect_id, {}))]
     limit = min(COVERED, COVERED_TOGETHER // max(1, len(wanted)))
     return {
         c.suspect_id: Transaction(c.producer_id, c.transaction_start_offset, c.marker_offset, limit) for c in wanted
     }
 
 
-def _needs_the_rest(claim: Claim, accused: ReplicaAnswer) -> bool:
+def _needs_the_rest(claim: Claim, shown: Mapping[int, ReplicaAnswer]) -> bool:
     is_known = 0 <= claim.transaction_start_offset < claim.marker_offset and claim.producer_id >= 0
-    if not is_known or accused.error is not None:
+    accused = shown.get(claim.pivot)
+    if not is_known or accused is None or accused.error is not None:
         return False
     if claim.kind not in TRANSACTION_KINDS:
         # Without direction, who showed which outcome of another record does not belong to this one.
@@ -90,7 +94,19 @@ def _needs_the_rest(claim: Claim, accused: ReplicaAnswer) -> bool:
         claim.producer_id, claim.transaction_start_offset, claim.marker_offset
     )
     is_over = claim.spread or claim.first_offset not in accused.committed or needs_the_keys(claim, accused)
-    return not is_open and is_over
+    return not is_open and (is_over or hides_alone(claim, shown))
+
+
+def hides_alone(claim: Claim, shown: Mapping[int, ReplicaAnswer]) -> bool:
+    """Whether the accused alone holds a claim's record, and shows it as aborted: whom that misleads the key shows.
+
+    Args:
+        claim: the claim on the record.
+        shown: the replicas' answers by broker; that of the accused is among them.
+    """
+    record = shown[claim.pivot].committed.get(claim.first_offset)
+    others = (answer for broker, answer in shown.items() if broker != claim.pivot)
+    return record is not None and record.outcome == ABORTED and all(a.lacks(claim.first_offset) for a in others)
 
 
 def covered(claim: Claim, recorded: TransactionRecords) -> list[Claim]:

@@ -15,7 +15,7 @@ from parallax.findings.decide import Decision, Resolution, differed, showing_its
 from parallax.findings.effect import remembered
 from parallax.findings.met import Met, as_evidence, met
 from parallax.findings.summary import blocked_at, dismissed, resolved, spread, summary, unsettled, variant_of
-from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS, Effect, Variant, effect_of
+from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS, SHOWING_OLDER, Effect, Variant, effect_of
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
 from parallax.sides import Shows, Side, are_outcomes, as_document, parsed, standing
 
@@ -265,7 +265,7 @@ def _recorded(claim: Claim, decision: Decision, answers: Answers, status: Findin
     if decision.lacks != UNKNOWN:
         recorded = replace(recorded, lacks=decision.lacks)
     if status is FindingStatus.CONFIRMED and decision.accused != NOBODY:
-        return replace(recorded, beside=tuple(sorted(beside(decision, recorded.beside, answers))))
+        return replace(recorded, beside=tuple(sorted(beside(claim, decision, answers))))
     if status is not FindingStatus.CONFIRMED:
         return recorded
     sides = {side: set(brokers) for side, brokers in recorded.sides.items()}
@@ -276,13 +276,13 @@ def _recorded(claim: Claim, decision: Decision, answers: Answers, status: Findin
     return replace(recorded, sides=stood, pivot=claim.pivot)
 
 
-def beside(decision: Decision, before: Iterable[int], answers: Answers) -> frozenset[int]:
+def beside(claim: Claim, decision: Decision, answers: Answers) -> frozenset[int]:
     """Return the brokers other than the accused whose replicas show the same as the accused.
 
     Args:
-        decision: names the accused and the sides.
-        before: the brokers that showed the same when they were last asked. The brokers among them that do not answer
+        claim: knows the brokers that showed the same when they were last asked. Those among them that do not answer
             now are part of the result.
+        decision: names the accused and the sides.
         answers: the replicas' answers.
     """
     if decision.kind in OUTCOME_KINDS and not are_outcomes(decision.sides.keys(), Shows.OPEN):
@@ -290,8 +290,12 @@ def beside(decision: Decision, before: Iterable[int], answers: Answers) -> froze
         shown = showing_its_value(decision.accused, answers)
     else:
         shown = frozenset(b for side in decision.sides.values() if decision.accused in side for b in side)
+    if variant_of(claim, decision, answers) in SHOWING_OLDER:
+        # A copy from which the cleaner had taken the record shows no outcome of it.
+        past = {b for b, a in answers.replicas.items() if a.last_stable_offset > claim.first_offset}
+        shown |= past & showing_its_value(decision.accused, answers)
     away = {b for b, answer in answers.replicas.items() if answer.error is not None}
-    return (shown | away.intersection(before)) - {decision.accused}
+    return (shown | away.intersection(claim.recorded.beside)) - {decision.accused}
 
 
 def met_before(known: Finding | None) -> Met | None:

@@ -722,7 +722,7 @@ class Proven(Held):
             afresh: whether to drop the examples that were kept until now. If False, they come first.
         """
         if proofs:
-            self.beside = self.beside.union(*(beside(p.decision, (), p.answers) for p in proofs))
+            self.beside = self.beside.union(*(beside(p.claim, p.decision, p.answers) for p in proofs))
             kept = [*([] if afresh else self.proofs[: PROOFS - 1]), *proofs]
             self.proofs = [*kept[: PROOFS - 1], proofs[-1]]
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from operator import attrgetter
-from typing import NamedTuple
 from zlib import crc32
 
-from parallax.counts import agreed
 from parallax.findings.acknowledgement import status_of, still_acknowledged, worsened
+from parallax.findings.already import Already
 from parallax.findings.answers import Answers
-from parallax.findings.claim import Claim, explains
+from parallax.findings.causes import Causes, accuses_by_proof, same_cause
+from parallax.findings.claim import Claim
 from parallax.findings.cleared import Shown, shows_against_its_end
 from parallax.findings.decide import Decision, Resolution, Verdict, differs_anew, named
 from parallax.findings.decide.own_end import contradicts_its_end
@@ -38,23 +37,17 @@ from parallax.findings.members import Group, State
 from parallax.findings.summary import blocked_at
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import KEY_KINDS, KINDS, OPEN_KINDS, TRANSACTION_KINDS, refines
-from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
+from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
 from parallax.sides import (
     Shows,
-    Side,
-    Sides,
     against,
     are_outcomes,
-    showing_a_value_below,
-    showing_the_value_of,
     sides_differ,
     standing,
 )
 
 _ENDINGS = (Shows.OPEN, Shows.ENDED)
 """What the sides of a finding on a transaction say, other than values of its key."""
-_LONE_PROBES = 4
-"""How many probes a difference that rests on a lone witness waits for a suspect about its outcome."""
 _GONE_PROBES = 2
 """How many probes must say that a partition is gone. A broker that has just started may not know it yet."""
 
@@ -83,21 +76,6 @@ class Unchanged:
     finding: Finding | None
 
 
-class Cause(NamedTuple):
-    """A finding that explains another claim, reduced to whom it accuses, and of what.
-
-    Attributes:
-        broker: the replica that the finding accuses.
-        kind: the kind of the finding.
-        deleted_at: if the finding says that every replica shows a deleted value: the offset of the deletion; else -1.
-    """
-
-    broker: int
-    kind: FindingKind
-    deleted_at: int = UNKNOWN
-    """Below this offset each replica that shows a value of the key is wrong; -1: not known."""
-
-
 Repaired = Callable[[Finding], str]
 
 
@@ -114,12 +92,20 @@ class Judging:
     """
 
     def __init__(self, tasks: Tasks, ledger: Ledger, incidents: Incidents, repaired: Repaired = lambda _: "") -> None:
-        self.cluster_id = ""
-        """Part of every finding's id."""
-        self._tasks = tasks
         self._ledger = ledger
         self._incidents = incidents
         self._repaired = repaired
+        self._causes = Causes(tasks, ledger, incidents)
+        self._already = Already(ledger, incidents, self._causes)
+
+    @property
+    def cluster_id(self) -> str:
+        """Part of every finding's id."""
+        return self._already.cluster_id
+
+    @cluster_id.setter
+    def cluster_id(self, cluster_id: str) -> None:
+        self._already.cluster_id = cluster_id
 
     def member(self, page: Page, at: int, answers: Answers, before: Sequence[Finding], when: datetime) -> Outcome:
         """Return what a probe of a page has shown of one of the page's members.
@@ -137,7 +123,7 @@ class Judging:
         rest, left_out = len(answers.rest), answers.rest_left_out
         live_only = page.is_proven or self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
-        leans_on = leans_on or tuple(self._ended_with_others(claim, decision, before))
+        leans_on = leans_on or tuple(self._already.ended_with_others(claim, decision, before))
         outcome = self._outcome_of(page, at, claim, decision, answers, before, is_explained=bool(leans_on))
         left: list[Claim] = []
         if outcome.state in (State.OVER, State.SHOWN) and _is_over(decision) and not leans_on:
@@ -279,13 +265,13 @@ class Judging:
         leans_on: tuple[str, ...] = ()
         if task.finding_id is None:
             if claim.kind in KEY_KINDS or decision.kind in KEY_KINDS:
-                decision, leans_on = self._linked(task, claim, decision, before, answers)
+                decision, leans_on = self._causes.linked(task, claim, decision, before, answers)
         elif decision.verdict is not Verdict.PENDING:
-            decision = self._explained(task, claim, decision, before, answers)
+            decision = self._causes.explained(task, claim, decision, before, answers)
         else:
             if standing(decision.sides) == answers.replicas.keys():
-                decision = self._explained_meanwhile(task, claim, decision, before)
-            decision = self._explained_as_reported(task, claim, decision, before)
+                decision = self._causes.explained_meanwhile(task, claim, decision, before)
+            decision = self._causes.explained_as_reported(task, claim, decision, before)
         return claim, decision, answers, leans_on
 
     def event(
@@ -301,16 +287,11 @@ class Judging:
         """
         live_only = self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
-        known_as = self._deleted_before(task, claim, decision, answers, before)
-        known_as = known_as or self._undirected_before(task, claim, decision, before)
-        same = {} if known_as is None else {known_as.finding_id: Cause(known_as.broker, known_as.kind)}
-        same = same or self._ended_with_others(claim, decision, before)
-        same = same or self._spread_before(task, claim, decision, before)
-        same = same or self._cut_before(task, claim, decision, before)
+        same = self._already.said(task, claim, decision, answers, before)
         if same:
             is_new = task.finding_id is None and not decision.has_spread
             ended = decision.resolution if is_new else Resolution.EXPLAINED
-            decision = replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(same), resolution=ended)
+            decision = replace(decision, verdict=Verdict.DISMISSED, reason=same_cause(same), resolution=ended)
             leans_on = tuple(same)
         finding_id = task.finding_id or claim.finding_id(self.cluster_id)
         known = self._known(finding_id, before)
@@ -354,117 +335,6 @@ class Judging:
         if counting is None or decision.kind in OPEN_KINDS or _says_more(decision, counting):
             return None
         return counting
-
-    def _deleted_before(
-        self, task: Task, claim: Claim, decision: Decision, answers: Answers, before: Sequence[Finding]
-    ) -> Finding | None:
-        """Return the finding on another deletion of the key that covers a suspect; None where there is none.
-
-        A key may be deleted several times while a replica misses all of it. The value that it still shows is older than
-        each of these tombstones, so they are one divergence.
-        """
-        is_new = task.finding_id is None and decision.verdict is Verdict.CONFIRMED
-        answer = answers.replicas.get(decision.accused)
-        if (
-            not is_new
-            or decision.kind is not FindingKind.DELETED_RECORD_RESURRECTED
-            or answer is None
-            or answer.key is None
-        ):
-            return None
-        shown = answer.key.visible
-        own = claim.finding_id(self.cluster_id)
-        for found in self._beside(task, claim, before).values():
-            is_alike = (
-                found.kind is FindingKind.DELETED_RECORD_RESURRECTED
-                and found.broker == decision.accused
-                and found.finding_id != own
-            )
-            if is_alike and _accuses_by_proof(found) and shown is not None and shown.offset < found.offset:
-                return found
-        return None
-
-    def _undirected_before(
-        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
-    ) -> Finding | None:
-        """Return the finding without direction that says what is found of a suspect; None where there is none.
-
-        Two replicas that have lost the same end marker are suspected one after the other. Where nothing proves who is
-        wrong, that is one difference, whichever of the two was asked last. The finding must name all that differ, and
-        be about the same record of the same transaction.
-        """
-        if task.finding_id is not None or decision.verdict is not Verdict.CONFIRMED or decision.accused != NOBODY:
-            return None
-        own, about = claim.finding_id(self.cluster_id), _record_of(claim)
-        known = {f.finding_id: f for f in self._ledger.undirected(claim.place, claim.offset)}
-        known |= {f.finding_id: f for f in self._ledger.undirected_about(claim)}
-        known |= {e.finding_id: e for e in before if e.place == claim.place}
-        for found in known.values():
-            is_other = found.finding_id != own and found.kind is decision.kind and found.broker == NOBODY
-            if not is_other or not found.stands or has_spread(found) or is_unsettled(found):
-                continue
-            if _record_of(claim_of(found)) == about and standing(decision.sides) <= standing(sides_of(found)):
-                return found
-            if _is_of_the_key(claim, found) and not sides_differ(sides_of(found), decision.sides):
-                return found
-        return None
-
-    def _ended_with_others(self, claim: Claim, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
-        """Return the finding that accuses the same replica of the claim's whole transaction; none where there is none.
-
-        If records were not known to belong to one transaction, the last of them is suspected by itself. It belongs to
-        the transaction if the same end marker is proven to have ended the first, before or after it was reported.
-        """
-        if (decision.verdict is not Verdict.CONFIRMED and not decision.has_spread) or claim.marker_offset == UNKNOWN:
-            return {}
-        accused = claim.broker if decision.has_spread else decision.accused
-        standing = _standing(self._ledger.causes(claim.place), claim, before)
-        counted = [(event.finding_id, other) for event, other in self._incidents.causes_of(claim)]
-        return {
-            name: Cause(other.broker, other.kind)
-            for name, other in [*standing.items(), *counted]
-            if other.broker == accused
-            and {other.kind, decision.kind} <= TRANSACTION_KINDS - OPEN_KINDS
-            and (other.producer_id, other.marker_offset) == (claim.producer_id, claim.marker_offset)
-            and other.transaction_start_offset < claim.transaction_start_offset
-        }
-
-    def _cut_before(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
-        """Return the truncation finding that explains a suspect's whole loss; none where there is none.
-
-        A log that has grown again is noticed by its end first, and by its leader epochs at the next record.
-        """
-        if task.finding_id is not None or decision.kind is not FindingKind.LOG_TRUNCATED or claim.lost_epoch == UNKNOWN:
-            return {}
-        return {
-            name: Cause(other.broker, other.kind)
-            for name, other in _standing(self._ledger.cuts(claim.place), claim, before).items()
-            if (other.kind, other.broker, other.lost_epoch) == (decision.kind, decision.accused, claim.lost_epoch)
-            and name != claim.finding_id(self.cluster_id)
-            and other.offset <= claim.offset
-            and claim.lost_to <= other.lost_to
-        }
-
-    def _spread_before(
-        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
-    ) -> dict[str, Cause]:
-        """Return another finding that says the same of all replicas; none where there is none.
-
-        Each of them is suspected, and reported, by itself. Once all show it, it is one loss.
-        """
-        if not decision.has_spread:
-            return {}
-        said = replace(claim, kind=decision.kind)
-        if said.kind in TRANSACTION_KINDS:
-            known = _standing(self._ledger.causes(claim.place), claim, before)
-        else:
-            known = {name: claim_of(f) for name, f in self._beside(task, claim, before).items() if f.stands}
-        return {
-            name: Cause(other.broker, other.kind)
-            for name, other in known.items()
-            if other.spread and name != (task.finding_id or task.claim.finding_id(self.cluster_id))
-            if other.cause == said.cause and (other.kind is said.kind or {other.kind, said.kind} <= OPEN_KINDS)
-        }
 
     def _goes_by_what_is_live(self, task: Task) -> bool:
         """Whether what was recorded proves nothing any more: of a finding, or of a suspect that already had a verdict.
@@ -528,160 +398,6 @@ class Judging:
             return decision
         return replace(decision, resolution=Resolution.BY_WORD)
 
-    def _explained(
-        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding], answers: Answers
-    ) -> Decision:
-        """End a finding on a value when one on an outcome, confirmed since, explains it: it is that divergence."""
-        if decision.is_unsettled and claim.broker == NOBODY:
-            causes = self._about_the_key(task, claim, before) or self._causes(task, claim, decision, before, answers)
-        elif decision.verdict is Verdict.DISMISSED or claim.kind not in KEY_KINDS:
-            return decision
-        else:
-            causes = self._causes(task, claim, decision, before, answers)
-        return self._ended_by(task, claim, decision, causes, before)
-
-    def _ended_by(
-        self,
-        task: Task,
-        claim: Claim,
-        decision: Decision,
-        causes: Mapping[str, Cause],
-        before: Sequence[Finding],
-    ) -> Decision:
-        """Return the decision, ended as explained by others if there are any; in part where more had been reported.
-
-        For a difference that accuses nobody, all that was ever reported counts: who was on which side first, and last.
-        What the other findings do not say of it is proven by nobody, and may be lost.
-        """
-        reported = self._reported_by(task, claim)
-        if not causes or not reported:
-            return _explained_by(decision, causes)
-        there = _standing(self._ledger.causes(claim.place), claim, before).values()
-        frozen = {c.broker for c in there if c.kind is FindingKind.READ_COMMITTED_FROZEN}
-        about = {name: cause for name, cause in causes.items() if cause.kind in KEY_KINDS}
-        in_part = False
-        for sides in reported:
-            brokers = {cause.broker for cause in causes.values()}
-            brokers |= frozen | _showing_what_is_accused(sides, about) if about else frozenset()
-            differing = replace(decision, verdict=Verdict.CONFIRMED, accused=NOBODY, sides=sides)
-            in_part |= not differing.is_explained_by(brokers)
-        return replace(_explained_by(decision, causes), in_part=in_part)
-
-    def _reported_by(self, task: Task, claim: Claim) -> list[Mapping[Side, tuple[int, ...]]]:
-        """Return who was on which side of a difference that accuses nobody and is not over; none for others.
-
-        It is who was there first, and last; for a difference that an incident counts, only the first is kept.
-        """
-        if task.is_counted:
-            return [claim.recorded.sides] if claim.broker == NOBODY else []
-        known = self._ledger.standing(task.finding_id or "")
-        if known is None or not known.stands or known.broker != NOBODY:
-            return []
-        return [claim.recorded.sides, sides_of(known)]
-
-    def _explained_meanwhile(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
-        """End a finding without direction that waits for a frozen replica, if that shows what another is accused of.
-
-        That value is proven wrong, whatever the frozen replica has still to decide, and all others show the same.
-        """
-        differing = replace(decision, verdict=Verdict.CONFIRMED)
-        causes = self._accused_about(task, claim, differing, before)
-        if not causes or not differing.is_explained_by(_showing_what_is_accused(decision.sides, causes)):
-            return decision
-        return self._ended_by(task, claim, decision, causes, before)
-
-    def _explained_as_reported(
-        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
-    ) -> Decision:
-        """End a finding without direction, without waiting for an absent replica, once it is proven who was wrong.
-
-        What it says of the replicas is then what a finding about an outcome, confirmed since, says of one of them.
-        """
-        known = self._ledger.standing(task.finding_id or "")
-        if decision.verdict is not Verdict.PENDING or known is None or known.broker != NOBODY:
-            return decision
-        sides = sides_of(known)
-        if not sides or not known.stands or has_spread(known) or is_unsettled(known):
-            return decision
-        reported = replace(decision, verdict=Verdict.CONFIRMED, accused=NOBODY, sides=sides)
-        causes = self._causes(task, claim, reported, before)
-        return self._ended_by(task, claim, decision, causes, before)
-
-    def _causes(
-        self,
-        task: Task,
-        claim: Claim,
-        decision: Decision,
-        before: Sequence[Finding],
-        answers: Answers | None = None,
-    ) -> dict[str, Cause]:
-        """Return the findings that together explain a difference of value, by their ids; none where none do.
-
-        They are about transactions, and for a difference that accuses nobody about its key as well. Two replicas may
-        have lost the same end marker, or tombstone. What is found of one says nothing about the other.
-
-        A freeze explains what its replica shows as long as the answers do not show it beyond; None where the
-        difference is what was reported, not what is answered.
-        """
-        standing = _standing(self._ledger.causes(claim.place), claim, before)
-        counted = [(event.finding_id, one) for event, one in self._incidents.causes_of(claim)]
-        named = [*standing.items(), *counted]
-        causes = {name: Cause(c.broker, c.kind) for name, c in named if _is_cause(c, claim, decision)}
-        brokers = {cause.broker for cause in causes.values()}
-        if about := self._accused_about(task, claim, decision, before):
-            causes |= about
-            brokers |= _showing_what_is_accused(decision.sides, about)
-            if not decision.is_explained_by(brokers):
-                # What a frozen replica shows of a key does not change until the freeze ends.
-                frozen = {name: c for name, c in standing.items() if _may_freeze(c, answers)}
-                brokers |= {c.broker for c in frozen.values()}
-                causes |= {name: Cause(c.broker, c.kind) for name, c in frozen.items() if decision.may_be_of(c.broker)}
-        return causes if causes and decision.is_explained_by(brokers) else {}
-
-    def _accused_about(
-        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
-    ) -> dict[str, Cause]:
-        """Return the findings that accuse replicas about the key of a difference that accuses nobody, by their ids."""
-        if claim.key is None or decision.accused != NOBODY or decision.verdict is not Verdict.CONFIRMED:
-            return {}
-        # If some replicas ended a record's transaction otherwise, only its key's value may still differ.
-        if claim.rule_of(decision.kind) is not Rule.LATEST_VALUE and are_outcomes(decision.sides.keys()):
-            return {}
-        found = self._about_the_key(task, claim, before, lambda f: _accuses_by_proof(f) or _is_shown_by_all(f))
-        return {name: cause for name, cause in found.items() if decision.may_be_of(cause.broker)}
-
-    def _about_the_key(
-        self,
-        task: Task,
-        claim: Claim,
-        before: Sequence[Finding],
-        which: Callable[[Finding], bool] = attrgetter("stands"),
-    ) -> dict[str, Cause]:
-        """Return the findings, and incidents, that accuse a replica about the key of a claim, by their ids.
-
-        ``which`` is asked of findings; of incidents those count that are not over.
-        """
-        if claim.key is None:
-            return {}
-        found = {
-            name: Cause(f.broker, f.kind, f.offset if _is_shown_by_all(f) else UNKNOWN)
-            for name, f in self._beside(task, claim, before).items()
-            if which(f)
-        }
-        counted = self._incidents.wrong_about(claim.place, claim.key)
-        found |= {f.finding_id: Cause(f.broker, f.kind, deleted_at) for f, deleted_at in counted}
-        found.pop(task.finding_id or "", None)
-        return found
-
-    def _beside(self, task: Task, claim: Claim, before: Sequence[Finding]) -> dict[str, Finding]:
-        """Return the last events of the other findings that accuse a replica about the key of a claim, by their ids."""
-        if claim.key is None:
-            return {}
-        known = {finding.finding_id: finding for finding in self._ledger.about_key(claim.place, claim.key)}
-        known |= {e.finding_id: e for e in before if e.place == claim.place and e.accused_key == claim.key}
-        known.pop(task.finding_id or "", None)
-        return known
-
     def _knowing_losses(self, task: Task, claim: Claim, before: Sequence[Finding]) -> Claim:
         """Return a claim on a transaction with the values of its key that others show although deleted.
 
@@ -690,9 +406,9 @@ class Judging:
         lacked = self._ledger.lacked(task.finding_id or task.claim.suspect_id, claim.offset)
         if lacked is not None:
             claim = replace(claim, recorded=replace(claim.recorded, lacks=lacked))
-        found = self._beside(task, claim, before).values()
+        found = self._causes.beside(task, claim, before).values()
         deleted_at = [
-            f.offset for f in found if _accuses_by_proof(f) and f.kind is FindingKind.DELETED_RECORD_RESURRECTED
+            f.offset for f in found if accuses_by_proof(f) and f.kind is FindingKind.DELETED_RECORD_RESURRECTED
         ]
         if claim.key is not None:
             deleted_at += self._incidents.deleted_at(claim.place, claim.key)
@@ -714,53 +430,6 @@ class Judging:
             return replace(decision, verdict=Verdict.PENDING, reason=f"{decision.reason}; asked once more")
         return decision
 
-    def _linked(
-        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding], answers: Answers
-    ) -> tuple[Decision, tuple[str, ...]]:
-        """Make a difference of value part of the outcome divergence that explains it, not a second finding."""
-        if decision.verdict is Verdict.DISMISSED:
-            return decision, ()
-        if causes := self._causes(task, claim, decision, before, answers):
-            return replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(causes)), tuple(causes)
-        # Two suspects on outcomes of one transaction, or two that accuse, would wait for each other.
-        for other in self._awaited_by(claim) if claim.kind in KEY_KINDS else ():
-            is_without = claim.key is not None and claim.broker == decision.accused == NOBODY
-            says_more = is_without and other.accused_key == claim.key
-            if says_more or _is_cause(other, claim, decision):
-                reason = f"waits for the verdict on {other.kind} at offset {other.first_offset}"
-                return replace(decision, verdict=Verdict.PENDING, reason=reason), ()
-        if decision.verdict is Verdict.CONFIRMED and decision.lone_witness and task.counts.lone < _LONE_PROBES:
-            task.counts = task.counts._replace(lone=task.counts.lone + 1)
-            return replace(decision, verdict=Verdict.PENDING, reason=f"{decision.reason}; asked once more"), ()
-        return decision, ()
-
-    def _awaited_by(self, claim: Claim) -> Iterator[Claim]:
-        """Return the suspects of a partition that may explain a claim on a value."""
-        for task in self._tasks.suspects_of(claim.place):
-            yield task.claim
-        yield from self._incidents.awaited_by(claim)
-
-
-def _standing(known: Mapping[str, Claim], claim: Claim, before: Sequence[Finding]) -> dict[str, Claim]:
-    """Return what findings about the claim's partition claim, by their ids, if they are not over.
-
-    Args:
-        known: findings that the ledger knows.
-        claim: on the partition.
-        before: events that the same answers have caused so far. One of them may have ended a known finding.
-    """
-    now = {e.finding_id: e for e in before if e.place == claim.place}
-    left = {name: one for name, one in known.items() if name not in now}
-    return left | {name: claim_of(event) for name, event in now.items() if event.stands}
-
-
-def _may_freeze(claim: Claim, answers: Answers | None) -> bool:
-    """Whether a finding is about a freeze, and no answer shows its replica beyond the transaction that holds it."""
-    if claim.kind is not FindingKind.READ_COMMITTED_FROZEN:
-        return False
-    answer = None if answers is None else answers.replicas.get(claim.broker)
-    return answer is None or answer.error is not None or answer.last_stable_offset <= claim.first_offset
-
 
 def _of_the_one_asked_instead(claim: Claim, decision: Decision, answers: Answers) -> Decision:
     """Return the verdict on a loss that had spread and whose first accused replica is gone.
@@ -781,13 +450,6 @@ def _is_over(decision: Decision) -> bool:
     return decision.verdict is Verdict.DISMISSED and not is_shared and decision.resolution is not Resolution.EXPLAINED
 
 
-def _showing_what_is_accused(sides: Sides, causes: Mapping[str, Cause]) -> frozenset[int]:
-    """Return who is accused about a key, and who shows the same value, which is proven wrong."""
-    accused = {cause.broker for cause in causes.values() if cause.deleted_at == UNKNOWN}
-    deleted_at = max(cause.deleted_at for cause in causes.values())
-    return showing_the_value_of(sides, accused) | showing_a_value_below(sides, deleted_at)
-
-
 def _said_by(known: Finding, decision: Decision, leans_on: tuple[str, ...]) -> tuple[Decision, tuple[str, ...]]:
     """Return the decision on a suspect that a finding already reports, and what it leans on."""
     if decision.verdict is Verdict.DISMISSED and not decision.has_spread:
@@ -804,50 +466,6 @@ def _while_acknowledged(found: Finding | Unchanged, known: Finding | None) -> Fi
     if known is None or not is_acknowledged or not isinstance(found, Finding) or not found.stands:
         return found
     return worsened(found, known) or still_acknowledged(found, known)
-
-
-def _explained_by(decision: Decision, causes: Mapping[str, Cause]) -> Decision:
-    """Return the decision, ended as explained by others if there are any."""
-    if not causes:
-        return decision
-    return replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(causes), resolution=Resolution.EXPLAINED)
-
-
-def _same_cause(causes: Mapping[str, Cause]) -> str:
-    named = " and ".join(f"{name} ({cause.kind})" for name, cause in causes.items())
-    return f"the same cause as {agreed(len(causes), 'finding', 'findings')} {named}"
-
-
-def _is_cause(transaction: Claim, claim: Claim, decision: Decision) -> bool:
-    """Whether a claim on a transaction explains a difference of value, as that was found.
-
-    What one replica makes of a transaction explains no difference between two others. It explains a record of another
-    transaction only by the value of its key, where that is all that differs by now.
-    """
-    by_value = claim.rule is not Rule.OUTCOME or not are_outcomes(decision.sides.keys())
-    return explains(transaction, claim, by_value=by_value) and decision.may_be_of(transaction.broker)
-
-
-def _is_of_the_key(claim: Claim, finding: Finding) -> bool:
-    """Whether both are about the latest value of one key, whichever record was suspected."""
-    key = finding.key_hash_hi, finding.key_hash_lo
-    return claim.rule is finding.rule is Rule.LATEST_VALUE and claim.key == key
-
-
-def _record_of(claim: Claim) -> tuple[int, int, int, tuple[int, int] | None]:
-    # If the transaction's first record was gone, a later one was taken for its start.
-    start = claim.transaction_start_offset if claim.offset == UNKNOWN else UNKNOWN
-    return claim.offset, claim.producer_id, start, claim.key
-
-
-def _accuses_by_proof(finding: Finding) -> bool:
-    is_past = has_spread(finding) or is_unsettled(finding)
-    return finding.stands and not is_past and has_proven_direction(finding)
-
-
-def _is_shown_by_all(finding: Finding) -> bool:
-    """Whether a finding says of every replica that it shows a value that was deleted."""
-    return finding.stands and has_spread(finding) and finding.kind is FindingKind.DELETED_RECORD_RESURRECTED
 
 
 def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:

@@ -48,7 +48,6 @@ from typing import Any, TypeVar
 
 from parallax.evidence.atoms import EpochEnd, has_entry
 from parallax.findings.answers import (
-    ABORTED,
     Answers,
     CoordinatorAnswer,
     KeyShown,
@@ -58,7 +57,7 @@ from parallax.findings.answers import (
 )
 from parallax.findings.claim import Claim
 from parallax.findings.decide.own_end import needs_the_keys
-from parallax.findings.effect import about_the_rest, covered, unknown_rest
+from parallax.findings.effect import about_the_rest, covered, hides_alone, unknown_rest
 from parallax.findings.keys import Key
 from parallax.findings.requests import (
     Aborted,
@@ -295,9 +294,9 @@ def _the_rest(
     claims: Sequence[Claim], found: Mapping[str, _Readings], replicas: Sequence[int]
 ) -> Generator[Question, Any, tuple[dict[str, list[tuple[Claim, _Readings]]], dict[str, TransactionRecords]]]:
     """Ask about the other records of transactions where a claim's own record no longer shows anything."""
-    accused = {claim.suspect_id: found[claim.suspect_id][claim.pivot].answer for claim in claims}
     by_id = {claim.suspect_id: claim for claim in claims}
-    about = about_the_rest(claims, accused)
+    shown = {sid: {broker: read.answer for broker, read in found[sid].items()} for sid in by_id}
+    about = about_the_rest(claims, shown)
     said: Sequence[TransactionRecords] = ()
     if about:
         said = yield Transactions(claims[0].topic, claims[0].partition, tuple(about.values()))
@@ -488,14 +487,8 @@ def _is_shown_by_its_key(claim: Claim, answers: Mapping[int, ReplicaAnswer]) -> 
         and accused.error is None
         and accused.open_transactions is not None
         and not accused.holds_open(claim.producer_id, claim.transaction_start_offset, claim.marker_offset)
-        and (claim.spread or claim.first_offset not in accused.committed or _hides_alone(claim, answers))
+        and (claim.spread or claim.first_offset not in accused.committed or hides_alone(claim, answers))
     )
-
-
-def _hides_alone(claim: Claim, answers: Mapping[int, ReplicaAnswer]) -> bool:
-    shown = answers[claim.pivot].committed.get(claim.first_offset)
-    others = (answer for broker, answer in answers.items() if broker != claim.pivot)
-    return shown is not None and shown.outcome == ABORTED and all(a.lacks(claim.first_offset) for a in others)
 
 
 def _aborted_from(claim: Claim) -> int:

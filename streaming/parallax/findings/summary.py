@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from parallax.counts import agreed, counted
-from parallax.findings.answers import Answers
+from parallax.findings.answers import Answers, holds_tombstone
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, Resolution
 from parallax.findings.internal_keys import key_in_words
@@ -93,7 +93,7 @@ def variant_of(claim: Claim, decision: Decision, answers: Answers) -> Variant:
         return Variant.TAKEN
     is_hidden = kind is FindingKind.COMMITTED_RECORD_ABORTED
     is_older = is_hidden and _shows_older(claim, decision, answers)
-    if _is_deletion(claim.first_offset, answers):
+    if holds_tombstone(claim.first_offset, answers.replicas.values()):
         return Variant.UNDELETED if is_older else Variant.DELETION
     if not is_hidden or not _is_gone(claim.first_offset, answers):
         return Variant.PLAIN
@@ -125,12 +125,6 @@ def _has_no_value(claim: Claim, decision: Decision, answers: Answers) -> bool:
     keys = [a.key for a in answers.replicas.values() if a.broker != decision.accused and a.key is not None]
     live = [key.live for key in keys if key.complete]
     return None in live and all(value is None or value.offset < claim.first_offset for value in live)
-
-
-def _is_deletion(offset: int, answers: Answers) -> bool:
-    """Whether any replica that was asked holds a tombstone at an offset."""
-    held = (a.uncommitted.get(offset) or a.committed.get(offset) for a in answers.replicas.values())
-    return any(record is not None and record.value_size < 0 for record in held)
 
 
 _BLOCKED = (

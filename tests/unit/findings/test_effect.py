@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -108,12 +109,18 @@ def test_the_first_record_is_enough_while_it_is_wrong() -> None:
 
 
 class TestWhatIsAskedAbout:
-    def asked(self, c: Claim, accused: ReplicaAnswer) -> bool:
-        return bool(about_the_rest([c], {c.suspect_id: accused}))
+    def asked(self, c: Claim, *shown: ReplicaAnswer) -> bool:
+        return bool(about_the_rest([c], {c.suspect_id: {answer.broker: answer for answer in shown}}))
 
     def test_the_rest_once_the_accused_holds_the_record_no_more(self) -> None:
-        (question,) = about_the_rest([POISON], {POISON.suspect_id: replica(2)}).values()
+        (question,) = about_the_rest([POISON], {POISON.suspect_id: {2: replica(2)}}).values()
         assert (question.producer_id, question.start, question.end) == (POISON.producer_id, 10, 20)
+
+    def test_the_rest_once_the_accused_hides_the_record_and_no_other_replica_holds_it(self) -> None:
+        lacking = replica(1, asked_uncommitted=frozenset({10}))
+        assert self.asked(POISON, lacking, holding(2, "aborted"))
+        for shown in ((lacking, holding(2, "committed")), (lacking, holding(2, "aborted"), silent(3))):
+            assert not self.asked(POISON, *shown)
 
     @pytest.mark.parametrize(
         "accused",
@@ -132,14 +139,23 @@ class TestWhatIsAskedAbout:
 
     def test_a_bounded_number_of_records_for_one_claim_and_for_many(self) -> None:
         many = [replace(POISON, suspect_id=f"s{i}") for i in range(64)]
-        asked = about_the_rest(many, {c.suspect_id: replica(2) for c in many})
+        asked = about_the_rest(many, {c.suspect_id: {2: replica(2)} for c in many})
         assert {question.limit for question in asked.values()} == {16}
-        assert about_the_rest([POISON], {POISON.suspect_id: replica(2)})[POISON.suspect_id].limit == COVERED
+        assert about_the_rest([POISON], {POISON.suspect_id: {2: replica(2)}})[POISON.suspect_id].limit == COVERED
 
     def test_what_is_not_known_of_the_rest_is_said(self) -> None:
         assert unknown_rest(TransactionRecords()) is None
         assert "3 more records" in (unknown_rest(TransactionRecords(left_out=3)) or "")
         assert "disk" in (unknown_rest(TransactionRecords(error="disk")) or "")
+
+
+def test_that_the_record_was_a_deletion_is_remembered_when_no_replica_holds_it_any_more() -> None:
+    held = replica(1, uncommitted={10: record(10, value_size=-1)})
+    recorded = remembered(POISON, answers(held, replica(2)))
+    assert recorded.was_deletion
+    assert Recorded.parse(json.dumps(recorded.as_json())).was_deletion
+    assert remembered(replace(POISON, recorded=recorded), answers(replica(1), replica(2))).was_deletion
+    assert not remembered(POISON, answers(holding(1, "aborted"), replica(2))).was_deletion
 
 
 def test_an_end_marker_that_another_replica_shows_is_remembered_and_the_accuseds_own_is_not() -> None:

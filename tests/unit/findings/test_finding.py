@@ -12,10 +12,10 @@ from parallax.findings.acknowledge import acknowledged
 from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict
-from parallax.findings.finding import Finding, claim_of, is_exposed, made
+from parallax.findings.finding import Finding, beside, claim_of, is_exposed, made
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
 from parallax.sides import Shows, Side, parsed
-from tests.builders.answers import silent
+from tests.builders.answers import record, shows, silent
 from tests.builders.claims import of_key, of_offset
 
 SIDES = {"no value": (1,), "value at offset 4": (2, 3)}
@@ -38,6 +38,20 @@ SIDES = {"no value": (1,), "value at offset 4": (2, 3)}
 def test_consumers_see_what_the_leader_shows_as_the_accused_does(accused: int, leader: int, exposed: bool) -> None:
     decision = Decision(Verdict.CONFIRMED, FindingKind.RECORD_MISSING, "r", accused=accused, sides=SIDES)
     assert is_exposed(accused, decision, Answers({}, leader=leader)) is exposed
+
+
+@pytest.mark.parametrize(("stable", "alike"), [(100, {3}), (10, set())], ids=["past the record", "not yet"])
+def test_who_shows_an_older_value_than_a_hidden_record_as_the_accused_does_shows_the_same(
+    stable: int, alike: set[int]
+) -> None:
+    """Broker 3 is a copy of the accused from which the record is cleaned, so that it shows no outcome of it."""
+    claim = replace(of_key(FindingKind.COMMITTED_RECORD_ABORTED, offset=10), recorded=Recorded(beside=(4, 5)))
+    sides = {Side(Shows.ABORTED): (2,), Side(Shows.COMMITTED): (1,)}
+    decision = Decision(Verdict.CONFIRMED, claim.kind, "r", accused=2, sides=sides)
+    older, asked = record(4, producer_id=-1), {"asked": frozenset({10})}
+    given = [shows(1, None, **asked), shows(2, older, **asked), silent(4)]
+    given.append(shows(3, older, last_stable_offset=stable, **asked))
+    assert beside(claim, decision, Answers({answer.broker: answer for answer in given})) == alike | {4}
 
 
 def test_an_accused_that_leads_exposes_itself_though_no_side_is_known() -> None:

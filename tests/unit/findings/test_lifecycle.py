@@ -913,7 +913,7 @@ class TestADifferenceWithoutDirection:
 
     def test_that_is_written_again_and_differs_again_has_to_be_superseded_anew(self) -> None:
         life = Life().confirmed(self.suspect(), answering=self.answering(on_1=None, on_2=30, on_3=30))
-        assert claim_of(life.last).recorded.differed == Differed(30, 100)
+        assert claim_of(life.last).recorded.differed == Differed(30, 100, oldest=30)
         later = self.answering(on_1=None, on_2=130, on_3=130)
 
         def answering(c: Claim) -> Answers:
@@ -922,7 +922,7 @@ class TestADifferenceWithoutDirection:
         for _ in range(3):
             life.until_asked(answering)
         assert life.statuses == ["confirmed", "confirmed"]
-        assert claim_of(life.last).recorded.differed == Differed(130, 200)
+        assert claim_of(life.last).recorded.differed == Differed(130, 200, oldest=130)
 
     @pytest.mark.parametrize("status", [FindingStatus.CONFIRMED, FindingStatus.ACKNOWLEDGED])
     def test_takes_the_place_of_an_accusation_that_an_earlier_version_made_by_majority(

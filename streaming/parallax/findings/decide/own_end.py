@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from parallax.findings.answers import COMMITTED, RecordShown, ReplicaAnswer
+from parallax.evidence.log import Belongs
+from parallax.findings.answers import COMMITTED, RecordShown, ReplicaAnswer, holds_tombstone
 from parallax.findings.claim import Claim, is_direct_end
 from parallax.findings.decide.case import (
     Case,
@@ -16,11 +17,10 @@ from parallax.findings.decide.case import (
     Resolution,
     Verdict,
     names,
-    values_as_far_as_read,
 )
 from parallax.findings.decide.endings import by_outcome, ended_by, live_outcome, live_outcomes, other_outcome
 from parallax.findings.decide.key_values import behind, gone_everywhere, latest_differs
-from parallax.findings.decide.lineage import end_shown, has_cut_the_end
+from parallax.findings.decide.lineage import end_shown, has_cut_the_end, rests_on
 from parallax.kinds import WRONG_OUTCOMES
 from parallax.model import FindingKind
 from parallax.sides import Shows, Side, Sides
@@ -43,8 +43,10 @@ def contradiction(case: Case) -> Decision:
     if accused.last_stable_offset <= claim.first_offset or accused.high_watermark <= claim.marker_offset:
         return case.pending(f"broker {accused.broker} does not show what lies up to offset {claim.marker_offset} yet")
     if own is None:
-        gone = f"broker {accused.broker} does not hold offset {claim.offset} any more"
-        return _lacking(case) or case.not_held(gone, claim.offset)
+        gone, lacking = f"broker {accused.broker} does not hold offset {claim.offset} any more", _lacking(case)
+        if lacking is not None and not _was_written_over(case):
+            return lacking
+        return case.not_held(gone, claim.offset)
     if (marker := end_shown(claim, accused)) is not None:
         if ended_by(marker.type) == own:
             healed = f"broker {accused.broker} shows offset {claim.offset} as its end marker says"
@@ -77,12 +79,9 @@ def contradicted_before(case: Case) -> Decision:
         )
     reason = f"the end marker at offset {mark}, which broker {accused.broker} contradicted, is not in the current log"
     if accused.last_stable_offset <= claim.first_offset:
-        sides = None if case.absent else values_as_far_as_read(case)
-        if sides is not None and len(sides) == 1:
-            return case.dismissed(f"{reason}; in that the transaction goes on", Resolution.UNPROVEN)
-        if accused.log_end_offset <= claim.first_offset:
-            # Nothing is left to decide. A value that it lacks shows once it gives its consumers any.
-            return case.dismissed(f"{reason}; that ends below the record", Resolution.UNPROVEN)
+        if rests_on(case) is Belongs.NO or accused.log_end_offset <= claim.first_offset:
+            # A value that it lacks shows once it gives its consumers any.
+            return case.dismissed(f"{reason}; in that nothing is decided there yet", Resolution.UNPROVEN)
         return case.pending(
             f"broker {accused.broker} has not decided offset {claim.first_offset} in its log of now yet"
         )
@@ -166,6 +165,22 @@ def _lacking(case: Case) -> Decision | None:
     if case.absent:
         return case.pending(f"the values of the key were not compared with {names(case.absent)}")
     return None
+
+
+def _was_written_over(case: Case) -> bool:
+    """Whether something newer has taken the record from the accused, so that it may lack an older value rightly.
+
+    By an index that lacks an ABORT, the cleaner takes older values in favor of the record, and leaves the record. So if
+    the record is gone as well, and it was a value, there was a newer record of the key. That may have been a tombstone
+    that nobody read: then the accused is right, and the others lack the deletion. While a replica does not say what it
+    shows of the key, nobody can say whether a difference is left.
+    """
+    claim = case.claim
+    if case.absent or any(a.key is None or not a.key.complete for a in (case.accused, *case.others)):
+        return False
+    was_deletion = claim.recorded.was_deletion or holds_tombstone(claim.first_offset, case.others)
+    is_index_wrong = live_outcome(claim, case.accused) is None
+    return claim.recorded.outcomes.get(claim.broker) == COMMITTED and is_index_wrong and not was_deletion
 
 
 def _may_be_taken(claim: Claim, value: RecordShown) -> bool:

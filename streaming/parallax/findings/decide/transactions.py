@@ -76,7 +76,8 @@ def _held_by_another(case: Case) -> Decision | None:
     is_gone, gone = True, "does not hold the transaction open any more"
     if claim.kind not in OPEN_KINDS:
         is_decided = accused.last_stable_offset > claim.first_offset
-        is_another = accused.lacks(claim.first_offset) or end_shown(claim, accused) is not None
+        is_another = accused.lacks(claim.first_offset) or is_another_log(claim, accused)
+        is_another |= end_shown(claim, accused) is not None
         is_gone = is_another and not (is_decided or claim.spread)
         gone = f"does not show the outcome of offset {claim.first_offset} any more"
     if other is None or not is_gone:

@@ -36,10 +36,12 @@ def differed(claim: Claim, answers: Answers) -> Differed | None:
         return before
     newest = max([claim.first_offset, *(a.key.newest_offset for a in read if a.key is not None)])
     below = max(a.last_stable_offset for a in read)
+    shown = [a.live.offset for a in read if a.live is not None]
     if before is not None:
         newest, below = max(newest, before.newest), max(below, before.below)
+        shown += [before.oldest] if before.oldest != UNKNOWN and not differs_anew(before, answers) else []
     if family is Family.KEY:
-        return Differed(newest, below)
+        return Differed(newest, below, oldest=min(shown, default=UNKNOWN))
     held = [h for a in read if (h := held_at(a, claim.offset)) is not None]
     one_key = len({h.key for h in held}) == 1 and (before is None or before.one_key)
     return Differed(newest, below, replacing_epoch(held), one_key=one_key)
@@ -138,11 +140,14 @@ def _deletes(key: KeyShown, before: Differed) -> bool:
 def _was_truncated(case: Case) -> str | None:
     """Say that the cluster has given up the log that differed: every log is of a newer epoch there by now; else None.
 
-    The leader's log is the cluster's: followers truncate what departs from it, and fetch what they lack. With more than
-    two sides this proves nothing, since the others differed all the same.
+    The leader's log is the cluster's: followers truncate what departs from it, and fetch what they lack behind that.
+    What they lack below they do not fetch. So this proves nothing where a replica showed an older value than what was
+    truncated: another may have cleaned that value for the sake of it, and all may have been copied from there since.
+    Nor does it with more than two sides, since the others differed all the same.
     """
-    claim = case.claim
-    if len(claim.recorded.sides) > 2 or not is_proof_gone(case):
+    claim, before = case.claim, case.claim.recorded.differed
+    showed_older = before is not None and UNKNOWN < before.oldest < claim.offset
+    if showed_older or len(claim.recorded.sides) > 2 or not is_proof_gone(case):
         return None
     return f"what was shown at offset {claim.offset} was truncated: every log is of a newer leader epoch from there on"
 

@@ -452,6 +452,8 @@ def _missing_offset(case: Case) -> Decision:
         return case.dismissed(reason, Resolution.DELETED)
     if claim.offset in accused.committed or claim.offset in accused.uncommitted:
         return case.dismissed(f"broker {accused.broker} holds offset {claim.offset}")
+    if is_proof_replaced(case):
+        return case.unproven(f"what was read at offset {claim.offset} was truncated", Resolution.UNPROVEN)
     holders = [a.broker for a in case.others if claim.offset in a.committed]
     if holders:
         reason = f"{broker_list(holders)} {verb(holders, 'hold')} offset {claim.offset}, broker "

@@ -714,7 +714,9 @@ class TestContradiction:
 
     RECORDED = Recorded(outcomes={2: "committed"}, markers={2: "abort"})
 
-    def lacking(self, held: bool, others_value: RecordShown | None, recorded: Recorded = RECORDED) -> Decision:
+    def lacking(
+        self, held: bool, others_value: RecordShown | None, recorded: Recorded = RECORDED, **others: Any
+    ) -> Decision:
         """A finding that is checked again: broker 2 shows no value of the key, and the others one, or none."""
         stands = replace(self.c, key_hash_lo=1, confirmed_at_ms=1, recorded=recorded)
         outcome = ended_by(recorded.markers[2])
@@ -722,17 +724,24 @@ class TestContradiction:
         marker = (MarkerShown(20, PRODUCER, recorded.markers[2]),) if held else ()
         none, value = KeyShown(None, True, -1), KeyShown(others_value, True, 10)
         accused = replica(2, committed=shown, markers=marker, key=none, asked=frozenset({5, 10}))
-        return decide(stands, answers(replica(1, key=value), accused, replica(3, key=value)), live_only=True)
+        rest = [replica(b, key=value, **others) for b in (1, 3)]
+        return decide(stands, answers(rest[0], accused, rest[1]), live_only=True)
 
-    @pytest.mark.parametrize("held", [True, False], ids=["right again", "held no more"])
+    @pytest.mark.parametrize("held", [True, False], ids=["right again", "a deletion, held no more"])
     def test_stands_while_a_value_is_lacking_that_the_cleaner_may_have_taken(self, held: bool) -> None:
         older = record(offset=5, producer_id=-1)
-        got = self.lacking(held, older)
+        got = self.lacking(held, older, uncommitted={10: record(value_size=-1)})
         assert (got.verdict, got.kind, got.accused) == (Verdict.CONFIRMED, self.c.kind, 2)
         assert got.sides == parsed({"a value": (1,), "no value": (2,)})
         assert self.lacking(held, None).verdict is Verdict.DISMISSED
         newer = record(offset=30, producer_id=-1)
         assert self.lacking(held, newer).verdict is Verdict.DISMISSED
+
+    def test_accuses_nobody_of_lacking_an_older_value_once_the_value_that_took_it_is_gone_too(self) -> None:
+        got = self.lacking(False, record(offset=5, producer_id=-1))
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.COMPACTED), "deleted since, maybe"
+        frozen = self.lacking(False, record(offset=5, producer_id=-1), last_stable_offset=50)
+        assert frozen.resolution is Resolution.COMPACTED, "what the others have still to decide accuses it of nothing"
 
     def test_of_a_committed_transaction_stands_while_its_own_value_is_lacking(self) -> None:
         recorded = Recorded(outcomes={2: "aborted"}, markers={2: "commit"})
@@ -773,6 +782,13 @@ class TestContradiction:
         assert "is not in the current log" in got.reason
         held = replace(cut, epoch_ends={3: 21})
         assert decide(found, answers(silent(1), held, silent(3)), live_only=True).verdict is not Verdict.DISMISSED
+
+    def test_of_a_truncated_end_marker_is_over_while_nothing_is_decided_in_the_log_of_now(self) -> None:
+        found = replace(self.c, key_hash_lo=1, confirmed_at_ms=1, recorded=replace(self.RECORDED, leader_epoch=3))
+        held_back = {"last_stable_offset": 10, "epoch_ends": {3: 15}}
+        frozen = replica(1, last_stable_offset=5, epoch_ends={3: 15})
+        got = decide(found, answers(frozen, replica(2, **held_back)), live_only=True)
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.UNPROVEN)
 
     def test_of_a_truncated_end_marker_leaves_a_difference_of_outcome_or_value_without_direction(self) -> None:
         found = replace(self.c, key_hash_lo=1, confirmed_at_ms=1, recorded=replace(self.RECORDED, leader_epoch=3))

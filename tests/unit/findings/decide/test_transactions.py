@@ -88,8 +88,9 @@ class TestOpenTransaction:
         another = (OpenTransaction(producer_id=PRODUCER + 1, start_offset=5),)
         held = replica(2, open_transactions=another, last_stable_offset=5, asked_uncommitted=frozenset({10}))
         ended = replace(held, uncommitted={10: record()}, markers=(marker(),))
+        replaced = replace(held, uncommitted={10: record(producer_id=PRODUCER + 1)})
         found = claim(FindingKind.ABORTED_RECORD_COMMITTED, confirmed_at_ms=1)
-        for accused in (held, ended):
+        for accused in (held, ended, replaced):
             got = decide(found, answers(replica(1), accused, replica(3)), live_only=True)
             assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.UNPROVEN)
         may_end_it_wrongly = replace(ended, markers=())

@@ -91,6 +91,9 @@ class TestAKey:
         assert ended(c, line(1, 10), line(2, 10), line(3, 11)) == AGREED
         three = of_value(leader_epoch=4, sides={**SIDES, "value at offset 5": (4,)})
         assert ended(three, *(line(b, 10) for b in EVERYWHERE)) == AGREED, "the two others differed all the same"
+        older = of_value(Differed(10, 100, oldest=5), leader_epoch=4)
+        assert ended(older, *(line(b, 10) for b in EVERYWHERE)) == AGREED, "nobody fetches an older value again"
+        assert Differed.parse({"newest": 10, "below": 100, "epoch": -1}) == Differed(10, 100, oldest=0), "of any age"
 
     def test_waits_for_a_replica_that_is_away_or_was_not_read_whole(self) -> None:
         none = [shows(1, None), shows(2, None)]
@@ -139,9 +142,9 @@ class TestAnOffset:
 class TestWhatIsRemembered:
     def test_of_a_key_is_the_newest_record_and_how_far_all_had_come(self) -> None:
         given = answers(shows(1, record(30)), shows(2, None), silent(3))
-        assert differed(of_value(None), given) == Differed(30, 100)
-        assert differed(of_value(Differed(40, 90)), given) == Differed(40, 100)
-        assert differed(of_value(Differed(40, 190)), given) == Differed(40, 190)
+        assert differed(of_value(None), given) == Differed(30, 100, oldest=30)
+        assert differed(of_value(Differed(40, 90, oldest=7)), given) == Differed(40, 100, oldest=7)
+        assert differed(of_value(Differed(40, 190)), given) == Differed(40, 190, oldest=30)
 
     def test_of_an_offset_is_the_epoch_that_replaces_the_others_and_whether_one_key_was_meant(self) -> None:
         c = of_record(None)

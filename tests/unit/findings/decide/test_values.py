@@ -674,6 +674,14 @@ class TestRecordMissing:
         assert outcome_of(c, holder, replica(2, last_stable_offset=50)) is Verdict.PENDING
         assert outcome_of(c, holder, replica(2, log_start_offset=51)) is Verdict.DISMISSED
 
+    def test_a_record_without_a_key_that_an_election_has_truncated_is_missing_on_nobody(self) -> None:
+        c = replace(self.c, key_hash_lo=0, recorded=Recorded(leader_epoch=4))
+        cut = [replica(b, epoch_ends={4: 50}) for b in (1, 2)]
+        got = decide(c, answers(*cut))
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+        old = replica(3, committed={50: self.value}, asked=frozenset({50}), epoch_ends={4: 60})
+        assert outcome_of(c, *cut, old) is Verdict.DISMISSED, "3 has yet to truncate it"
+
     def test_who_was_asked_and_lacks_a_record_without_a_key_is_on_the_side_of_the_accused(self) -> None:
         c = replace(self.c, key_hash_lo=0)
         holder = replica(1, committed={50: self.value}, asked=frozenset({50}))

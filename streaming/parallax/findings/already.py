@@ -1,0 +1,189 @@
+"""Finds the finding that says already what a probe has shown of another claim. No IO."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from parallax.findings.answers import Answers
+from parallax.findings.causes import Cause, Causes, accuses_by_proof, standing_claims
+from parallax.findings.claim import Claim
+from parallax.findings.decide import Decision, Verdict
+from parallax.findings.finding import (
+    Finding,
+    claim_of,
+    has_spread,
+    is_unsettled,
+    sides_of,
+)
+from parallax.findings.incidents import Incidents
+from parallax.findings.ledger import Ledger
+from parallax.findings.tasks import Task
+from parallax.kinds import OPEN_KINDS, TRANSACTION_KINDS
+from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
+from parallax.sides import (
+    sides_differ,
+    standing,
+)
+
+
+class Already:
+    """Says which finding reports already what a probe has shown.
+
+    Args:
+        ledger: the last state of each finding and suspect.
+        incidents: the findings that are about many keys, or transactions.
+        causes: knows the findings that accuse a replica about a key.
+    """
+
+    def __init__(self, ledger: Ledger, incidents: Incidents, causes: Causes) -> None:
+        self.cluster_id = ""
+        """Part of every finding's id."""
+        self._ledger = ledger
+        self._incidents = incidents
+        self._causes = causes
+
+    def said(
+        self, task: Task, claim: Claim, decision: Decision, answers: Answers, before: Sequence[Finding]
+    ) -> dict[str, Cause]:
+        """Return the finding that says already what a probe has shown of a claim, by its id; none where there is none.
+
+        Args:
+            task: the claim that was asked about.
+            claim: the claim, as the answers have changed it.
+            decision: what the probe has shown.
+            answers: the replicas' answers.
+            before: events that the same answers have caused so far.
+        """
+        known = self._deleted_before(task, claim, decision, answers, before)
+        known = known or self._undirected_before(task, claim, decision, before)
+        if known is not None:
+            return {known.finding_id: Cause(known.broker, known.kind)}
+        return (
+            self.ended_with_others(claim, decision, before)
+            or self._spread_before(task, claim, decision, before)
+            or self._cut_before(task, claim, decision, before)
+        )
+
+    def _deleted_before(
+        self, task: Task, claim: Claim, decision: Decision, answers: Answers, before: Sequence[Finding]
+    ) -> Finding | None:
+        """Return the finding on another deletion of the key that covers a suspect; None where there is none.
+
+        A key may be deleted several times while a replica misses all of it. The value that it still shows is older than
+        each of these tombstones, so they are one divergence.
+        """
+        is_new = task.finding_id is None and decision.verdict is Verdict.CONFIRMED
+        answer = answers.replicas.get(decision.accused)
+        if (
+            not is_new
+            or decision.kind is not FindingKind.DELETED_RECORD_RESURRECTED
+            or answer is None
+            or answer.key is None
+        ):
+            return None
+        shown = answer.key.visible
+        own = claim.finding_id(self.cluster_id)
+        for found in self._causes.beside(task, claim, before).values():
+            is_alike = (
+                found.kind is FindingKind.DELETED_RECORD_RESURRECTED
+                and found.broker == decision.accused
+                and found.finding_id != own
+            )
+            if is_alike and accuses_by_proof(found) and shown is not None and shown.offset < found.offset:
+                return found
+        return None
+
+    def _undirected_before(
+        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
+    ) -> Finding | None:
+        """Return the finding without direction that says what is found of a suspect; None where there is none.
+
+        Two replicas that have lost the same end marker are suspected one after the other. Where nothing proves who is
+        wrong, that is one difference, whichever of the two was asked last. The finding must name all that differ, and
+        be about the same record of the same transaction.
+        """
+        if task.finding_id is not None or decision.verdict is not Verdict.CONFIRMED or decision.accused != NOBODY:
+            return None
+        own, about = claim.finding_id(self.cluster_id), _record_of(claim)
+        known = {f.finding_id: f for f in self._ledger.undirected(claim.place, claim.offset)}
+        known |= {f.finding_id: f for f in self._ledger.undirected_about(claim)}
+        known |= {e.finding_id: e for e in before if e.place == claim.place}
+        for found in known.values():
+            is_other = found.finding_id != own and found.kind is decision.kind and found.broker == NOBODY
+            if not is_other or not found.stands or has_spread(found) or is_unsettled(found):
+                continue
+            if _record_of(claim_of(found)) == about and standing(decision.sides) <= standing(sides_of(found)):
+                return found
+            if _is_of_the_key(claim, found) and not sides_differ(sides_of(found), decision.sides):
+                return found
+        return None
+
+    def ended_with_others(self, claim: Claim, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
+        """Return the finding that accuses the same replica of the claim's whole transaction; none where there is none.
+
+        If records were not known to belong to one transaction, the last of them is suspected by itself. It belongs to
+        the transaction if the same end marker is proven to have ended the first, before or after it was reported.
+        """
+        if (decision.verdict is not Verdict.CONFIRMED and not decision.has_spread) or claim.marker_offset == UNKNOWN:
+            return {}
+        accused = claim.broker if decision.has_spread else decision.accused
+        standing = standing_claims(self._ledger.causes(claim.place), claim, before)
+        counted = [(event.finding_id, other) for event, other in self._incidents.causes_of(claim)]
+        return {
+            name: Cause(other.broker, other.kind)
+            for name, other in [*standing.items(), *counted]
+            if other.broker == accused
+            and {other.kind, decision.kind} <= TRANSACTION_KINDS - OPEN_KINDS
+            and (other.producer_id, other.marker_offset) == (claim.producer_id, claim.marker_offset)
+            and other.transaction_start_offset < claim.transaction_start_offset
+        }
+
+    def _cut_before(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
+        """Return the truncation finding that explains a suspect's whole loss; none where there is none.
+
+        A log that has grown again is noticed by its end first, and by its leader epochs at the next record.
+        """
+        if task.finding_id is not None or decision.kind is not FindingKind.LOG_TRUNCATED or claim.lost_epoch == UNKNOWN:
+            return {}
+        return {
+            name: Cause(other.broker, other.kind)
+            for name, other in standing_claims(self._ledger.cuts(claim.place), claim, before).items()
+            if (other.kind, other.broker, other.lost_epoch) == (decision.kind, decision.accused, claim.lost_epoch)
+            and name != claim.finding_id(self.cluster_id)
+            and other.offset <= claim.offset
+            and claim.lost_to <= other.lost_to
+        }
+
+    def _spread_before(
+        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
+    ) -> dict[str, Cause]:
+        """Return another finding that says the same of all replicas; none where there is none.
+
+        Each of them is suspected, and reported, by itself. Once all show it, it is one loss.
+        """
+        if not decision.has_spread:
+            return {}
+        said = replace(claim, kind=decision.kind)
+        if said.kind in TRANSACTION_KINDS:
+            known = standing_claims(self._ledger.causes(claim.place), claim, before)
+        else:
+            known = {name: claim_of(f) for name, f in self._causes.beside(task, claim, before).items() if f.stands}
+        return {
+            name: Cause(other.broker, other.kind)
+            for name, other in known.items()
+            if other.spread and name != (task.finding_id or task.claim.finding_id(self.cluster_id))
+            if other.cause == said.cause and (other.kind is said.kind or {other.kind, said.kind} <= OPEN_KINDS)
+        }
+
+
+def _is_of_the_key(claim: Claim, finding: Finding) -> bool:
+    """Whether both are about the latest value of one key, whichever record was suspected."""
+    key = finding.key_hash_hi, finding.key_hash_lo
+    return claim.rule is finding.rule is Rule.LATEST_VALUE and claim.key == key
+
+
+def _record_of(claim: Claim) -> tuple[int, int, int, tuple[int, int] | None]:
+    # If the transaction's first record was gone, a later one was taken for its start.
+    start = claim.transaction_start_offset if claim.offset == UNKNOWN else UNKNOWN
+    return claim.offset, claim.producer_id, start, claim.key
