@@ -122,18 +122,29 @@ def read_plan(path: Path) -> Plan:
 
 
 def _plan_of(text: str, what: str) -> Plan:
+    if (written := _format_of(text)) not in (None, FORMAT):
+        raise RepairCommandError(
+            f"{what}: this plan has format {written}, and this version of Parallax reads format {FORMAT}; {_AGAIN}"
+        )
     try:
         made = _PLAN.validate_json(text)
     except ValidationError as error:
         raise RepairCommandError(
             f"{what}: this is no plan ({one_line(plain(error.errors()[0]['msg']))}); {_AGAIN}"
         ) from error
-    if made.format != FORMAT:
-        raise RepairCommandError(f"{what}: this plan is of another version of Parallax; {_AGAIN}")
     numbers = [step.number for step in made.steps]
     if not made.topic or 0 in numbers or numbers != sorted(set(numbers)):
         raise RepairCommandError(f"{what}: this is no plan (it names no topic, or a step's number twice); {_AGAIN}")
     return made
+
+
+def _format_of(text: str) -> object:
+    """The format of a plan that may be of another version of Parallax; None if the text says none."""
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return None
+    return document.get("format") if isinstance(document, dict) else None
 
 
 def _check_chain(made: Plan, what: str) -> None:

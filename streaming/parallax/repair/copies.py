@@ -19,7 +19,7 @@ from parallax.remedies import Act
 from parallax.repair.claims import Claim, Together, together
 from parallax.repair.fit import loses, unsure
 from parallax.repair.layout import Layout, hindered, slowest
-from parallax.repair.seen import Look, shows_the_same
+from parallax.repair.seen import Look, contradicted
 from parallax.repair.steps import MoveStep
 from parallax.replica.changes import MOVE_RIGHTS
 from parallax.shell import Shell
@@ -100,7 +100,9 @@ def sides_by_findings(
 def sides(
     look: Look, left: Collection[Claim], said: Said, known: Collection[tuple[int, int]] = ()
 ) -> tuple[Sides | None, list[str]]:
-    """Return the same as `sides_by_findings`, without sources that show what is wrong by now, or lack what others hold.
+    """Return the same as `sides_by_findings`, without sources that lack what others hold, or that are contradicted.
+
+    A source is contradicted if it shows something else than when the findings were judged, or if a wrong replica does.
 
     If a person calls a replica right, it is a source even if its log begins later than another (`loses`).
 
@@ -115,7 +117,7 @@ def sides(
         return None, missing
     against = {}
     for one in found.sources:
-        if why := shows_the_same(look, one, found.wrong, said.right):
+        if why := contradicted(look, found.joint.proof(one), one, found.wrong):
             against[one] = f"{why}. Wait until the job has asked the replicas again, and plan again"
         elif said.right is None and (why := loses(look, one)):
             against[one] = f"{why}. Plan again once they begin at the same offset, or {_with_right(one, 'it may go')}"
@@ -252,6 +254,7 @@ def _steps(
                 is_paused=said.is_paused,
                 wrong=wrong,
                 offsets=offsets,
+                proof=joint.proof(source),
             )
         )
         before = move.replicas

@@ -119,7 +119,7 @@ def outdated(plan: Plan, look: Look) -> str:
 
     Steps that write end markers are compared with what brokers show now, and so is the first step that reassigns the
     partition. Later ones begin with the result of the step before, so of them only what no step changes is compared:
-    settings, room, where logs begin, and what is known of the replica that is copied.
+    settings, room, where logs begin, what is known of the replica that is copied, and what the findings go by.
 
     Args:
         plan: the plan.
@@ -128,7 +128,10 @@ def outdated(plan: Plan, look: Look) -> str:
     moves = [step for step in plan.steps if isinstance(step, MoveStep)]
     begun = [step for step in plan.steps if isinstance(step, EndStep) or step in moves[:1]]
     wrong = (_unlike(plan, step, look, None) for step in begun)
-    later = (moving.changed(step, look) or moving.unsure_of(step, look) for step in moves)
+    later = (
+        moving.judged_otherwise(step, look) or moving.changed(step, look) or moving.unsure_of(step, look)
+        for step in moves
+    )
     return _another(plan, look) or next(filter(None, (*wrong, *later)), "")
 
 

@@ -89,6 +89,7 @@ def _step(look: Look, found: Sides, source: int, move: Move, shell: Shell, said:
         is_paused=said.is_paused,
         wrong=found.wrong,
         offsets=found.joint.offsets,
+        proof=found.joint.proof(source),
     )
 
 

@@ -217,8 +217,8 @@ def wanted(made: Plan, since: int | None = None, *, doubts: bool = False) -> Wan
         doubts: whether to cover what the job's tables say against the replicas.
     """
     ends = [(step.producer_id, step.start_offset) for step in made.steps if isinstance(step, EndStep)]
-    moves = [step.offsets for step in made.steps if isinstance(step, MoveStep)]
-    offsets = tuple(sorted({offset for some in moves for offset in some})) if moves else None
+    moves = [step.read for step in made.steps if isinstance(step, MoveStep)]
+    offsets = tuple(sorted(frozenset().union(*moves))) if moves else None
     return Wanted(ends, since, offsets, doubts=doubts)
 
 

@@ -17,7 +17,7 @@ from parallax.repair.layout import Layout
 from parallax.repair.moving import TELL_MS, is_known, waiting
 from parallax.repair.plan import Plan
 from parallax.repair.record import EventKind, Repair
-from parallax.repair.seen import Look, shows_the_same
+from parallax.repair.seen import Look, contradicted
 from parallax.repair.steps import EndStep, MoveStep, Step
 
 
@@ -108,7 +108,7 @@ def _lost(losing: set[int], step: MoveStep, look: Look, plan: Plan, made: Maker)
             "and undo again"
         )
         return made.event(EventKind.STOPPED, reason=reason)
-    if why := loses(look, source) or shows_the_same(look, source, set(step.wrong) & set(look.assigned), right):
+    if why := loses(look, source) or contradicted(look, step.proof, source, ()):
         return made.event(EventKind.STOPPED, reason=why)
     return waiting(made, 0, why) if right is None and (why := unsure(look, source)) else None
 

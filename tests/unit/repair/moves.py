@@ -33,4 +33,9 @@ def at(assigned: tuple[int, ...], *holding: int, leader: int = 1, epoch: int = 1
     return replace(base, **fields)
 
 
+def still(assigned: tuple[int, ...], *holding: int, **fields: Any) -> Look:
+    """The same while broker 3 still shows what is wrong."""
+    return at(assigned, *holding, shown={3: OTHER}, **fields)
+
+
 OTHER = {17: record(17, Outcome.NONE)}

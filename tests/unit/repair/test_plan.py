@@ -12,13 +12,13 @@ from parallax.findings.finding import Finding
 from parallax.findings.hanging import Standing, Verdict
 from parallax.model import FindingKind, FindingStatus, Outcome, RowKind, TopicPartition
 from parallax.remedies import CASES, Act
-from parallax.repair.claims import Claim, WrongIndex
+from parallax.repair.claims import WrongIndex
 from parallax.repair.plan import Plan, make, proofs
 from parallax.repair.seen import End, Log, Look
 from parallax.shell import ANYWHERE
 from tests.builders.findings import finding
 from tests.unit.repair.looks import END, MARKER, START, end, held, logs, look, record, replica, state, transaction
-from tests.unit.repair.seeing import WRONG, seen
+from tests.unit.repair.seeing import WRONG, claim, seen
 
 PROVEN = {(7, START): [End("commit", "its end marker was read", MARKER, "f1")]}
 
@@ -99,7 +99,7 @@ def test_the_plan_ends_it_as_the_finding_proves() -> None:
 
 
 def test_a_wrong_index_is_copied_away_by_a_run_and_rebuilt_by_a_person_instead() -> None:
-    one = Claim("f1", frozenset({3}), frozenset({1}), (17,), index=WrongIndex(3, 18, 17))
+    one = claim("f1", {3}, {1}, index=WrongIndex(3, 18, 17))
     made = make(seen(one), {})
     assert [step.act for step in made.steps] == [Act.LEAD, Act.DROP, Act.COPY, Act.ORDER]
     (step,) = made.instead

@@ -11,7 +11,6 @@ import pytest
 from parallax.model import TopicPartition
 from parallax.moments import now_ms
 from parallax.repair import command
-from parallax.repair.claims import Claim
 from parallax.repair.looking import NOTHING_MORE, Wanted
 from parallax.repair.record import EventKind
 from parallax.repair.seen import Look
@@ -20,7 +19,7 @@ from parallax.replica.errors import Unauthorized, Unreachable
 from tests.unit.repair.commands import config, invoked, standing_in
 from tests.unit.repair.looks import PLACE
 from tests.unit.repair.moves import OTHER, at
-from tests.unit.repair.seeing import WRONG
+from tests.unit.repair.seeing import WRONG, claim
 
 
 class Cluster:
@@ -157,7 +156,7 @@ def test_undo_needs_repairs_to_be_on_where_anything_is_to_be_put_back(cluster: C
 
 
 def test_a_person_says_who_is_right_and_that_cruise_control_is_paused(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.claim = Claim("f1", frozenset({3}), by_word={2: frozenset({3})}, missing="nothing proves it", offsets=(17,))
+    cluster.claim = claim("f1", {3}, by_word={2: frozenset({3})}, missing="nothing proves it")
     cluster.automation = "its topic"
     words = ("plan", "--topic", "orders", "--partition", 0, "-c", config(tmp_path))
     for more, text in (
