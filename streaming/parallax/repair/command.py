@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,7 +18,7 @@ from parallax.errors import one_line, plain
 from parallax.findings.finding import Finding, current
 from parallax.findings.naming import AT_LEAST, matching, named
 from parallax.findings.table import read_events
-from parallax.model import TopicPartition
+from parallax.model import UNKNOWN, TopicPartition
 from parallax.moments import now_ms
 from parallax.repair.copies import NOTHING_SAID, Said
 from parallax.repair.decide import outdated
@@ -41,6 +41,8 @@ from parallax.views.lease import Sight, Step, decide
 
 _PLAN = TypeAdapter(Plan)
 _AGAIN = "make a plan by `parallax repair plan ... -o FILE`"
+_READ_S = 20.0
+"""How long a plan waits for the job to read what was in the log when the plan was begun; seconds."""
 _LOOK_S = 0.5
 """How often the record of a repair is looked at to see whether its owner lives; seconds."""
 
@@ -98,7 +100,21 @@ def plan(
         made = make(seen, said, shell, more)
         if not wants_copies(seen, made):
             return made
-        return make(lookout.look(Wanted(places=True, doubts=True)), said, shell, more)
+        return make(_once_read(lookout, seen), said, shell, more)
+
+
+def _once_read(lookout: Lookout, first: Look) -> Look:
+    """A look at what a copy needs, once the job has read every replica up to where the log ended at a first look.
+
+    It does not wait for ever: the plan then says what is not read yet.
+    """
+    marks = [one.marks.high_watermark for one in first.replicas.values() if one.marks is not None]
+    known_to, until = max(marks, default=UNKNOWN), time.monotonic() + _READ_S
+    while True:
+        look = replace(lookout.look(Wanted(places=True, doubts=True)), known_to=known_to)
+        if look.doubts is None or not look.doubts.unread(known_to) or time.monotonic() > until:
+            return look
+        time.sleep(_LOOK_S)
 
 
 def document(made: Plan) -> dict[str, Any]:

@@ -161,8 +161,11 @@ def copies(
     told = {(one.producer_id, one.start_offset) for one in look.transactions if not one.goes_on}
     left = [one for one in look.claims if not one.is_ended_by(ended)]
     found, missing = sides(look, left, said, told)
+    mended = tuple(one.finding for one in look.claims if one not in left)
+    if found is not None:
+        mended += found.joint.findings
     if found is not None and said.right is None:
-        found, missing = _without(found, _unsure(look, found), missing)
+        found, missing = _without(found, _unsure(look, found, mended), missing)
     if found is None:
         return [], missing
     layout, source = (
@@ -174,17 +177,17 @@ def copies(
     some = (hindered(layout, look.place, move, source, is_paused=said.is_paused) for move in moves)
     if why := room.lacking() or next(filter(None, some), ""):
         return [], [*missing, f"{found.named}: {why}."]
-    return _steps(look, found.joint, source, moves, room, number, shell, said), missing
+    return _steps(look, found.joint, mended, source, moves, room, number, shell, said), missing
 
 
-def _unsure(look: Look, found: Sides) -> dict[int, str]:
+def _unsure(look: Look, found: Sides, mended: Collection[str]) -> dict[int, str]:
     """By source of which nobody knows whether it is right about all that is deleted, why, and what to do."""
     lost = f"all that {in_words(found.wrong)} holds"
     return {
         one: f"nobody knows whether broker {one} is right about {lost}: {why}. Plan again once that is known, or "
         f"{_with_right(one, 'it is right')}"
         for one in found.sources
-        if (why := unsure(look, one))
+        if (why := unsure(look, one, mended, look.known_to))
     }
 
 
@@ -222,6 +225,7 @@ class _Room:
 def _steps(
     look: Look,
     joint: Together,
+    mended: tuple[str, ...],
     source: int,
     moves: Collection[Move],
     room: _Room,
@@ -254,6 +258,8 @@ def _steps(
                 is_paused=said.is_paused,
                 wrong=wrong,
                 offsets=offsets,
+                mended=mended,
+                known_to=look.known_to,
                 proof=joint.proof(source),
             )
         )
@@ -298,7 +304,7 @@ def proof(look: Look, joint: Together, source: int, wrong: Collection[int], *, i
         wrong: the brokers whose replicas are wrong.
         is_said: whether only a person says that it is right.
     """
-    against = "; ".join(filter(None, (loses(look, source), unsure(look, source))))
+    against = "; ".join(filter(None, (loses(look, source), unsure(look, source, joint.findings, look.known_to))))
     rest = f". What speaks against it: {against}" if against else ""
     if is_said:
         return f"broker {source} is right: whoever made this plan says so. No evidence proves it{rest}"

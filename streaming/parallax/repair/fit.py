@@ -7,21 +7,26 @@ again before each step that deletes a copy or changes who leads.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from parallax.model import UNKNOWN
 from parallax.repair.seen import Look
 
 
-def unsure(look: Look, source: int) -> str:
+def unsure(look: Look, source: int, mended: Collection[str] = (), below: int = UNKNOWN) -> str:
     """Why nobody knows whether a replica is right apart from the findings; empty if nothing speaks against it.
 
-    It is the same that ``parallax lead`` says of it (`parallax.repair.leading.Doubts`).
+    It is the same that ``parallax lead`` says of it (`parallax.repair.leading.Doubts`), and what is not read yet.
 
     Args:
         look: a look at the partition.
         source: the broker whose replica is to be copied.
+        mended: ids of the findings that the copy ends.
+        below: up to this offset every replica must have been read, since a copy deletes what another one holds.
     """
     if look.doubts is None:
         return "the job's tables were not read"
-    return "; ".join(look.doubts.of(source))
+    return "; ".join(filter(None, (*look.doubts.of(source, mended), look.doubts.unread(below))))
 
 
 def loses(look: Look, source: int) -> str:

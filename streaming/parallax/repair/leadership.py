@@ -45,7 +45,7 @@ def leadership(look: Look, shell: Shell, said: Said) -> Leadership:
     found, missing = sides(look, look.claims, said)
     if found is None:
         return Leadership(missing=tuple(missing))
-    sure = [one for one in found.sources if not unsure(look, one)]
+    sure = [one for one in found.sources if not unsure(look, one, found.joint.findings)]
     source = first_of(look.assigned, look.leader, sure or found.sources)
     move = leading(look.assigned, source, found.wrong)
     if look.leader == source and not move.is_new:
@@ -89,6 +89,8 @@ def _step(look: Look, found: Sides, source: int, move: Move, shell: Shell, said:
         is_paused=said.is_paused,
         wrong=found.wrong,
         offsets=found.joint.offsets,
+        mended=found.joint.findings,
+        known_to=look.known_to,
         proof=found.joint.proof(source),
     )
 

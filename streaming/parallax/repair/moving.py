@@ -12,7 +12,7 @@ from parallax.repair.actions import TAKES_MS, Action, Asked, Assign, Change, Ele
 from parallax.repair.claims import together
 from parallax.repair.fit import loses, unsure
 from parallax.repair.layout import Layout, hindered
-from parallax.repair.record import EventKind, Repair
+from parallax.repair.record import SLOW, EventKind, Repair
 from parallax.repair.seen import Look, contradicted, disturbed
 from parallax.repair.steps import MoveStep
 
@@ -57,7 +57,8 @@ def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Loo
         left = lacking(step, intended, look, layout)
         if not left:
             late = _took_too_long(step, intended, look, layout)
-            return made.event(EventKind.PROVEN, step.number, reason=f"{_shown(step, look)}{late}")
+            document = {SLOW: True} if late else {}
+            return made.event(EventKind.PROVEN, step.number, reason=f"{_shown(step, look)}{late}", document=document)
         is_to_elect = step.move.elects and look.leader != step.move.replicas[0] and not is_late
         return None if is_to_elect else stop_if_late(left)
     if look.assigned != step.before:
@@ -251,7 +252,9 @@ def unsure_of(step: MoveStep, look: Look) -> str:
         step: the step.
         look: a look at its partition.
     """
-    return unsure(look, step.source) if step.dropped and not step.is_said else ""
+    if not step.dropped or step.is_said:
+        return ""
+    return unsure(look, step.source, step.mended, step.known_to)
 
 
 def unproven(step: MoveStep, look: Look) -> str:

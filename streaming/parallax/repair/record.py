@@ -44,6 +44,10 @@ class EventKind(StrEnum):
     """The repair is given up, or undone; ``reason`` says what stays changed."""
 
 
+SLOW = "is_slow"
+"""In the document of a ``proven`` event: whether the copy took so long that it may lack tombstones or end markers."""
+
+
 class Phase(StrEnum):
     """The phase of a repair: running, being undone, stopped, over, or given up."""
 
@@ -106,6 +110,7 @@ class Repair:
             marker a second time, ``below`` (the log end before the marker) stays that of the first time.
         answered: by step number, when the cluster answered that it made the step's change, milliseconds since 1970 UTC.
         proven: by number of a step whose result every replica shows, when that was seen, milliseconds since 1970 UTC.
+        slow: numbers of the steps whose copy took so long that it may lack tombstones or end markers.
         resumed_ms: when somebody last resumed the repair after a stop, milliseconds since 1970 UTC; -1 for never.
         reason: the reason of the last event that is no beat.
         sequence: the number of its last event. While it grows, the repair's process runs.
@@ -123,6 +128,7 @@ class Repair:
     intended: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     answered: Mapping[int, int] = field(default_factory=dict)
     proven: Mapping[int, int] = field(default_factory=dict)
+    slow: frozenset[int] = frozenset()
     resumed_ms: int = -1
     reason: str = ""
     sequence: int = 0
@@ -184,6 +190,21 @@ class Record:
         """The repair of a partition that is running, being undone, or stopped; None if there is none."""
         return next((one for one in self.repairs.values() if one.is_open and one.place == place), None)
 
+    def slow_in(self, place: TopicPartition) -> dict[int, tuple[str, int]]:
+        """By broker whose last copy of a partition took too long: the repair's id, and when the copy was proven.
+
+        Times are in milliseconds since 1970 UTC.
+        """
+        found: dict[int, tuple[str, int]] = {}
+        for repair in (one for one in self.repairs.values() if one.place == place):
+            for step in repair.plan.get("steps", ()):
+                number = step["number"]
+                for broker in step["move"]["copied"] if "move" in step and number in repair.proven else ():
+                    found.pop(broker, None)
+                    if number in repair.slow:
+                        found[broker] = repair.repair_id, repair.proven[number]
+        return found
+
     def later(self, known: Repair) -> Repair | None:
         """The last repair of the same partition that began after one and is not closed or has left no change.
 
@@ -220,9 +241,10 @@ def _after(known: Repair, event: Event) -> Repair:
         case EventKind.RESUMED if known.phase is Phase.STOPPED:
             return replace(said, resumed_ms=event.at_ms)
         case EventKind.PROVEN:
-            return replace(said, proven={**known.proven, step: event.at_ms})
+            slow = known.slow | {step} if event.document.get(SLOW) else known.slow
+            return replace(said, proven={**known.proven, step: event.at_ms}, slow=slow)
         case _:
             return said
 
 
-__all__ = ["Event", "EventKind", "Phase", "Record", "Repair"]
+__all__ = ["SLOW", "Event", "EventKind", "Phase", "Record", "Repair"]

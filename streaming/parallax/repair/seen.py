@@ -176,6 +176,8 @@ class Look:
         shown: by broker and offset, what its replica shows at the offsets that findings are about; offsets that were
             cleaned are left out.
         doubts: what the job's tables say against the replicas besides findings; None if they were not read.
+        known_to: where the log ended when a plan was begun: a copy waits until every replica was read up to there; -1
+            where nothing is planned.
     """
 
     at_ms: int
@@ -194,6 +196,7 @@ class Look:
     layout: Layout | None = None
     shown: Mapping[int, Mapping[int, Row]] = field(default_factory=dict)
     doubts: Doubts | None = None
+    known_to: int = UNKNOWN
 
     def holders(self, producer_id: int, start_offset: int) -> list[int]:
         """Sorted ids of the brokers that hold open the transaction that ``producer_id`` began at ``start_offset``."""

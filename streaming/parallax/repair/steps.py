@@ -79,6 +79,8 @@ class MoveStep(Told):
         is_paused: whether a person says that Cruise Control moves no partitions during the repair.
         wrong: ids of all brokers whose replicas are wrong by the plan's findings, in this step or another.
         offsets: the offsets at which findings say that these replicas are wrong.
+        mended: ids of the findings that the plan ends by this step or before it.
+        known_to: up to this offset the job must have read every replica before a copy is deleted; -1 if it need not.
         proof: what these replicas and the source showed when the findings were judged, by finding.
     """
 
@@ -91,6 +93,8 @@ class MoveStep(Told):
     is_paused: bool
     wrong: tuple[int, ...]
     offsets: tuple[int, ...]
+    mended: tuple[str, ...]
+    known_to: int
     proof: tuple[Proof, ...]
 
     def __post_init__(self) -> None:

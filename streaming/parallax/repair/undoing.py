@@ -97,7 +97,7 @@ def _put_back(plan: Plan, steps: Sequence[MoveStep], look: Look, asked: Asked | 
 
 def _lost(losing: set[int], step: MoveStep, look: Look, plan: Plan, made: Maker) -> Action | None:
     """What is done instead, if the copy of a broker that only helped out may be the last right one."""
-    source, right = step.source, step.source if step.is_said else None
+    source = step.source
     held = f"{in_words(losing)} would delete its copy, and may be right"
     if new := sorted(look.findings - set(plan.findings)):
         reason = f"{held}: there is a finding that the plan does not know: {', '.join(new)}. It stays; plan again"
@@ -110,7 +110,8 @@ def _lost(losing: set[int], step: MoveStep, look: Look, plan: Plan, made: Maker)
         return made.event(EventKind.STOPPED, reason=reason)
     if why := loses(look, source) or contradicted(look, step.proof, source, ()):
         return made.event(EventKind.STOPPED, reason=why)
-    return waiting(made, 0, why) if right is None and (why := unsure(look, source)) else None
+    why = "" if step.is_said else unsure(look, source, step.mended, step.known_to)
+    return waiting(made, 0, why) if why else None
 
 
 __all__ = ["stays", "undone"]
