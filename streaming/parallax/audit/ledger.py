@@ -135,7 +135,12 @@ class Ledger:
         return coverage if ended is None else coverage.settled(ended.covers)
 
     def has_begun(self, place: TopicPartition, since_ms: int) -> bool:
-        """Whether an audit of a partition that had a verdict began after a time, in milliseconds since 1970 UTC."""
+        """Whether an audit with a verdict began since a time.
+
+        Args:
+            place: the partition.
+            since_ms: the time, milliseconds since 1970 UTC.
+        """
         with self._lock:
             ended = self._ended.get(place)
         return ended is not None and ended.started_at > since_ms

@@ -106,6 +106,10 @@ def _about(storage: str, finding: Finding) -> Iterator[tuple[Repair, Mapping[str
                 yield repair, step
 
 
+def _is_said(step: Mapping[str, Any]) -> bool:
+    return bool(step.get("is_said"))  # the oldest plans know nobody's word
+
+
 def _is_move(step: Mapping[str, Any]) -> bool:
     return "move" in step
 
@@ -125,7 +129,7 @@ def _has_mended(repair: Repair, step: Mapping[str, Any], finding: Finding) -> bo
     if not _is_move(step):
         return finding.kind in OPEN_KINDS and finding.broker != NOBODY
     is_since = repair.at_ms >= finding.decided_at.timestamp() * 1000
-    return is_since and (finding.broker != NOBODY or step["is_said"])
+    return is_since and (finding.broker != NOBODY or _is_said(step))
 
 
 def _in_words(repair: Repair, step: Mapping[str, Any]) -> str:
@@ -147,7 +151,7 @@ def _of_a_marker(step: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def _of_a_copy(step: Mapping[str, Any]) -> tuple[str, str, str]:
     broker, source = in_words(step["move"]["copied"]), f"broker {step['source']}"
-    said = ", which a person says is right" if step["is_said"] else ""
+    said = ", which a person says is right" if _is_said(step) else ""
     how = f"{broker} again from {source}{said}"
     return f"copied {how}", f"copy {how}", f"{broker} was read to show the same"
 

@@ -16,7 +16,7 @@ from parallax.repair.plan import Plan
 from parallax.repair.record import EventKind, Phase, Repair
 from parallax.repair.seen import END_MARKERS, Look, Row
 from parallax.repair.steps import EndStep, MoveStep, Step
-from parallax.repair.undoing import undone
+from parallax.repair.undoing import CLOSE, undone
 
 KEPT_ROWS = 1_000
 """How many rows of a step and replica are put on record at most, next to their number."""
@@ -98,7 +98,7 @@ def _begin(step: Step, look: Look, intended: Mapping[str, Any] | None, asked: As
 
 def _undoing(plan: Plan, look: Look, asked: Asked | None, made: Maker) -> Action:
     if another := _another(plan, look):
-        return made.event(EventKind.STOPPED, reason=another)
+        return made.event(EventKind.STOPPED, reason=f"{another}: nothing is put back. {CLOSE}")
     return undone(plan, look, asked, made)
 
 

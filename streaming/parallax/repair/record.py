@@ -45,7 +45,7 @@ class EventKind(StrEnum):
 
 
 SLOW = "is_slow"
-"""In the document of a ``proven`` event: whether the copy took so long that it may lack tombstones or end markers."""
+"""Key in the document of a ``proven`` event: the copy took too long, and may lack tombstones or end markers."""
 
 
 class Phase(StrEnum):
@@ -139,14 +139,30 @@ class Repair:
         return frozenset(self.intended) - self.answered.keys() - self.proven.keys()
 
     @property
+    def moves(self) -> list[Mapping[str, Any]]:
+        """The steps that reassign the partition, as documents; the plan may be of any format."""
+        return [step for step in self.plan.get("steps", ()) if "move" in step]
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether a step was begun that reassigns the partition."""
+        return any(step["number"] in self.intended for step in self.moves)
+
+    @property
+    def states(self) -> set[tuple[int, ...]]:
+        """How the partition is assigned before, between and after the steps: broker ids, the preferred leader first."""
+        between = (state for step in self.moves for state in (step["before"], step["move"]["replicas"]))
+        return {tuple(self.plan.get("replicas", ())), *map(tuple, between)}
+
+    @property
     def left(self) -> tuple[int, ...]:
         """The brokers that hold the partition since a repair is over; empty if they held it before, in this order.
 
         One step of a plan alone (``--step``) may leave others. ``parallax repair undo`` puts the former ones back.
         """
-        moves = [step["move"]["replicas"] for step in self.plan.get("steps", ()) if "move" in step]
-        is_changed = self.phase is Phase.OVER and moves and [*moves[-1]] != [*self.plan["replicas"]]
-        return tuple(moves[-1]) if is_changed else ()
+        last = self.moves[-1]["move"]["replicas"] if self.moves else []
+        is_changed = self.phase is Phase.OVER and last and [*last] != [*self.plan["replicas"]]
+        return tuple(last) if is_changed else ()
 
     @property
     def is_open(self) -> bool:
@@ -197,9 +213,9 @@ class Record:
         """
         found: dict[int, tuple[str, int]] = {}
         for repair in (one for one in self.repairs.values() if one.place == place):
-            for step in repair.plan.get("steps", ()):
+            for step in repair.moves:
                 number = step["number"]
-                for broker in step["move"]["copied"] if "move" in step and number in repair.proven else ():
+                for broker in step["move"]["copied"] if number in repair.proven else ():
                     found.pop(broker, None)
                     if number in repair.slow:
                         found[broker] = repair.repair_id, repair.proven[number]

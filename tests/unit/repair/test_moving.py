@@ -39,11 +39,12 @@ def how(leader: int = 1, epoch: int = 10, **shown: Any) -> dict[str, Any]:
     return known | {"shown": shown}
 
 
-def up_to(step: MoveStep, *more: Event) -> Repair:
+def up_to(step: MoveStep, *more: Event, plan: Plan = PLAN) -> Repair:
     """A repair whose steps before one are proven."""
     record_ = Record()
+    begun = event(EventKind.BEGUN, document=document(plan))
     done = [event(EventKind.PROVEN, number) for number in range(1, step.number)]
-    record_.take_in([BEGUN, KEPT, *done, *more])
+    record_.take_in([begun, KEPT, *done, *more])
     return record_.repairs[ID]
 
 
@@ -192,12 +193,12 @@ def test_what_brokers_show_while_they_do_not_know_yet_that_it_is_over_is_nobody_
     drop = plan.steps[0]
     assert isinstance(drop, MoveStep)
     assert (drop.before, drop.move.replicas) == ((1, 2), (1, 3))
-    mine = up_to(drop, intended(drop), event(EventKind.ANSWERED, 1))
+    mine = up_to(drop, intended(drop), event(EventKind.ANSWERED, 1), plan=plan)
     between = at((1, 3, 2))
     assert next_of(mine, between, plan=plan) == Wait("its replicas are [1, 3, 2] still")
     late = replace(between, at_ms=NOW + TAKES_MS + 1)
     assert put(next_of(mine, late, plan=plan)) == (EventKind.STOPPED, "its replicas are [1, 3, 2] still")
-    back = up_to(drop, intended(drop), event(EventKind.UNDOING))
+    back = up_to(drop, intended(drop), event(EventKind.UNDOING), plan=plan)
     assert next_of(back, between, plan=plan) == Wait("no broker shows it yet")
     assert put(next_of(back, late, plan=plan))[0] is EventKind.STOPPED
 
@@ -266,11 +267,11 @@ def test_a_plan_is_made_with_a_source_that_still_shows_what_made_it_right() -> N
 def test_no_stand_in_is_given_up_once_what_was_copied_is_not_right_any_more() -> None:
     start, plan = of_two()
     copy = plan.steps[1]
-    mine = up_to(copy, intended(copy))
+    mine = up_to(copy, intended(copy), plan=plan)
     assert next_of(mine, at((1, 3), claims=start.claims), plan=plan) == Assign(2, (1, 2))
     kind, reason = put(next_of(mine, at((1, 3), claims=start.claims, shown={1: OTHER}), plan=plan))
     assert (kind, "broker 1 shows a record at offset 17" in reason) == (EventKind.STOPPED, True)
-    undone = up_to(copy, intended(copy), event(EventKind.UNDOING))
+    undone = up_to(copy, intended(copy), event(EventKind.UNDOING), plan=plan)
     kind, reason = put(next_of(undone, at((1, 3), claims=start.claims, shown={1: OTHER}), plan=plan))
     assert (kind, "broker 1 shows a record at offset 17" in reason) == (EventKind.STOPPED, True)
 
@@ -399,7 +400,7 @@ def test_undo_gives_no_stand_in_up_while_one_leads_that_may_be_wrong() -> None:
     _, plan = of_two()
     copy = plan.steps[1]
     assert isinstance(copy, MoveStep)
-    mine = up_to(copy, intended(copy), event(EventKind.UNDOING))
+    mine = up_to(copy, intended(copy), event(EventKind.UNDOING), plan=plan)
     assert next_of(mine, at((1, 3)), plan=plan) == Assign(0, (1, 2))
     kind, reason = put(next_of(mine, at((1, 3), leader=3), plan=plan))
     assert (kind, "broker 3 would delete its copy, and may be right: broker 1, which is" in reason) == (
@@ -412,7 +413,7 @@ def test_a_deletion_that_waits_for_a_copy_is_called_off_where_its_proof_is_gone(
     start, plan = of_two()
     drop = plan.steps[0]
     assert isinstance(drop, MoveStep)
-    mine = up_to(drop, intended(drop), event(EventKind.ANSWERED, drop.number))
+    mine = up_to(drop, intended(drop), event(EventKind.ANSWERED, drop.number), plan=plan)
     known: dict[str, Any] = {"claims": start.claims, "shown": {2: OTHER}}
     under_way = at((1, 3, 2), layout={"moving": {PLACE: (1, 3)}}, isr=frozenset({1, 2}), **known)
     assert isinstance(next_of(mine, under_way, plan=plan), Wait)
@@ -425,7 +426,7 @@ def test_a_deletion_that_waits_for_a_copy_is_called_off_where_its_proof_is_gone(
         EventKind.STOPPED,
         "there is a finding that the plan does not know: f9",
     )
-    undone = up_to(drop, intended(drop), event(EventKind.UNDOING))
+    undone = up_to(drop, intended(drop), event(EventKind.UNDOING), plan=plan)
     assert next_of(undone, new, plan=plan) == Assign(0, (1, 2)), "a copy that is not whole is given up"
 
 
