@@ -136,9 +136,13 @@ def unlike(step: EndStep, look: Look, leader: tuple[int, int], replicas: tuple[i
 
 def _unproven(step: EndStep, look: Look) -> str:
     """That findings do not prove any more, or contradict, how a step ends a transaction."""
-    types = {end.type for end in look.proven.get((step.producer_id, step.start_offset), ())}
+    ends = look.proven.get((step.producer_id, step.start_offset), ())
+    types = {end.type for end in ends}
     if types - {step.end}:
         return f"a finding proves that the transaction was ended otherwise than by {step.end.upper()}"
+    markers = {end.marker_offset for end in ends if end.finding == step.finding}
+    if markers - {step.marker_offset}:
+        return f"finding {step.finding} goes by another end marker by now than when the plan was made"
     return f"finding {step.finding} does not prove any more how it ended" if step.finding and not types else ""
 
 

@@ -45,7 +45,7 @@ class EventKind(StrEnum):
 
 
 SLOW = "is_slow"
-"""Key in the document of a ``proven`` event: the copy took too long, and may lack tombstones or end markers."""
+"""Key in the document of a ``proven`` event. The copy took too long: it may lack tombstones or end markers."""
 
 
 class Phase(StrEnum):

@@ -191,6 +191,10 @@ def unlike() -> Mapping[str, tuple[Look, str]]:
             replace(KNOWN, findings=frozenset({"f1", "f2"})),
             "a finding that the plan does not know: f2",
         ),
+        "another marker": (
+            replace(KNOWN, proven={(7, START): [End("commit", "", MARKER + 1, "f1")]}),
+            "finding f1 goes by another end marker by now than when the plan was made",
+        ),
         "not proven any more": (replace(KNOWN, proven={}), "finding f1 does not prove any more how it ended"),
         "proven otherwise": (
             replace(KNOWN, proven={(7, START): [End("abort", "", MARKER, "f1")]}),
