@@ -137,7 +137,7 @@ def known(settings: Settings, places: Collection[TopicPartition]) -> Known:
             (place, broker): name
             for place, some in copies.items()
             for broker, (name, at_ms) in some.items()
-            if not ledger.has_begun(place, at_ms)
+            if not ledger.has_begun(place, at_ms + settings.guard.clock_skew_ms)
         }
     except EventLogError as error:
         whole.append(f"what was repaired cannot be read ({one_line(error)})")

@@ -56,7 +56,7 @@ def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Loo
     if look.assigned == step.move.replicas:
         left = lacking(step, intended, look, layout)
         if not left:
-            late = _took_too_long(step, intended, look, layout)
+            late = _took_too_long(repair, step, intended, look, layout)
             document = {SLOW: True} if late else {}
             return made.event(EventKind.PROVEN, step.number, reason=f"{_shown(step, look)}{late}", document=document)
         is_to_elect = step.move.elects and look.leader != step.move.replicas[0] and not is_late
@@ -182,14 +182,16 @@ def _unlike_source(step: MoveStep, broker: int, intended: Mapping[str, Any], loo
     return ""
 
 
-def _took_too_long(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Layout) -> str:
+def _took_too_long(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Layout) -> str:
     seconds = (look.at_ms - intended["at_ms"]) / 1000
-    if not step.move.copied or seconds <= layout.retention_ms / 2000:
+    if not step.move.copied or (repair.is_timed and seconds <= layout.retention_ms / 2000):
         return ""
+    took = f"that took {span_text(seconds)}, more than half of delete.retention.ms"
+    if not repair.is_timed:
+        took = "how long that took is not known, because clocks of the machines that ran it differ"
     return (
-        f"; that took {span_text(seconds)}, more than half of delete.retention.ms, so the copy may lack tombstones or "
-        "end markers. Compare it by `parallax audit`, which only prints what it finds, or wait for the job's audit of "
-        "the topic, if it makes any (audit.interval_s)"
+        f"; {took}, so the copy may lack tombstones or end markers. Compare it by `parallax audit`, which only prints "
+        "what it finds, or wait for the job's audit of the topic, if it makes any (audit.interval_s)"
     )
 
 

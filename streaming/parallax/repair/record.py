@@ -48,6 +48,10 @@ SLOW = "is_slow"
 """Key in the document of a ``proven`` event. The copy took too long: it may lack tombstones or end markers."""
 
 
+_JITTER_MS = 1_000
+"""A clock that goes back by less than this was only adjusted."""
+
+
 class Phase(StrEnum):
     """The phase of a repair: running, being undone, stopped, over, or given up."""
 
@@ -103,7 +107,7 @@ class Repair:
         plan: the plan, as a document.
         owner: the process that may go on with the repair.
         began_ms: when the repair was begun, milliseconds since 1970 UTC.
-        at_ms: when its last event was, milliseconds since 1970 UTC.
+        at_ms: when its last event was, milliseconds since 1970 UTC. No event counts as earlier than the one before it.
         changed_ms: the same without events that only say that it is at work.
         is_kept: whether an event holds what the replicas showed before anything was changed.
         intended: by number of a step that was begun, how it was going to be done. If a step intends to write an end
@@ -111,6 +115,7 @@ class Repair:
         answered: by step number, when the cluster answered that it made the step's change, milliseconds since 1970 UTC.
         proven: by number of a step whose result every replica shows, when that was seen, milliseconds since 1970 UTC.
         slow: numbers of the steps whose copy took so long that it may lack tombstones or end markers.
+        is_timed: whether no clock of a later process was behind, so that times of different processes can be compared.
         resumed_ms: when somebody last resumed the repair after a stop, milliseconds since 1970 UTC; -1 for never.
         reason: the reason of the last event that is no beat.
         sequence: the number of its last event. While it grows, the repair's process runs.
@@ -129,6 +134,7 @@ class Repair:
     answered: Mapping[int, int] = field(default_factory=dict)
     proven: Mapping[int, int] = field(default_factory=dict)
     slow: frozenset[int] = frozenset()
+    is_timed: bool = True
     resumed_ms: int = -1
     reason: str = ""
     sequence: int = 0
@@ -235,8 +241,12 @@ class Record:
 def _after(known: Repair, event: Event) -> Repair:
     if event.kind is EventKind.BEAT:
         return replace(known, sequence=event.sequence)
+    # The clock of a later process may be behind; the order of the events is that of the table.
+    is_behind = event.at_ms < known.at_ms - _JITTER_MS
+    event = replace(event, at_ms=max(event.at_ms, known.at_ms))
     said = replace(
         known,
+        is_timed=known.is_timed and not is_behind,
         sequence=event.sequence,
         owner=event.owner,
         at_ms=event.at_ms,

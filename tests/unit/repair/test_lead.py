@@ -141,13 +141,13 @@ def test_one_whose_copy_took_too_long_is_unknown_until_the_job_has_audited_it(se
     why = "its copy took more than half of delete.retention.ms (aaaaaaaa), until an audit by the job"
     assert [b for b, text in words(settings).items() if why in text] == [3]
     one = PartitionResult("orders", 0, Result.CONSISTENT, compared_from=0, compared_up_to=(100, 100))
-    Ledger(storage).take(AuditReport("brokers", NOW / 1000 + 1, NOW / 1000 + 2, (one,)))
+    Ledger(storage).take(AuditReport("brokers", NOW / 1000 + 3_600, NOW / 1000 + 3_601, (one,)))
     assert why not in words(settings)[3]
-    table.append(Event(EventKind.BEGUN, "b" * 32, *PLACE, NOW + 3_000, "me", 0, told))
-    table.append(Event(EventKind.PROVEN, "b" * 32, *PLACE, NOW + 4_000, "me", COPY.number, {SLOW: True}))
+    table.append(Event(EventKind.BEGUN, "b" * 32, *PLACE, NOW + 3_000_000, "me", 0, told))
+    table.append(Event(EventKind.PROVEN, "b" * 32, *PLACE, NOW + 4_000_000, "me", COPY.number, {SLOW: True}))
     assert "(bbbbbbbb), until an audit by the job" in words(settings)[3]
-    table.append(Event(EventKind.BEGUN, "c" * 32, *PLACE, NOW + 5_000, "me", 0, told))
-    table.append(Event(EventKind.PROVEN, "c" * 32, *PLACE, NOW + 6_000, "me", COPY.number))
+    table.append(Event(EventKind.BEGUN, "c" * 32, *PLACE, NOW + 5_000_000, "me", 0, told))
+    table.append(Event(EventKind.PROVEN, "c" * 32, *PLACE, NOW + 6_000_000, "me", COPY.number))
     assert "its copy took" not in words(settings)[3], "it was copied again in time"
 
 

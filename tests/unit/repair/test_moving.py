@@ -15,7 +15,7 @@ from parallax.repair.decide import asks_tables, following, outdated
 from parallax.repair.leading import Doubts
 from parallax.repair.moving import TELL_MS, UNSURE_MS
 from parallax.repair.plan import Plan, make
-from parallax.repair.record import Event, EventKind, Phase, Record, Repair
+from parallax.repair.record import SLOW, Event, EventKind, Phase, Record, Repair
 from parallax.repair.seen import Look, Row
 from parallax.repair.steps import MoveStep
 from tests.unit.repair.looks import NOW, PLACE, record, replica
@@ -201,6 +201,21 @@ def test_what_brokers_show_while_they_do_not_know_yet_that_it_is_over_is_nobody_
     back = up_to(drop, intended(drop), event(EventKind.UNDOING), plan=plan)
     assert next_of(back, between, plan=plan) == Wait("no broker shows it yet")
     assert put(next_of(back, late, plan=plan))[0] is EventKind.STOPPED
+
+
+def test_a_clock_that_is_behind_makes_no_wait_endless_and_says_nothing_of_how_long_a_copy_took() -> None:
+    day = 86_400_000
+    ahead = event(EventKind.ANSWERED, 3, at_ms=NOW + day)
+    known = up_to(COPY, intended(COPY), ahead, event(EventKind.STOPPED, 3, at_ms=NOW + day))
+    later = Record({ID: known})
+    later.take_in([event(EventKind.RESUMED, at_ms=NOW)])
+    resumed = later.repairs[ID]
+    assert (resumed.at_ms, resumed.resumed_ms, resumed.is_timed) == (NOW + day, NOW + day, False)
+    assert next_of(resumed, at((1, 2), at_ms=NOW + day)) == Assign(3, (1, 3, 2)), "it was asked for before"
+    kind, reason = put(next_of(resumed, at((1, 3, 2), at_ms=NOW + day)))
+    assert (kind, "how long that took is not known" in reason) == (EventKind.PROVEN, True)
+    later.take_in([event(EventKind.PROVEN, 3, document={SLOW: True})])
+    assert later.slow_in(PLACE) == {3: (ID, NOW + day)}
 
 
 def test_a_reassignment_that_somebody_cancels_stops_it_and_is_asked_for_again_by_resume() -> None:

@@ -318,3 +318,16 @@ def test_it_is_said_why_a_repair_cannot_be_undone_and_what_ends_it(
     assert told == (f"{why}. It cannot be undone: {CLOSE}" if why else "")
     older = stuck(replace(repair, plan=document | {"format": 2}), topic_id, assigned)
     assert older.startswith(f"it was recorded in format 2, and this version goes on with format {FORMAT} only. It")
+
+
+def test_a_repair_whose_record_is_ahead_of_the_clock_is_resumed_and_its_waits_end(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    path, plan = planned(tmp_path)
+    cluster.fails = [(Unauthorized("no"), False)]
+    name = str(json.loads(invoked("run", plan, "--yes", "--format", "json", "-c", path).stdout)["id"])
+    table = RepairTable(str(tmp_path / "data"), create=False)
+    last = table.news()[-1]
+    table.append(replace(last, at_ms=now_ms() + 86_400_000, sequence=0))
+    ended = json.loads(invoked("undo", name, "--format", "json", "-c", path).stdout)
+    assert (ended["phase"], cluster.assigned) == ("closed", (3, 1, 2))
