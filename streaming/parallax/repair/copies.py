@@ -120,11 +120,21 @@ def sides(
         if why := contradicted(look, found.joint.proof(one), one, found.wrong):
             against[one] = f"{why}. Wait until the job has asked the replicas again, and plan again"
         elif said.right is None and (why := loses(look, one)):
-            against[one] = f"{why}. Plan again once they begin at the same offset, or {_with_right(one, 'it may go')}"
-    return _without(found, against, missing)
+            against[one] = begins_apart(one, why)
+    return without(found, against, missing)
 
 
-def _without(found: Sides, against: Mapping[int, str], missing: list[str]) -> tuple[Sides | None, list[str]]:
+def begins_apart(broker: int, why: str) -> str:
+    """What to do about a source that may not be copied, or lead, because its log begins late.
+
+    Args:
+        broker: the source.
+        why: that it does, as `loses` returns it.
+    """
+    return f"{why}. Plan again once they begin at the same offset, or {_with_right(broker, 'it may go')}"
+
+
+def without(found: Sides, against: Mapping[int, str], missing: list[str]) -> tuple[Sides | None, list[str]]:
     """The same sides without some sources; none and why, if no source is left.
 
     Args:
@@ -165,7 +175,7 @@ def copies(
     if found is not None:
         mended += found.joint.findings
     if found is not None and said.right is None:
-        found, missing = _without(found, _unsure(look, found, mended), missing)
+        found, missing = without(found, _unsure(look, found, mended), missing)
     if found is None:
         return [], missing
     layout, source = (
@@ -391,4 +401,15 @@ def _warning(source: int, move: Move, wrong: list[int], room: _Room, said: Said)
     return " ".join(found)
 
 
-__all__ = ["NOTHING_SAID", "Said", "Sides", "copies", "given_up", "proof", "sides", "sides_by_findings"]
+__all__ = [
+    "NOTHING_SAID",
+    "Said",
+    "Sides",
+    "begins_apart",
+    "copies",
+    "given_up",
+    "proof",
+    "sides",
+    "sides_by_findings",
+    "without",
+]

@@ -7,7 +7,7 @@ again before each step that deletes a copy or changes who leads.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from parallax.model import UNKNOWN
 from parallax.repair.seen import Look
@@ -40,6 +40,16 @@ def loses(look: Look, source: int) -> str:
         source: the broker that is to lead.
     """
     starts = {broker: one.marks.log_start_offset for broker, one in look.replicas.items() if one.marks is not None}
+    return begins_late(starts, source)
+
+
+def begins_late(starts: Mapping[int, int], source: int) -> str:
+    """The same as `loses`, by the log start offsets of the replicas.
+
+    Args:
+        starts: by broker, where its log begins.
+        source: the broker that is to lead.
+    """
     if source not in starts:
         return f"broker {source} does not say where its log begins"
     lowest = min(starts, key=lambda broker: (starts[broker], broker))
@@ -51,4 +61,4 @@ def loses(look: Look, source: int) -> str:
     )
 
 
-__all__ = ["loses", "unsure"]
+__all__ = ["begins_late", "loses", "unsure"]

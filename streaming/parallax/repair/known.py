@@ -21,7 +21,7 @@ from parallax.findings.table import NoFindingsTableError, read_events, read_susp
 from parallax.guard.absences import Absences
 from parallax.guard.late import load
 from parallax.guard.timekeeper import clock_of, recorded
-from parallax.model import TopicPartition
+from parallax.model import UNKNOWN, TopicPartition
 from parallax.moments import roughly
 from parallax.repair.leading import Doubts, by_clock
 from parallax.repair.table import read_record
@@ -79,6 +79,16 @@ class Known:
         brokers = tuple(brokers)
         own = [finding for finding in self.findings if finding.place == place]
         return self.doubts(place, brokers).fitness(brokers, own)
+
+    def starts(self, place: TopicPartition) -> dict[int, int]:
+        """By broker of a partition, where its log begins, as was last recorded; empty if that is not known of all.
+
+        Args:
+            place: one of the partitions that this object is about.
+        """
+        brokers = () if (known := self.coverage.coverage.get(place)) is None else known.brokers
+        found = {one.broker: one.log_start_offset for one in brokers}
+        return {} if UNKNOWN in found.values() else found
 
     def doubts(self, place: TopicPartition, brokers: Collection[int]) -> Doubts:
         """What speaks against the replicas of a partition, besides its findings.

@@ -48,6 +48,8 @@ SLOW = "is_slow"
 """Key in the document of a ``proven`` event. The copy took too long: it may lack tombstones or end markers."""
 
 
+UNWRITTEN = "is_unwritten"
+"""Key in the document of a ``proven`` event. The transaction had ended, and the repair wrote no end marker."""
 _JITTER_MS = 1_000
 """A clock that goes back by less than this was only adjusted."""
 
@@ -114,7 +116,7 @@ class Repair:
             marker a second time, ``below`` (the log end before the marker) stays that of the first time.
         answered: by step number, when the cluster answered that it made the step's change, milliseconds since 1970 UTC.
         proven: by number of a step whose result every replica shows, when that was seen, milliseconds since 1970 UTC.
-        slow: numbers of the steps whose copy took so long that it may lack tombstones or end markers.
+        results: by number of a proven step, what its event says of the result: `SLOW` or `UNWRITTEN`, if one is true.
         is_timed: whether no clock of a later process was behind, so that times of different processes can be compared.
         resumed_ms: when somebody last resumed the repair after a stop, milliseconds since 1970 UTC; -1 for never.
         reason: the reason of the last event that is no beat.
@@ -133,7 +135,7 @@ class Repair:
     intended: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     answered: Mapping[int, int] = field(default_factory=dict)
     proven: Mapping[int, int] = field(default_factory=dict)
-    slow: frozenset[int] = frozenset()
+    results: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     is_timed: bool = True
     resumed_ms: int = -1
     reason: str = ""
@@ -223,7 +225,7 @@ class Record:
                 number = step["number"]
                 for broker in step["move"]["copied"] if number in repair.proven else ():
                     found.pop(broker, None)
-                    if number in repair.slow:
+                    if repair.results[number].get(SLOW):
                         found[broker] = repair.repair_id, repair.proven[number]
         return found
 
@@ -267,10 +269,10 @@ def _after(known: Repair, event: Event) -> Repair:
         case EventKind.RESUMED if known.phase is Phase.STOPPED:
             return replace(said, resumed_ms=event.at_ms)
         case EventKind.PROVEN:
-            slow = known.slow | {step} if event.document.get(SLOW) else known.slow
-            return replace(said, proven={**known.proven, step: event.at_ms}, slow=slow)
+            results = {**known.results, step: event.document}
+            return replace(said, proven={**known.proven, step: event.at_ms}, results=results)
         case _:
             return said
 
 
-__all__ = ["SLOW", "Event", "EventKind", "Phase", "Record", "Repair"]
+__all__ = ["SLOW", "UNWRITTEN", "Event", "EventKind", "Phase", "Record", "Repair"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -98,19 +99,37 @@ def test_a_plan_that_would_be_refused_is_not_offered_and_what_it_lacks_is_said(
     assert (why in text, COMMAND in text) == (True, False), text
 
 
+def test_no_leader_is_offered_whose_log_begins_later_than_another_one(settings: Settings) -> None:
+    known_of = finding("f" * 32, evidence=evidence({"no value": [1, 3], "value at offset 17": [2]}))
+    FindingsTable(settings.storage.path).append([known_of])
+    (one,) = looked(settings, {PLACE: PartitionMetadata(2, 4, (2, 1, 3), (1, 2, 3))})
+    assert COMMAND in in_words(one, ANYWHERE)
+    compare(settings.storage.path, starts={1: 10, 3: 10})
+    (one,) = looked(settings, {PLACE: PartitionMetadata(2, 4, (2, 1, 3), (1, 2, 3))})
+    text = in_words(one, ANYWHERE)
+    assert "the log of broker 1 begins at offset 10, and that of broker 2 at 0" in text
+    assert COMMAND not in text
+    compare(settings.storage.path, 2, starts={3: 10})
+    (one,) = looked(settings, {PLACE: PartitionMetadata(2, 4, (2, 1, 3), (1, 2, 3))})
+    assert COMMAND in in_words(one, ANYWHERE), "another one has all"
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     (tmp_path / "data").mkdir()
     return load(config(tmp_path))
 
 
-def compare(storage: str, number: int = 1) -> None:
-    """A comparison that has read three replicas whole."""
+def compare(storage: str, number: int = 1, starts: Mapping[int, int] | None = None) -> None:
+    """A comparison that has read three replicas whole, whose logs may begin later than 0."""
     store = Store(f"{storage}/checkpoints/{QUERY}")
     store.prepare()
     bucket = bucket_of(*PLACE, Manifest().buckets)
     states = store.load({bucket: None})[bucket]
-    states.put(PLACE, None, state(1, 2, 3, position=100, high_watermark=100, last_stable_offset=100, begun=1))
+    known_state = state(1, 2, 3, position=100, high_watermark=100, last_stable_offset=100, begun=1)
+    for row in known_state.brokers:
+        row["log_start_offset"] = (starts or {}).get(int(row["broker"]), 0)
+    states.put(PLACE, None, known_state)
     segments: dict[int, Segment] = store.save([states])
     store.commit(f"mark-{number}", Manifest(number=number - 1).with_segments(segments))
 
