@@ -68,6 +68,7 @@ class Cluster:
         is_suspected: whether a suspect, or a finding, is about the other value by now.
         was_suspected: whether one was when the repair asked for its last reassignment.
         known_for: how many looks of a running repair have shown a finding about the other value.
+        worsened: who has been given a wrong copy by somebody else, until it is copied again.
         is_swapped: whether roles were swapped during the reassignment that is under way.
         was_apart: whether the log of the leader began later than another one then.
         errors: what the repair should never have brought about.
@@ -86,6 +87,7 @@ class Cluster:
     is_suspected: bool = False
     was_suspected: bool = False
     known_for: int = 0
+    worsened: set[int] = field(default_factory=set)
     is_swapped: bool = False
     was_apart: bool = False
     errors: list[str] = field(default_factory=list)
@@ -121,6 +123,7 @@ class Cluster:
                 self.copies.pop(broker, None)
         self.target, self.is_ours, self.was_suspected = replicas, ours, self.is_suspected
         self.was_apart = self.leader in self.copies and self.copies[self.leader].start > self.start
+        self.worsened -= set(replicas) - self.copies.keys()
         for broker in replicas:
             self.copies.setdefault(broker, Copy(0))
         self.settle()
@@ -191,6 +194,7 @@ class Cluster:
             pair = self.chance.choice(mended), self.chance.choice(worse)
             for broker in pair:
                 self.copies[broker].is_wrong = not self.copies[broker].is_wrong
+            self.worsened.add(pair[1])
             self.is_swapped = self.target is not None
             self.epoch += 2 * (self.leader in pair)  # it led no more while it was copied
 
@@ -454,7 +458,7 @@ class History(Recorded):
         """Those that were copied anew are right; what somebody else has made wrong meanwhile is another finding's."""
         copies = self.cluster.copies
         copied = {b for step in plan.steps if isinstance(step, MoveStep) for b in step.move.copied}
-        anew = self.claim.wrong & copied & copies.keys()
+        anew = self.claim.wrong & copied & copies.keys() - self.cluster.worsened
         wrong = sorted(broker for broker in anew if copies[broker].is_wrong)
         if wrong:
             self.cluster.errors.append(f"it is over, and brokers {wrong} are wrong")
