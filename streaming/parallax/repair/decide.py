@@ -107,7 +107,8 @@ def _after(
 ) -> Action | None:
     if not isinstance(step, MoveStep):
         return ending.after(made.repair, step, intended, look, made)
-    if step.dropped and (against := moving.unproven(step, look) or _new(plan, look)):
+    against = moving.unproven(step, look) or _new(plan, look) or moving.led_otherwise(step, intended, look)
+    if step.dropped and against:
         called_off = moving.called_off(step, look, asked, made, against)
         if called_off is not None:
             return called_off

@@ -100,7 +100,7 @@ def _interfered(step: MoveStep, intended: Mapping[str, Any], look: Look, layout:
         return f"somebody else has it reassigned, to brokers {list(target or ())}"
     if target is None and not is_known(look.assigned, (step.before, step.move.replicas)):
         return f"the partition was reassigned by somebody else: its replicas are {list(look.assigned)}"
-    return _led_otherwise(step, intended, look) or _out_of_sync(step, look)
+    return led_otherwise(step, intended, look) or _out_of_sync(step, look)
 
 
 def _told(repair: Repair, step: MoveStep, layout: Layout, made: Maker) -> Action:
@@ -113,8 +113,14 @@ def _told(repair: Repair, step: MoveStep, layout: Layout, made: Maker) -> Action
     return made.event(EventKind.WORKING, step.number, reason=said)
 
 
-def _led_otherwise(step: MoveStep, intended: Mapping[str, Any], look: Look) -> str:
-    """That another broker leads, or may have led meanwhile: what was copied then is not known to be right."""
+def led_otherwise(step: MoveStep, intended: Mapping[str, Any], look: Look) -> str:
+    """That another broker leads, or may have led meanwhile: what was copied then is not known to be right.
+
+    Args:
+        step: the step.
+        intended: what `intention` returned when the step was begun.
+        look: a look at its partition.
+    """
     if step.move.elects:
         able = {intended["leader"], step.move.replicas[0]}
         return "" if look.leader in able else f"broker {look.leader} leads, which nobody asked for"
@@ -388,6 +394,7 @@ __all__ = [
     "is_known",
     "judged_otherwise",
     "lacking",
+    "led_otherwise",
     "unlike",
     "unproven",
     "unsure_of",
