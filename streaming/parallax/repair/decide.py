@@ -107,8 +107,9 @@ def _after(
 ) -> Action | None:
     if not isinstance(step, MoveStep):
         return ending.after(made.repair, step, intended, look, made)
-    against = moving.unproven(step, look) or _new(plan, look) or moving.led_otherwise(step, intended, look)
-    if step.dropped and against:
+    new = _new(plan, look) if step.dropped else ""
+    against = moving.unproven(step, look) or new or moving.interfered(step, intended, look)
+    if step.move.gone and against:  # nobody looks at a deletion that goes on while the repair is stopped
         called_off = moving.called_off(step, look, asked, made, against)
         if called_off is not None:
             return called_off

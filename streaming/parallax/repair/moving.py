@@ -49,7 +49,7 @@ def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Loo
 
     if layout.error or look.leader == UNKNOWN:
         return stop_if_late(layout.error or "it has no leader at the moment")
-    if why := _interfered(step, intended, look, layout):
+    if why := interfered(step, intended, look):
         return stop(why)
     if look.place in layout.moving:
         return _told(repair, step, layout, made)
@@ -93,14 +93,23 @@ def assigned_otherwise(left: tuple[int, ...], look: Look) -> str:
     return "" if now == left else f"the partition was reassigned since: its replicas are {list(now)}"
 
 
-def _interfered(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Layout) -> str:
-    """That somebody, or a failure, has changed what the step goes by; empty if nothing has."""
+def interfered(step: MoveStep, intended: Mapping[str, Any], look: Look) -> str:
+    """That somebody, or a failure, has changed what a step goes by; empty if nothing has, or brokers do not say.
+
+    Args:
+        step: the step.
+        intended: what `intention` returned when the step was begun.
+        look: a look at its partition.
+    """
+    layout = look.layout
+    if layout is None or layout.error or look.leader == UNKNOWN:
+        return ""
     target = layout.moving.get(look.place)
     if target not in (None, step.move.replicas):
         return f"somebody else has it reassigned, to brokers {list(target or ())}"
     if target is None and not is_known(look.assigned, (step.before, step.move.replicas)):
         return f"the partition was reassigned by somebody else: its replicas are {list(look.assigned)}"
-    return led_otherwise(step, intended, look) or _out_of_sync(step, look)
+    return _led_otherwise(step, intended, look) or _out_of_sync(step, look)
 
 
 def _told(repair: Repair, step: MoveStep, layout: Layout, made: Maker) -> Action:
@@ -113,14 +122,8 @@ def _told(repair: Repair, step: MoveStep, layout: Layout, made: Maker) -> Action
     return made.event(EventKind.WORKING, step.number, reason=said)
 
 
-def led_otherwise(step: MoveStep, intended: Mapping[str, Any], look: Look) -> str:
-    """That another broker leads, or may have led meanwhile: what was copied then is not known to be right.
-
-    Args:
-        step: the step.
-        intended: what `intention` returned when the step was begun.
-        look: a look at its partition.
-    """
+def _led_otherwise(step: MoveStep, intended: Mapping[str, Any], look: Look) -> str:
+    """That another broker leads, or may have led meanwhile: what was copied then is not known to be right."""
     if step.move.elects:
         able = {intended["leader"], step.move.replicas[0]}
         return "" if look.leader in able else f"broker {look.leader} leads, which nobody asked for"
@@ -391,10 +394,10 @@ __all__ = [
     "changed",
     "following",
     "intention",
+    "interfered",
     "is_known",
     "judged_otherwise",
     "lacking",
-    "led_otherwise",
     "unlike",
     "unproven",
     "unsure_of",

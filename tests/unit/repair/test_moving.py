@@ -436,6 +436,7 @@ def test_a_deletion_that_waits_for_a_copy_is_called_off_where_its_proof_is_gone(
     back = Assign(drop.number, (1, 2))
     assert next_of(mine, new, plan=plan) == back
     assert next_of(mine, replace(under_way, leader=2), plan=plan) == back, "what is copied may be wrong"
+    assert next_of(mine, replace(under_way, isr=frozenset({2})), plan=plan) == back, "nobody looks once it has stopped"
     assert isinstance(next_of(mine, new, Asked(back, NOW), plan=plan), Wait)
     off = at((1, 2), findings=frozenset({"f1", "f9"}), **known)
     assert put(next_of(mine, off, plan=plan)) == (
