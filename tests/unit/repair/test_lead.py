@@ -39,7 +39,7 @@ from tests.builders.findings import evidence, finding
 from tests.unit.compare.states import state
 from tests.unit.repair.commands import config
 from tests.unit.repair.looks import NOW, look
-from tests.unit.repair.test_moving import COPY, PLAN
+from tests.unit.repair.moves import PLAN
 
 PLACE = TopicPartition("orders", 0)
 WRONG = Fitness(May.UNSAFE, ("finding f1: consumers of it read a deleted value",))
@@ -155,7 +155,7 @@ def test_one_whose_copy_took_too_long_is_unknown_until_the_job_has_audited_it(se
     compare(storage)
     told = plan_document(PLAN)
     table = RepairTable(storage)
-    for kind, step, more in ((EventKind.BEGUN, 0, told), (EventKind.PROVEN, COPY.number, {SLOW: True})):
+    for kind, step, more in ((EventKind.BEGUN, 0, told), (EventKind.PROVEN, COPY, {SLOW: True})):
         table.append(Event(kind, "a" * 32, *PLACE, NOW, "me", step, more))
     why = "its copy took more than half of delete.retention.ms (aaaaaaaa), until an audit by the job"
     assert [b for b, text in words(settings).items() if why in text] == [3]
@@ -163,10 +163,10 @@ def test_one_whose_copy_took_too_long_is_unknown_until_the_job_has_audited_it(se
     Ledger(storage).take(AuditReport("brokers", NOW / 1000 + 3_600, NOW / 1000 + 3_601, (one,)))
     assert why not in words(settings)[3]
     table.append(Event(EventKind.BEGUN, "b" * 32, *PLACE, NOW + 3_000_000, "me", 0, told))
-    table.append(Event(EventKind.PROVEN, "b" * 32, *PLACE, NOW + 4_000_000, "me", COPY.number, {SLOW: True}))
+    table.append(Event(EventKind.PROVEN, "b" * 32, *PLACE, NOW + 4_000_000, "me", COPY, {SLOW: True}))
     assert "(bbbbbbbb), until an audit by the job" in words(settings)[3]
     table.append(Event(EventKind.BEGUN, "c" * 32, *PLACE, NOW + 5_000_000, "me", 0, told))
-    table.append(Event(EventKind.PROVEN, "c" * 32, *PLACE, NOW + 6_000_000, "me", COPY.number))
+    table.append(Event(EventKind.PROVEN, "c" * 32, *PLACE, NOW + 6_000_000, "me", COPY))
     assert "its copy took" not in words(settings)[3], "it was copied again in time"
 
 
@@ -200,6 +200,8 @@ def test_what_is_not_read_yet_speaks_against_a_copy_and_not_against_a_leader() -
 
 
 STOPPED = finding("f", kind=FindingKind.READ_COMMITTED_FROZEN)
+COPY = 3
+"""The number of the plan's step that gives the partition back."""
 BEFORE, REFUSED = UnknownReason.BEFORE_FIRST_READING, UnknownReason.UNAUTHORIZED
 
 

@@ -21,9 +21,8 @@ from parallax.repair.undoing import CLOSE, stuck
 from parallax.replica.errors import Unauthorized, Unreachable
 from tests.unit.repair.commands import config, invoked, standing_in
 from tests.unit.repair.looks import PLACE
-from tests.unit.repair.moves import OTHER, at
+from tests.unit.repair.moves import OTHER, PLAN, at
 from tests.unit.repair.seeing import WRONG, claim
-from tests.unit.repair.test_moving import PLAN
 
 
 class Cluster:
