@@ -14,7 +14,7 @@ from parallax.repair import command
 from parallax.repair.command import document as plan_document
 from parallax.repair.looking import NOTHING_MORE, Wanted
 from parallax.repair.plan import FORMAT
-from parallax.repair.record import EventKind, Repair
+from parallax.repair.record import Event, EventKind, Repair
 from parallax.repair.seen import Look
 from parallax.repair.table import RepairTable, read_record
 from parallax.repair.undoing import CLOSE, stuck
@@ -330,3 +330,15 @@ def test_a_repair_whose_record_is_ahead_of_the_clock_is_resumed_and_its_waits_en
     table.append(replace(last, at_ms=now_ms() + 86_400_000, sequence=0))
     ended = json.loads(invoked("undo", name, "--format", "json", "-c", path).stdout)
     assert (ended["phase"], cluster.assigned) == ("closed", (3, 1, 2))
+
+
+def test_close_ends_a_repair_on_record_and_asks_no_broker(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    begun = Event(EventKind.BEGUN, "a" * 32, *PLACE, now_ms(), "", document=plan_document(PLAN))
+    table = RepairTable(str(data))
+    table.append(begun)
+    for kind, step in ((EventKind.INTENDED, 1), (EventKind.STOPPED, 0)):
+        table.append(replace(begun, kind=kind, step=step, document={}))
+    ended = invoked("close", "aaaa", "--data", data)
+    assert (ended.exit_code, "the replicas stay as they are, and were [3, 1, 2]" in ended.stdout) == (0, True)
+    assert invoked("close", "aaaa", "--data", data).exit_code == 2
