@@ -34,14 +34,14 @@ from parallax.lab.view import read_replica
 from parallax.lab.waiting import until
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
-from tests.e2e.accused import accused
+from tests.e2e.accused import accused, as_shown
 from tests.e2e.damaged import RIGHT, WRONG, change_record
 from tests.versions import REPAIRED
 
 pytestmark = pytest.mark.timeout(300)
 
-NOT_REACHED = 10_000
-"""Where the findings say that the replicas differ: all of them show the same below."""
+DIFFERS = 7
+"""The offset at which wrong replicas show another record."""
 
 
 OTHERS = [version for version in REPAIRED if version != DEFAULT_KAFKA_VERSION]
@@ -66,7 +66,6 @@ def client(kafka: Cluster) -> Iterator[ReplicaClient]:
 def settings(kafka: Cluster, folder: Path, *findings: Finding) -> Path:
     """Settings of a job that has reported findings."""
     (folder / "data").mkdir()
-    FindingsTable(str(folder / "data")).append(findings)
     path = folder / "repair.yaml"
     document = {
         "kafka": {"bootstrap.servers": kafka.bootstrap_servers},
@@ -75,6 +74,7 @@ def settings(kafka: Cluster, folder: Path, *findings: Finding) -> Path:
         "repair": {"mode": "on"},
     }
     path.write_text(yaml.safe_dump(document))
+    FindingsTable(str(folder / "data")).append([as_shown(path, finding) for finding in findings])
     return path
 
 
@@ -104,11 +104,20 @@ def state(client: ReplicaClient, topic: str) -> tuple[list[int], int]:
     return list(found.replicas), found.leader
 
 
-def filled(kafka: Cluster, topic: str, replicas: list[int], **config: str) -> None:
+def filled(kafka: Cluster, topic: str, replicas: list[int], *wrong: int, **config: str) -> None:
+    """Fill a topic; the disks of some brokers change one record of it. The first replica leads."""
     kafka.create_topic(topic, replicas=replicas, config=config)
     producer = PlainProducer(kafka.bootstrap_servers)
     for number in range(20):
         producer.send(topic, f"k{number}", RIGHT)
+    for broker in wrong:
+        kafka.stop_broker(broker)
+        kafka.wait_isr(topic, {*replicas} - {broker})
+        change_record(kafka, broker, topic, DIFFERS)
+        kafka.start_broker(broker)
+        kafka.wait_isr(topic, {*replicas})
+    if replicas[0] in wrong:
+        admin.elect_leaders(kafka, topic, broker=replicas[0])
 
 
 def until_all_show_the_same(client: ReplicaClient, topic: str) -> None:
@@ -122,15 +131,9 @@ def until_all_show_the_same(client: ReplicaClient, topic: str) -> None:
 def test_one_that_is_killed_at_each_change_is_resumed_and_the_order_comes_back(
     kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
 ) -> None:
-    filled(kafka, topic, [3, 1, 2])
-    kafka.stop_broker(3)
-    kafka.wait_isr(topic, {1, 2})
-    change_record(kafka, 3, topic, 7)
-    kafka.start_broker(3)
-    kafka.wait_isr(topic, {1, 2, 3})
-    admin.elect_leaders(kafka, topic, broker=3)
+    filled(kafka, topic, [3, 1, 2], 3)
     until(lambda: consumed(kafka.bootstrap_servers, topic)["k7"] == WRONG, "consumers to be misled")
-    config = settings(kafka, tmp_path, accused(topic, 3, 3, [3, 1, 2], offset=7))
+    config = settings(kafka, tmp_path, accused(topic, 3, 3, [3, 1, 2], offset=DIFFERS))
     unwatched = repair("plan", "aaaa", "-c", config)
     assert "nobody knows whether broker 1 is right" in " ".join(unwatched.stdout.split()), unwatched.output
     assert "no job watches: start it" in " ".join(unwatched.stdout.split())
@@ -177,8 +180,8 @@ main()
 def test_of_two_that_are_wrong_one_is_copied_at_a_time(
     kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
 ) -> None:
-    filled(kafka, topic, [1, 2, 3])
-    config = settings(kafka, tmp_path, accused(topic, 2, 1, [1, 2, 3], also=[3], offset=NOT_REACHED))
+    filled(kafka, topic, [1, 2, 3], 2, 3)
+    config = settings(kafka, tmp_path, accused(topic, 2, 1, [1, 2, 3], also=[3], offset=DIFFERS))
     file, steps = planned(config)
     assert moves(steps) == [("drop", [1, 3]), ("copy", [1, 2, 3]), ("drop", [1, 2]), ("copy", [1, 2, 3])]
     assert "broker 3 may lead, and is wrong" in steps[0]["warning"]
@@ -191,8 +194,8 @@ def test_of_two_that_are_wrong_one_is_copied_at_a_time(
 def test_of_two_replicas_a_third_broker_stands_in_and_undo_puts_the_assignment_back(
     kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
 ) -> None:
-    filled(kafka, topic, [2, 1], **{"min.insync.replicas": "2"})
-    config = settings(kafka, tmp_path, accused(topic, 2, 2, [2, 1], offset=NOT_REACHED))
+    filled(kafka, topic, [2, 1], 2, **{"min.insync.replicas": "2"})
+    config = settings(kafka, tmp_path, accused(topic, 2, 2, [2, 1], offset=DIFFERS))
     file, steps = planned(config)
     assert moves(steps) == [("lead", [1, 2]), ("drop", [1, 3]), ("copy", [1, 2]), ("order", [2, 1])]
     one = repair("run", file, "-c", config, "--yes", "--step", 1, "--format", "json")
@@ -212,8 +215,8 @@ def test_of_two_replicas_a_third_broker_stands_in_and_undo_puts_the_assignment_b
 def test_what_a_step_that_was_run_alone_took_away_is_given_back_by_undo_killed_or_not(
     kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
 ) -> None:
-    filled(kafka, topic, [3, 1, 2])
-    config = settings(kafka, tmp_path, accused(topic, 3, 3, [3, 1, 2], offset=NOT_REACHED))
+    filled(kafka, topic, [3, 1, 2], 3)
+    config = settings(kafka, tmp_path, accused(topic, 3, 3, [3, 1, 2], offset=DIFFERS))
     file, steps = planned(config)
     assert moves(steps)[:2] == [("lead", [1, 3, 2]), ("drop", [1, 2])]
     early = repair("run", file, "-c", config, "--yes", "--step", 2)
@@ -245,8 +248,8 @@ def test_what_a_step_that_was_run_alone_took_away_is_given_back_by_undo_killed_o
 def test_a_reassignment_that_somebody_else_asks_for_stops_it(
     kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
 ) -> None:
-    filled(kafka, topic, [1, 2])
-    config = settings(kafka, tmp_path, accused(topic, 2, 1, [1, 2], offset=NOT_REACHED))
+    filled(kafka, topic, [1, 2], 2)
+    config = settings(kafka, tmp_path, accused(topic, 2, 1, [1, 2], offset=DIFFERS))
     file, _ = planned(config)
     words = [sys.executable, "-c", dying("after", "reassign"), "repair", "run", str(file), "-c", str(config), "--yes"]
     assert subprocess.run(words, capture_output=True, timeout=120, check=False).returncode == -signal.SIGKILL
@@ -270,9 +273,9 @@ def lead(*words: object) -> Result:
 def test_leadership_is_moved_from_a_wrong_replica_and_no_election_brings_it_back(
     kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
 ) -> None:
-    filled(kafka, topic, [3, 1, 2])
+    filled(kafka, topic, [3, 1, 2], 3)
     until(lambda: state(client, topic) == ([3, 1, 2], 3), "broker 3 to lead")
-    config = settings(kafka, tmp_path, accused(topic, 3, 3, [3, 1, 2], offset=NOT_REACHED))
+    config = settings(kafka, tmp_path, accused(topic, 3, 3, [3, 1, 2], offset=DIFFERS))
     before = lead(topic, "-c", config)
     assert (before.exit_code, "Broker 3 leads, and must not." in before.stdout) == (1, True), before.output
     file, steps = planned(config, "--lead")
@@ -292,10 +295,10 @@ def test_leadership_is_moved_from_a_wrong_replica_and_no_election_brings_it_back
 def test_an_election_that_would_bring_a_wrong_replica_back_is_foreseen(
     kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
 ) -> None:
-    filled(kafka, topic, [1, 3, 2])
+    filled(kafka, topic, [1, 3, 2], 3)
     client.reassign(TopicPartition(topic, 0), [3, 1, 2])
     until(lambda: state(client, topic)[0] == [3, 1, 2], "the order to be changed")
-    config = settings(kafka, tmp_path, accused(topic, 3, 1, [3, 1, 2], offset=NOT_REACHED))
+    config = settings(kafka, tmp_path, accused(topic, 3, 1, [3, 1, 2], offset=DIFFERS))
     (shown,) = json.loads(lead(topic, "-c", config, "--format", "json").stdout)
     assert (shown["leader"], shown["preferred_election_moves_to"]) == (1, 3)
     file, steps = planned(config, "--lead")
@@ -330,9 +333,9 @@ def test_which_groups_are_past_what_is_wrong_is_asked_of_their_coordinators(
 def test_a_broker_whose_restart_would_make_a_wrong_replica_the_leader_is_not_to_be_restarted(
     kafka: Cluster, client: ReplicaClient, topic: str, tmp_path: Path
 ) -> None:
-    filled(kafka, topic, [1, 3, 2])
+    filled(kafka, topic, [1, 3, 2], 3)
     until(lambda: state(client, topic) == ([1, 3, 2], 1), "broker 1 to lead")
-    config = settings(kafka, tmp_path, accused(topic, 3, 1, [1, 3, 2], offset=NOT_REACHED))
+    config = settings(kafka, tmp_path, accused(topic, 3, 1, [1, 3, 2], offset=DIFFERS))
 
     def roll(broker: int) -> tuple[int, str]:
         done = CliRunner().invoke(app, ["roll", str(broker), "-c", str(config), "--format", "json"])

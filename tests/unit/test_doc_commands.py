@@ -70,6 +70,7 @@ RUN_BY = {
     "parallax repair status": _RUN,
     "parallax repair resume": _RUN,
     "parallax repair undo": _UNDO,
+    "parallax repair close": "unit/repair/test_run.py::test_close_ends_a_repair_on_record_and_asks_no_broker",
     "parallax storage bind": "e2e/test_faults_brokers.py::test_a_command_moves_a_storage_that_no_job_uses",
     "parallax lab up": _WHEEL,
     "parallax lab down": _WHEEL,

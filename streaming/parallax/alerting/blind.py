@@ -14,9 +14,9 @@ from enum import StrEnum
 from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
 from parallax.alerting.snapshot import Replica, Snapshot
 from parallax.counts import agreed, counted, named
-from parallax.kinds import KINDS, Extent
 from parallax.model import TopicPartition
 from parallax.moments import roughly
+from parallax.repair.leading import FROZEN, hanging_in_words, is_frozen
 from parallax.source.feedback import ALL
 from parallax.views.pause import in_words as paused_in_words
 
@@ -363,27 +363,18 @@ def _of_pauses(snapshot: Snapshot) -> Iterator[Blind]:
         yield Blind(Cause.PAUSED, reach, pause.since, f"reading is paused: {said}", "reading is paused")
 
 
-_TOO_LONG = ("is open for too long", "are open for too long")
-"""What the phrases say of one transaction, and of several, that a coordinator may still end."""
-
-
 def _of_transactions(snapshot: Snapshot) -> Iterator[Blind]:
-    beyond = "nothing beyond is compared in read_committed"
     if hanging := {one.one.place for one in snapshot.hanging}:
-        how = ("hangs", "hang") if all(one.hangs for one in snapshot.hanging) else _TOO_LONG
-        of_one, what = f"a transaction {how[0]}", f"transactions {how[1]}" if len(snapshot.hanging) > 1 else ""
         since = min(one.stands_since for one in snapshot.hanging)
-        phrase = f"{what or of_one} in {named(place.name for place in hanging)}: {beyond}"
+        phrase = hanging_in_words(snapshot.hanging, named(place.name for place in hanging))
         reach = Reach(partitions=frozenset(hanging))
-        yield Blind(Cause.HANGING, reach, since, phrase, f"{of_one}: {beyond}", shows_offsets=True)
-    frozen = [one for one in snapshot.findings.standing if KINDS[one.kind].extent is Extent.STOPPED]
+        yield Blind(Cause.HANGING, reach, since, phrase, hanging_in_words(snapshot.hanging), shows_offsets=True)
+    frozen = [one for one in snapshot.findings.standing if is_frozen(one)]
     if frozen:
         reach = Reach(partitions=frozenset(one.place for one in frozen))
         since = min(one.first_suspected_at.timestamp() for one in frozen)
-        here = f"a replica of the partition stands still: {beyond}"
-        places = named(one.place.name for one in frozen)
-        phrase = f"a replica of {places} stands still: {beyond}"
-        yield Blind(Cause.FROZEN, reach, since, phrase, here, shows_offsets=True)
+        phrase = FROZEN.replace("the partition", named(one.place.name for one in frozen))
+        yield Blind(Cause.FROZEN, reach, since, phrase, FROZEN, shows_offsets=True)
 
 
 def _of_rights(snapshot: Snapshot) -> Iterator[Blind]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from parallax.alerting.blind import alone, blindness, hiding
+from parallax.alerting.blind import Cause, alone, blindness
 from parallax.alerting.snapshot import Replica, Snapshot
 from parallax.findings.finding import Finding
 from parallax.findings.leading import Fitness, May
@@ -39,11 +39,15 @@ def _of(
 ) -> dict[int, Fitness]:
     single = {} if absences is None else by_clock(place, absences, snapshot.taken_at)
     brokers = snapshot.assigned[place]
-    for broker in brokers if blindness(snapshot) else ():
-        if (hidden := hiding(snapshot, (*place, broker))) is not None:
-            single.setdefault(broker, []).append(hidden.here)
+    causes = [one for one in blindness(snapshot) if one.cause not in (Cause.HANGING, Cause.FROZEN)]
+    for broker in brokers if causes else ():
+        if hidden := [one.here for one in causes if (*place, broker) in one.reach][:1]:
+            single.setdefault(broker, []).extend(hidden)
     more = [ALONE] if place in alone(snapshot) else []
-    made = Doubts.made(snapshot.coverage.get(place), snapshot.findings.pending.get(place, 0), single, more)
+    pending = snapshot.findings.pending.get(place, 0)
+    hanging = [one for one in snapshot.hanging if one.one.place == place]
+    coverage = snapshot.coverage.get(place)
+    made = Doubts.made(coverage, pending, single, more, findings=findings, hanging=hanging)
     return made.fitness(brokers, findings)
 
 

@@ -134,6 +134,17 @@ class Ledger:
             ended = self._ended.get(coverage.place)
         return coverage if ended is None else coverage.settled(ended.covers)
 
+    def has_begun(self, place: TopicPartition, since_ms: int) -> bool:
+        """Whether an audit with a verdict began since a time.
+
+        Args:
+            place: the partition.
+            since_ms: the time, milliseconds since 1970 UTC.
+        """
+        with self._lock:
+            ended = self._ended.get(place)
+        return ended is not None and ended.started_at > since_ms
+
 
 def has_verdict(partition: PartitionResult) -> bool:
     """Whether an audit has decided everything of a partition that it compared.

@@ -212,16 +212,33 @@ def undo(repair: RepairId, config: Config, output: OutputFormat = Format.text) -
 
 @app.command()
 @one_line_errors
+def close(repair: RepairId, config: JobConfig = None, data: JobData = None, output: OutputFormat = Format.text) -> None:
+    """End a repair on record, and change nothing on the cluster. For one that cannot be undone."""
+    from parallax.repair.command import close as end_as_it_is
+
+    _end(end_as_it_is(used_storage(config, data), repair, say), output, "closed")
+
+
+@app.command()
+@one_line_errors
 def status(config: JobConfig = None, data: JobData = None, output: OutputFormat = Format.text) -> None:
-    """Show every repair on record, and which steps are done."""
-    from parallax.repair.command import read_record
+    """Show every repair on record, and which steps are done.
+
+    With -c, brokers are asked whether an open one can still be undone.
+    """
+    from parallax.config import load
+    from parallax.repair.command import hindrances, read_record
 
     storage = used_storage(config, data)
     repairs = list(read_record(storage).repairs.values())
+    hindered = {} if config is None else hindrances(load(config), repairs)
     if output is Format.json:
-        typer.echo(as_json([_document(one) for one in repairs]))
+        typer.echo(as_json([_document(one, hindered.get(one.repair_id)) for one in repairs]))
         return
-    typer.echo("\n".join(map(_line, repairs)) or f"nothing was repaired, by what is on record in {storage}")
+    typer.echo(
+        "\n".join(_line(one, hindered.get(one.repair_id)) for one in repairs)
+        or f"nothing was repaired, by what is on record in {storage}"
+    )
 
 
 def _end(repair: Repair, output: Format, phase: str = "over") -> None:
@@ -230,17 +247,18 @@ def _end(repair: Repair, output: Format, phase: str = "over") -> None:
         raise typer.Exit(STOPPED)
 
 
-def _line(repair: Repair) -> str:
+def _line(repair: Repair, hindered: str | None = None) -> str:
     from parallax.moments import time_text
     from parallax.repair.owner import in_words as named
 
     done = f"{len(repair.proven)} of {len(repair.plan['steps'])} steps done"
     when = f"{time_text(repair.at_ms)}, by {named(repair.owner)}"
     why = f": {repair.reason}" if repair.reason else ""
-    return f"{repair.repair_id[:8]} {repair.place.name}: {repair.phase}, {done} ({when}){why}"
+    line = f"{repair.repair_id[:8]} {repair.place.name}: {repair.phase}, {done} ({when}){why}"
+    return f"{line}\n  {hindered[:1].upper()}{hindered[1:]}." if hindered else line
 
 
-def _document(repair: Repair) -> dict[str, object]:
+def _document(repair: Repair, hindered: str | None = None) -> dict[str, object]:
     from parallax.moments import time_text
 
     return {
@@ -255,4 +273,5 @@ def _document(repair: Repair) -> dict[str, object]:
         "done": sorted(repair.proven),
         "left_assigned": list(repair.left) or None,
         "reason": repair.reason,
+        "hindered": hindered,
     }

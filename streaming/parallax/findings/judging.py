@@ -481,9 +481,25 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
     moved = claim.first_offset != claim_of(known).first_offset
     if decision.accused == NOBODY:
         moved |= differs_anew(claim.recorded.differed, answers)
-    # How each replica ended it was proven once: what is shown later, of fewer and fewer records, proves no more.
-    is_elsewhere = known.kind not in TRANSACTION_KINDS and sides_differ(sides_of(known), decision.sides)
+    if known.kind in TRANSACTION_KINDS:
+        # How each replica ended it was proven once: what is shown later, of fewer and fewer records, proves no more.
+        is_elsewhere = _has_answered_since(answers, known)
+    else:
+        is_elsewhere = sides_differ(sides_of(known), decision.sides)
     return moved or is_elsewhere or is_exposed(decision.accused, decision, answers) != known.exposed
+
+
+def _has_answered_since(answers: Answers, known: Finding) -> bool:
+    """Whether a replica answers that is not in a finding's evidence, while no other one shows less than there."""
+    before = Shown.of(known)
+    now = {broker for broker, answer in answers.replicas.items() if answer.error is None}
+    return before.answered < now and all(_shows_as_much(answers, before, broker) for broker in before.answered)
+
+
+def _shows_as_much(answers: Answers, before: Shown, broker: int) -> bool:
+    was, answer = before.replicas[broker], answers.replicas[broker]
+    shown = {*answer.committed, *(marker.offset for marker in answer.markers)}
+    return {one["offset"] for part in ("committed", "markers") for one in was.get(part, ())} <= shown
 
 
 def _is_shown_by_others(decision: Decision, known: Finding) -> bool:

@@ -47,20 +47,25 @@ def markers_at(chunk: Any, offsets: Collection[int]) -> list[MarkerShown]:
 def _shown(chunk: Any, row: int) -> tuple[RecordShown, Key, bytes | None]:
     columns = chunk.columns
     key = int(columns.key_hash_hi[row]), int(columns.key_hash_lo[row])
+    return record_shown(chunk, row), key, None if columns.keys is None else columns.keys[row].as_py()
+
+
+def record_shown(chunk: Any, row: int) -> RecordShown:
+    """Return the record in one row of a chunk of a log."""
+    columns = chunk.columns
     key_size = int(columns.key_size[row])
-    shown = RecordShown(
+    return RecordShown(
         offset=int(columns.offset[row]),
         outcome=Outcome(int(chunk.outcome[row])).name.lower(),
         timestamp=int(columns.timestamp[row]),
         producer_id=int(columns.producer_id[row]),
         producer_epoch=int(columns.producer_epoch[row]),
         leader_epoch=int(columns.leader_epoch[row]),
-        key_hash="" if key_size < 0 else hash_text(*key),
+        key_hash="" if key_size < 0 else hash_text(int(columns.key_hash_hi[row]), int(columns.key_hash_lo[row])),
         content_hash=hash_text(int(columns.content_hash[row])),
         key_size=key_size,
         value_size=int(columns.value_size[row]),
     )
-    return shown, key, None if columns.keys is None else columns.keys[row].as_py()
 
 
 class KeyScan:

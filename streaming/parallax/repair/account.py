@@ -18,7 +18,7 @@ from parallax.guard.account import on_record
 from parallax.kinds import OPEN_KINDS
 from parallax.model import NOBODY
 from parallax.moments import time_text
-from parallax.repair.record import Phase, Repair
+from parallax.repair.record import UNWRITTEN, Phase, Repair
 from parallax.repair.table import read_record
 from parallax.views.event_log import EventLogError
 
@@ -106,6 +106,10 @@ def _about(storage: str, finding: Finding) -> Iterator[tuple[Repair, Mapping[str
                 yield repair, step
 
 
+def _is_said(step: Mapping[str, Any]) -> bool:
+    return bool(step.get("is_said"))  # the oldest plans know nobody's word
+
+
 def _is_move(step: Mapping[str, Any]) -> bool:
     return "move" in step
 
@@ -123,13 +127,13 @@ def _copies_for(repair: Repair, step: Mapping[str, Any], finding: Finding) -> bo
 
 def _has_mended(repair: Repair, step: Mapping[str, Any], finding: Finding) -> bool:
     if not _is_move(step):
-        return finding.kind in OPEN_KINDS and finding.broker != NOBODY
+        return finding.kind in OPEN_KINDS and finding.broker != NOBODY and _is_written(repair, step)
     is_since = repair.at_ms >= finding.decided_at.timestamp() * 1000
-    return is_since and (finding.broker != NOBODY or step["is_said"])
+    return is_since and (finding.broker != NOBODY or _is_said(step))
 
 
 def _in_words(repair: Repair, step: Mapping[str, Any]) -> str:
-    did, does, proof = _of_a_copy(step) if _is_move(step) else _of_a_marker(step)
+    did, does, proof = _of_a_copy(step) if _is_move(step) else _of_a_marker(step, is_written=_is_written(repair, step))
     name, at = f"Repair {repair.repair_id[:_ID_CHARACTERS]}", time_text(repair.at_ms)
     if (proven_ms := repair.proven.get(step["number"])) is not None:
         return f"{name} {did}, and {proof} by {time_text(proven_ms)}."
@@ -140,14 +144,19 @@ def _in_words(repair: Repair, step: Mapping[str, Any]) -> str:
     return f"{name}, to {does}, {how} at {at}{reason}. It is not proven that it did."
 
 
-def _of_a_marker(step: Mapping[str, Any]) -> tuple[str, str, str]:
+def _is_written(repair: Repair, step: Mapping[str, Any]) -> bool:
+    return not repair.results.get(step["number"], {}).get(UNWRITTEN)
+
+
+def _of_a_marker(step: Mapping[str, Any], *, is_written: bool) -> tuple[str, str, str]:
     marker = f"{step['end'].upper()} marker for its transaction"
-    return f"wrote a {marker}", f"write a {marker}", "every replica was read to show it"
+    did = f"wrote a {marker}" if is_written else f"wrote no {marker}, which had ended by then"
+    return did, f"write a {marker}", "every replica was read to show it"
 
 
 def _of_a_copy(step: Mapping[str, Any]) -> tuple[str, str, str]:
     broker, source = in_words(step["move"]["copied"]), f"broker {step['source']}"
-    said = ", which a person says is right" if step["is_said"] else ""
+    said = ", which a person says is right" if _is_said(step) else ""
     how = f"{broker} again from {source}{said}"
     return f"copied {how}", f"copy {how}", f"{broker} was read to show the same"
 

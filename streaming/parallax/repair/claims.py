@@ -11,6 +11,7 @@ from parallax.findings.grounds import Grounds, grounds_of, in_words, one_of
 from parallax.kinds import KINDS, Extent
 from parallax.model import NOBODY, UNKNOWN
 from parallax.remedies import Act
+from parallax.repair.atoms import Atom, Proof, atoms_of
 from parallax.shell import ANYWHERE
 
 
@@ -49,6 +50,7 @@ class Claim:
             broker's disk; None otherwise.
         by_word: empty if some replica is proven right. Else, for each broker that a person may call right: the brokers
             that are wrong in that case.
+        atoms: what each replica showed when the finding was judged, as far as that is known.
     """
 
     finding: str
@@ -59,6 +61,7 @@ class Claim:
     missing: str = ""
     index: WrongIndex | None = None
     by_word: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    atoms: tuple[Atom, ...] = ()
 
     def wrong_if(self, right: int | None) -> frozenset[int]:
         """Ids of the brokers whose replicas are wrong if a person calls the replica of one broker right.
@@ -69,6 +72,17 @@ class Claim:
             right: the broker whose replica a person calls right; None if nobody does.
         """
         return self.wrong if right is None else self.by_word.get(right, self.wrong)
+
+    def proof(self, source: int, right: int | None) -> Proof:
+        """What the wrong replicas and the source showed when the finding was judged.
+
+        Args:
+            source: the broker whose replica is to be copied, or is to lead.
+            right: the broker whose replica a person calls right; None if nobody does.
+        """
+        wrong = self.wrong_if(right)
+        kept = tuple(atom for atom in self.atoms if atom.broker in wrong | {source})
+        return Proof(self.finding, tuple(sorted(wrong)), kept)
 
     def is_ended_by(self, ended: Mapping[tuple[int, int], frozenset[int]]) -> bool:
         """Whether end markers mend the finding: each wrong replica holds its transaction open until then.
@@ -119,15 +133,18 @@ def _claim(finding: Finding, findings: Collection[Finding]) -> Claim:
     places = (finding.offset, finding.transaction_start_offset, finding.marker_offset, finding.record_offset)
     below = 1 if KINDS[finding.kind].extent is Extent.BELOW else 0  # there the accused shows what is right
     wrong = known.shown.showing if finding.broker != NOBODY else frozenset()
+    atoms = atoms_of(known.shown)
+    read = (offset for atom in atoms for offset in atom.read)
     return Claim(
         finding.finding_id,
         wrong,
         frozenset(known.sources),
-        tuple(sorted({place - below for place in places if place != UNKNOWN})),
+        tuple(sorted({*(place - below for place in places if place != UNKNOWN), *read})),
         (finding.producer_id, finding.transaction_start_offset),
         _missing(finding, known.right, known.sources, known.beside),
         WrongIndex(finding.broker, known.unlisted, finding.record_offset) if _is_rebuilt(known) else None,
         {} if known.right else _by_word(finding, known.shown, wrong),
+        atoms,
     )
 
 
@@ -177,12 +194,24 @@ class Together:
         wrong: ids of the brokers whose replicas are wrong by at least one of the findings.
         sources: ids of the brokers whose replicas are right by all of the findings.
         offsets: the offsets that the findings are about.
+        claims: the claims.
+        right: the broker whose replica a person calls right; None if nobody does.
     """
 
     findings: tuple[str, ...]
     wrong: frozenset[int]
     sources: frozenset[int]
     offsets: tuple[int, ...]
+    claims: tuple[Claim, ...] = ()
+    right: int | None = None
+
+    def proof(self, source: int) -> tuple[Proof, ...]:
+        """What the wrong replicas and the source showed when the findings were judged, by finding.
+
+        Args:
+            source: the broker whose replica is to be copied, or is to lead.
+        """
+        return tuple(one.proof(source, self.right) for one in self.claims)
 
 
 def together(some: Iterable[Claim], right: int | None = None) -> Together | None:
@@ -202,7 +231,8 @@ def together(some: Iterable[Claim], right: int | None = None) -> Together | None
     wrong = frozenset().union(*(one.wrong_if(right) for one in made))
     able = [frozenset({right}) if right is not None else one.sources for one in made]
     offsets = sorted({offset for one in made for offset in one.offsets})
-    return Together(tuple(one.finding for one in made), wrong, frozenset.intersection(*able) - wrong, tuple(offsets))
+    sources = frozenset.intersection(*able) - wrong
+    return Together(tuple(one.finding for one in made), wrong, sources, tuple(offsets), tuple(made), right)
 
 
 __all__ = ["Claim", "Together", "WrongIndex", "claims", "together"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,7 +18,7 @@ from parallax.errors import one_line, plain
 from parallax.findings.finding import Finding, current
 from parallax.findings.naming import AT_LEAST, matching, named
 from parallax.findings.table import read_events
-from parallax.model import TopicPartition
+from parallax.model import UNKNOWN, TopicPartition
 from parallax.moments import now_ms
 from parallax.repair.copies import NOTHING_SAID, Said
 from parallax.repair.decide import outdated
@@ -30,9 +30,10 @@ from parallax.repair.run import RepairCommandError, Run, Say, said, wanted
 from parallax.repair.seen import Look, disturbed
 from parallax.repair.steps import MoveStep
 from parallax.repair.table import RepairTable, read_record
-from parallax.repair.undoing import stays
+from parallax.repair.undoing import CLOSE, closed, stays, stuck
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
+from parallax.replica.errors import ReplicaError, UnknownTopic
 from parallax.shell import Shell
 from parallax.views.binding import settled
 from parallax.views.event_log import WrittenMeanwhile
@@ -41,6 +42,8 @@ from parallax.views.lease import Sight, Step, decide
 
 _PLAN = TypeAdapter(Plan)
 _AGAIN = "make a plan by `parallax repair plan ... -o FILE`"
+_READ_S = 20.0
+"""How long a plan waits until the job has read what is in the log; seconds."""
 _LOOK_S = 0.5
 """How often the record of a repair is looked at to see whether its owner lives; seconds."""
 
@@ -98,7 +101,21 @@ def plan(
         made = make(seen, said, shell, more)
         if not wants_copies(seen, made):
             return made
-        return make(lookout.look(Wanted(places=True, doubts=True)), said, shell, more)
+        return make(_once_read(lookout, seen), said, shell, more)
+
+
+def _once_read(lookout: Lookout, first: Look) -> Look:
+    """A look at what a copy needs, once the job has read every replica up to where the log ended at a first look.
+
+    It does not wait for ever: the plan then says what is not read yet.
+    """
+    marks = [one.marks.high_watermark for one in first.replicas.values() if one.marks is not None]
+    known_to, until = max(marks, default=UNKNOWN), time.monotonic() + _READ_S
+    while True:
+        look = replace(lookout.look(Wanted(places=True, doubts=True)), known_to=known_to)
+        if look.doubts is None or not look.doubts.unread(known_to) or time.monotonic() > until:
+            return look
+        time.sleep(_LOOK_S)
 
 
 def document(made: Plan) -> dict[str, Any]:
@@ -122,18 +139,29 @@ def read_plan(path: Path) -> Plan:
 
 
 def _plan_of(text: str, what: str) -> Plan:
+    if (written := _format_of(text)) not in (None, FORMAT):
+        raise RepairCommandError(
+            f"{what}: this plan has format {written}, and this version of Parallax reads format {FORMAT}; {_AGAIN}"
+        )
     try:
         made = _PLAN.validate_json(text)
     except ValidationError as error:
         raise RepairCommandError(
             f"{what}: this is no plan ({one_line(plain(error.errors()[0]['msg']))}); {_AGAIN}"
         ) from error
-    if made.format != FORMAT:
-        raise RepairCommandError(f"{what}: this plan is of another version of Parallax; {_AGAIN}")
     numbers = [step.number for step in made.steps]
     if not made.topic or 0 in numbers or numbers != sorted(set(numbers)):
         raise RepairCommandError(f"{what}: this is no plan (it names no topic, or a step's number twice); {_AGAIN}")
     return made
+
+
+def _format_of(text: str) -> object:
+    """The format of a plan that may be of another version of Parallax; None if the text says none."""
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return None
+    return document.get("format") if isinstance(document, dict) else None
 
 
 def _check_chain(made: Plan, what: str) -> None:
@@ -151,6 +179,20 @@ def _check_chain(made: Plan, what: str) -> None:
                     f"{list(before)} hold it by then); {_AGAIN}"
                 )
             before = step.move.replicas
+
+
+def _recorded(known: Repair, what: str) -> Plan:
+    """The plan of a repair that is on record.
+
+    Raises:
+        RepairCommandError: it is of another format.
+    """
+    if (written := known.plan.get("format")) != FORMAT:
+        raise RepairCommandError(
+            f"{what}: this repair was recorded in format {written}, and this version goes on with format {FORMAT} "
+            f"only; {CLOSE}"
+        )
+    return _plan_of(json.dumps(known.plan), what)
 
 
 def check_may_run(settings: Settings) -> None:
@@ -238,12 +280,12 @@ def resume(settings: Settings, wanted: str, say: Say) -> Repair:
         ConfigError, ReplicaError, FindingsTableError: as of `plan`.
     """
     check_may_run(settings)
-    table, record, known = _known(settings, wanted, "resume", say)
+    table, record, known = _known(settings.storage.path, wanted, "resume", say)
     if known.phase is Phase.UNDOING:
         raise RepairCommandError(
             "repair resume: this repair is being undone; go on with that by `parallax repair undo`"
         )
-    made, owner = _plan_of(json.dumps(known.plan), f"repair resume {wanted}"), myself()
+    made, owner = _recorded(known, f"repair resume {wanted}"), myself()
     again = Event(EventKind.RESUMED, known.repair_id, *known.place, now_ms(), owner, reason=f"by {in_words(owner)}")
     with _lookout(settings, made.place, say) as (lookout, client):
         _append(table, record, again, lambda: _check_unchanged(record, known, "resume"))
@@ -267,26 +309,74 @@ def undo(settings: Settings, wanted: str, say: Say) -> Repair:
         EventLogError: nothing can be recorded.
         ConfigError, ReplicaError, FindingsTableError: as of `plan`, if the partition has to be reassigned.
     """
-    table, record, known = _known(settings, wanted, "undo", say)
-    made, owner = _plan_of(json.dumps(known.plan), f"repair undo {wanted}"), myself()
-    is_moved = any(isinstance(step, MoveStep) and step.number in known.intended for step in made.steps)
-    left = stays(made.steps, known)
-    kind, reason = EventKind.UNDOING, left
-    if is_moved:
-        check_may_run(settings)
-    else:
-        kind, reason = EventKind.CLOSED, f"nothing is put back: {left}" if left else "nothing was changed"
-    event = Event(kind, known.repair_id, *known.place, now_ms(), owner, reason=reason)
-    with _lookout(settings, made.place, say) if is_moved else nullcontext() as looks:
+    table, record, known = _known(settings.storage.path, wanted, "undo", say)
+    owner, left = myself(), stays(known)
+    if not known.has_moved:
+        return _close(table, record, known, "undo", f"nothing is put back: {left}" if left else "nothing was changed")
+    check_may_run(settings)
+    made = _recorded(known, f"repair undo {wanted}")
+    event = Event(EventKind.UNDOING, known.repair_id, *known.place, now_ms(), owner, reason=left)
+    with _lookout(settings, made.place, say) as looks:
         _append(table, record, event, lambda: _check_unchanged(record, known, "undo"))
-        if looks is None:
-            return record.repairs[known.repair_id]
         return Run(table, record, *looks, made, known.repair_id, owner, say).until_it_ends()
 
 
-def _known(settings: Settings, wanted: str, command: str, say: Say) -> tuple[RepairTable, Record, Repair]:
+def close(storage: str, wanted: str, say: Say) -> Repair:
+    """End a repair on record, and change nothing on the cluster. No broker is asked, so it is always possible.
+
+    It is for repairs that cannot be undone (`hindrances`). Returns the repair's recorded state.
+
+    Args:
+        storage: ``storage.path``.
+        wanted: the id of the repair, or the beginning of it.
+        say: called with a line about each thing that happens.
+
+    Raises:
+        RepairCommandError: there is no such repair, nothing of it is left to do, or its process is at work.
+        EventLogError: nothing can be recorded.
+    """
+    table, record, known = _known(storage, wanted, "close", say)
+    return _close(table, record, known, "close", closed(known))
+
+
+def _close(table: RepairTable, record: Record, known: Repair, command: str, reason: str) -> Repair:
+    event = Event(EventKind.CLOSED, known.repair_id, *known.place, now_ms(), myself(), reason=reason)
+    _append(table, record, event, lambda: _check_unchanged(record, known, command))
+    return record.repairs[known.repair_id]
+
+
+def hindrances(settings: Settings, repairs: Collection[Repair]) -> dict[str, str]:
+    """By id of a repair that has something left to do: why it can neither go on nor be undone, and what ends it.
+
+    Those that can are left out. If the brokers cannot be asked, it says so.
+
+    Args:
+        settings: the job's settings.
+        repairs: the repairs.
+    """
+    some = [one for one in repairs if one.is_open or one.left]
+    topics = sorted({one.place.topic for one in some})
+    if not topics:
+        return {}
+    try:
+        with closing(ReplicaClient(settings.kafka, timeout_ms=settings.findings.probe_timeout_ms)) as client:
+            known = client.metadata(topics)
+    except ReplicaError as error:
+        return {one.repair_id: f"whether it can be undone is not known: {one_line(error)}" for one in some}
+    found = {}
+    for one in some:
+        topic = known[one.place.topic]
+        partition = topic.partitions.get(one.place.partition)
+        if topic.error is not None and not isinstance(topic.error, UnknownTopic):
+            found[one.repair_id] = f"whether it can be undone is not known: {one_line(topic.error)}"
+        elif why := stuck(one, "" if partition is None else topic.topic_id, partition.replicas if partition else ()):
+            found[one.repair_id] = why
+    return found
+
+
+def _known(storage: str, wanted: str, command: str, say: Say) -> tuple[RepairTable, Record, Repair]:
     """The table of repairs, what is on record there, and the repair that is meant: nobody is at work on it."""
-    table = RepairTable(settings.storage.path, create=False) if RepairTable.is_there(settings.storage.path) else None
+    table = RepairTable(storage, create=False) if RepairTable.is_there(storage) else None
     record = Record()
     if table is not None:
         record.take_in(table.news())
@@ -303,11 +393,11 @@ def _known(settings: Settings, wanted: str, command: str, say: Say) -> tuple[Rep
 def _check_may(record: Record, repair_id: str, command: str) -> None:
     """Check that something is left to do of a repair, and that no later one of its partition has to be undone first."""
     known = record.repairs[repair_id]
-    if not known.is_open and not (command == "undo" and known.left):
+    if not known.is_open and not (command != "resume" and known.left):
         rest = "; `parallax repair undo` assigns the replicas as they were before it" if known.left else ""
         raise RepairCommandError(f"repair {command}: this repair is {known.phase}; nothing of it is left to do{rest}")
     later = record.later(known)
-    if later is not None:
+    if later is not None and command != "close":
         how = f"left the replicas as {list(later.left)}" if later.left else f"is {later.phase}"
         raise RepairCommandError(
             f"repair {command}: repair {later.repair_id[:8]} of {known.place.name} came later, and {how}; undo that "
@@ -377,7 +467,9 @@ def _lookout(settings: Settings, place: TopicPartition, say: Say) -> Iterator[tu
 __all__ = [
     "RepairCommandError",
     "check_may_run",
+    "close",
     "document",
+    "hindrances",
     "place_of",
     "plan",
     "read_plan",

@@ -19,7 +19,7 @@ from parallax.remedies import Act
 from parallax.repair.claims import Claim, Together, together
 from parallax.repair.fit import loses, unsure
 from parallax.repair.layout import Layout, hindered, slowest
-from parallax.repair.seen import Look, shows_the_same
+from parallax.repair.seen import Look, contradicted
 from parallax.repair.steps import MoveStep
 from parallax.replica.changes import MOVE_RIGHTS
 from parallax.shell import Shell
@@ -100,7 +100,9 @@ def sides_by_findings(
 def sides(
     look: Look, left: Collection[Claim], said: Said, known: Collection[tuple[int, int]] = ()
 ) -> tuple[Sides | None, list[str]]:
-    """Return the same as `sides_by_findings`, without sources that show what is wrong by now, or lack what others hold.
+    """Return the same as `sides_by_findings`, without sources that lack what others hold, or that are contradicted.
+
+    A source is contradicted if it shows something else than when the findings were judged, or if a wrong replica does.
 
     If a person calls a replica right, it is a source even if its log begins later than another (`loses`).
 
@@ -115,14 +117,24 @@ def sides(
         return None, missing
     against = {}
     for one in found.sources:
-        if why := shows_the_same(look, one, found.wrong, said.right):
+        if why := contradicted(look, found.joint.proof(one), one, found.wrong):
             against[one] = f"{why}. Wait until the job has asked the replicas again, and plan again"
         elif said.right is None and (why := loses(look, one)):
-            against[one] = f"{why}. Plan again once they begin at the same offset, or {_with_right(one, 'it may go')}"
-    return _without(found, against, missing)
+            against[one] = begins_apart(one, why)
+    return without(found, against, missing)
 
 
-def _without(found: Sides, against: Mapping[int, str], missing: list[str]) -> tuple[Sides | None, list[str]]:
+def begins_apart(broker: int, why: str) -> str:
+    """What to do about a source that may not be copied, or lead, because its log begins late.
+
+    Args:
+        broker: the source.
+        why: that it does, as `loses` returns it.
+    """
+    return f"{why}. Plan again once they begin at the same offset, or {_with_right(broker, 'it may go')}"
+
+
+def without(found: Sides, against: Mapping[int, str], missing: list[str]) -> tuple[Sides | None, list[str]]:
     """The same sides without some sources; none and why, if no source is left.
 
     Args:
@@ -159,8 +171,11 @@ def copies(
     told = {(one.producer_id, one.start_offset) for one in look.transactions if not one.goes_on}
     left = [one for one in look.claims if not one.is_ended_by(ended)]
     found, missing = sides(look, left, said, told)
+    mended = tuple(one.finding for one in look.claims if one not in left)
+    if found is not None:
+        mended += found.joint.findings
     if found is not None and said.right is None:
-        found, missing = _without(found, _unsure(look, found), missing)
+        found, missing = without(found, _unsure(look, found, mended), missing)
     if found is None:
         return [], missing
     layout, source = (
@@ -172,17 +187,17 @@ def copies(
     some = (hindered(layout, look.place, move, source, is_paused=said.is_paused) for move in moves)
     if why := room.lacking() or next(filter(None, some), ""):
         return [], [*missing, f"{found.named}: {why}."]
-    return _steps(look, found.joint, source, moves, room, number, shell, said), missing
+    return _steps(look, found.joint, mended, source, moves, room, number, shell, said), missing
 
 
-def _unsure(look: Look, found: Sides) -> dict[int, str]:
+def _unsure(look: Look, found: Sides, mended: Collection[str]) -> dict[int, str]:
     """By source of which nobody knows whether it is right about all that is deleted, why, and what to do."""
     lost = f"all that {in_words(found.wrong)} holds"
     return {
         one: f"nobody knows whether broker {one} is right about {lost}: {why}. Plan again once that is known, or "
         f"{_with_right(one, 'it is right')}"
         for one in found.sources
-        if (why := unsure(look, one))
+        if (why := unsure(look, one, mended, look.known_to))
     }
 
 
@@ -220,6 +235,7 @@ class _Room:
 def _steps(
     look: Look,
     joint: Together,
+    mended: tuple[str, ...],
     source: int,
     moves: Collection[Move],
     room: _Room,
@@ -252,6 +268,9 @@ def _steps(
                 is_paused=said.is_paused,
                 wrong=wrong,
                 offsets=offsets,
+                mended=mended,
+                known_to=look.known_to,
+                proof=joint.proof(source),
             )
         )
         before = move.replicas
@@ -295,7 +314,7 @@ def proof(look: Look, joint: Together, source: int, wrong: Collection[int], *, i
         wrong: the brokers whose replicas are wrong.
         is_said: whether only a person says that it is right.
     """
-    against = "; ".join(filter(None, (loses(look, source), unsure(look, source))))
+    against = "; ".join(filter(None, (loses(look, source), unsure(look, source, joint.findings, look.known_to))))
     rest = f". What speaks against it: {against}" if against else ""
     if is_said:
         return f"broker {source} is right: whoever made this plan says so. No evidence proves it{rest}"
@@ -382,4 +401,15 @@ def _warning(source: int, move: Move, wrong: list[int], room: _Room, said: Said)
     return " ".join(found)
 
 
-__all__ = ["NOTHING_SAID", "Said", "Sides", "copies", "given_up", "proof", "sides", "sides_by_findings"]
+__all__ = [
+    "NOTHING_SAID",
+    "Said",
+    "Sides",
+    "begins_apart",
+    "copies",
+    "given_up",
+    "proof",
+    "sides",
+    "sides_by_findings",
+    "without",
+]

@@ -16,7 +16,7 @@ from parallax.repair.plan import Plan
 from parallax.repair.record import EventKind, Phase, Repair
 from parallax.repair.seen import END_MARKERS, Look, Row
 from parallax.repair.steps import EndStep, MoveStep, Step
-from parallax.repair.undoing import undone
+from parallax.repair.undoing import CLOSE, undone
 
 KEPT_ROWS = 1_000
 """How many rows of a step and replica are put on record at most, next to their number."""
@@ -98,7 +98,7 @@ def _begin(step: Step, look: Look, intended: Mapping[str, Any] | None, asked: As
 
 def _undoing(plan: Plan, look: Look, asked: Asked | None, made: Maker) -> Action:
     if another := _another(plan, look):
-        return made.event(EventKind.STOPPED, reason=another)
+        return made.event(EventKind.STOPPED, reason=f"{another}: nothing is put back. {CLOSE}")
     return undone(plan, look, asked, made)
 
 
@@ -107,7 +107,9 @@ def _after(
 ) -> Action | None:
     if not isinstance(step, MoveStep):
         return ending.after(made.repair, step, intended, look, made)
-    if step.dropped and (against := moving.unproven(step, look) or _new(plan, look)):
+    new = _new(plan, look) if step.dropped else ""
+    against = moving.unproven(step, look) or new or moving.interfered(step, intended, look)
+    if step.move.gone and against:  # nobody looks at a deletion that goes on while the repair is stopped
         called_off = moving.called_off(step, look, asked, made, against)
         if called_off is not None:
             return called_off
@@ -119,7 +121,7 @@ def outdated(plan: Plan, look: Look) -> str:
 
     Steps that write end markers are compared with what brokers show now, and so is the first step that reassigns the
     partition. Later ones begin with the result of the step before, so of them only what no step changes is compared:
-    settings, room, where logs begin, and what is known of the replica that is copied.
+    settings, room, where logs begin, what is known of the replica that is copied, and what the findings go by.
 
     Args:
         plan: the plan.
@@ -128,7 +130,10 @@ def outdated(plan: Plan, look: Look) -> str:
     moves = [step for step in plan.steps if isinstance(step, MoveStep)]
     begun = [step for step in plan.steps if isinstance(step, EndStep) or step in moves[:1]]
     wrong = (_unlike(plan, step, look, None) for step in begun)
-    later = (moving.changed(step, look) or moving.unsure_of(step, look) for step in moves)
+    later = (
+        moving.judged_otherwise(step, look) or moving.changed(step, look) or moving.unsure_of(step, look)
+        for step in moves
+    )
     return _another(plan, look) or next(filter(None, (*wrong, *later)), "")
 
 

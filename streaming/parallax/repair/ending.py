@@ -8,7 +8,7 @@ from typing import Any
 from parallax.model import UNKNOWN
 from parallax.repair.actions import TAKES_MS, Action, Asked, Maker, Wait, Write
 from parallax.repair.markers import not_safe
-from parallax.repair.record import EventKind, Repair
+from parallax.repair.record import UNWRITTEN, EventKind, Repair
 from parallax.repair.seen import OUTCOMES, Look, disturbed
 from parallax.repair.steps import EndStep
 from parallax.replica.changes import EndMarker
@@ -31,7 +31,9 @@ def after(repair: Repair, step: EndStep, intended: Mapping[str, Any], look: Look
     found = written(step, intended["below"], look)
     if not found and not lacking(step, None, look):
         # Where delete.retention.ms is short the cleaner may have taken the marker with its transaction already.
-        return made.event(EventKind.PROVEN, step.number, reason="no replica holds the transaction open any more")
+        document = {} if step.number in repair.answered else {UNWRITTEN: True}
+        reason = "no replica holds the transaction open any more"
+        return made.event(EventKind.PROVEN, step.number, reason=reason, document=document)
     if not found:
         since = repair.answered.get(step.number)
         if since is None:
@@ -136,9 +138,13 @@ def unlike(step: EndStep, look: Look, leader: tuple[int, int], replicas: tuple[i
 
 def _unproven(step: EndStep, look: Look) -> str:
     """That findings do not prove any more, or contradict, how a step ends a transaction."""
-    types = {end.type for end in look.proven.get((step.producer_id, step.start_offset), ())}
+    ends = look.proven.get((step.producer_id, step.start_offset), ())
+    types = {end.type for end in ends}
     if types - {step.end}:
         return f"a finding proves that the transaction was ended otherwise than by {step.end.upper()}"
+    markers = {end.marker_offset for end in ends if end.finding == step.finding}
+    if markers - {step.marker_offset}:
+        return f"finding {step.finding} goes by another end marker by now than when the plan was made"
     return f"finding {step.finding} does not prove any more how it ended" if step.finding and not types else ""
 
 

@@ -7,21 +7,26 @@ again before each step that deletes a copy or changes who leads.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
+from parallax.model import UNKNOWN
 from parallax.repair.seen import Look
 
 
-def unsure(look: Look, source: int) -> str:
+def unsure(look: Look, source: int, mended: Collection[str] = (), below: int = UNKNOWN) -> str:
     """Why nobody knows whether a replica is right apart from the findings; empty if nothing speaks against it.
 
-    It is the same that ``parallax lead`` says of it (`parallax.repair.leading.Doubts`).
+    It is the same that ``parallax lead`` says of it (`parallax.repair.leading.Doubts`), and what is not read yet.
 
     Args:
         look: a look at the partition.
         source: the broker whose replica is to be copied.
+        mended: ids of the findings that the copy ends.
+        below: up to this offset every replica must have been read, since a copy deletes what another one holds.
     """
     if look.doubts is None:
         return "the job's tables were not read"
-    return "; ".join(look.doubts.of(source))
+    return "; ".join(filter(None, (*look.doubts.of(source, mended), look.doubts.unread(below))))
 
 
 def loses(look: Look, source: int) -> str:
@@ -35,6 +40,16 @@ def loses(look: Look, source: int) -> str:
         source: the broker that is to lead.
     """
     starts = {broker: one.marks.log_start_offset for broker, one in look.replicas.items() if one.marks is not None}
+    return begins_late(starts, source)
+
+
+def begins_late(starts: Mapping[int, int], source: int) -> str:
+    """The same as `loses`, by the log start offsets of the replicas.
+
+    Args:
+        starts: by broker, where its log begins.
+        source: the broker that is to lead.
+    """
     if source not in starts:
         return f"broker {source} does not say where its log begins"
     lowest = min(starts, key=lambda broker: (starts[broker], broker))
@@ -46,4 +61,4 @@ def loses(look: Look, source: int) -> str:
     )
 
 
-__all__ = ["loses", "unsure"]
+__all__ = ["begins_late", "loses", "unsure"]

@@ -14,21 +14,26 @@ from parallax.compare.kept import Kept, kept
 from parallax.config import Settings
 from parallax.errors import one_line
 from parallax.findings.finding import Finding, current
+from parallax.findings.hanging_life import Hanging
+from parallax.findings.hanging_record import recorded as hanging_transactions
 from parallax.findings.leading import Fitness
 from parallax.findings.table import NoFindingsTableError, read_events, read_suspects
 from parallax.guard.absences import Absences
 from parallax.guard.late import load
 from parallax.guard.timekeeper import clock_of, recorded
-from parallax.model import TopicPartition
+from parallax.model import UNKNOWN, TopicPartition
 from parallax.moments import roughly
 from parallax.repair.leading import ALONE, Doubts, by_clock
+from parallax.repair.table import read_record
 from parallax.source.feedback import ALL
 from parallax.source.repeats import LONGEST_US
+from parallax.views.event_log import EventLogError
 from parallax.views.pause import Paused, in_words, paused
 from parallax.views.watching import job_runs
 
 _IDLE_S = 1.5 * LONGEST_US / 1e6 + 120
 """Even a partition at rest is recorded, and so compared, at least once in this time; seconds."""
+_SLOW = "it may lack tombstones or end markers: its copy took more than half of delete.retention.ms"
 _NEVER = 1 << 62
 """Later than any time: while its finding is open, a suspect that is raised again waits for nothing."""
 _FAILURES = (DeltaError, OSError, ValueError, pa.ArrowException)
@@ -45,6 +50,9 @@ class Known:
             "no job watches"; then no replica counts as safe to lead.
         coverage: how far the partitions were compared, without unknown offsets that an audit has compared since.
         absences: the replicas of any partition that are absent, or copied something too late.
+        hanging: the transactions of any partition that hang, or are open for too long.
+        slow: by partition and broker, the id of the repair that copied the replica so slowly that the copy may lack
+            something. No audit by the job has compared it since.
         paused: the pauses of reading (``parallax pause``) by broker; the key -1 (`ALL`) means all brokers.
         read: the brokers that the job reads (``topics.brokers``); None for all.
         at: when the tables were read, seconds since 1970 UTC.
@@ -55,6 +63,8 @@ class Known:
     whole: tuple[str, ...] = ()
     coverage: Kept = field(default_factory=Kept)
     absences: Absences = field(default_factory=Absences)
+    hanging: tuple[Hanging, ...] = ()
+    slow: Mapping[tuple[TopicPartition, int], str] = field(default_factory=dict)
     paused: Paused = field(default_factory=dict)
     read: frozenset[int] | None = None
     at: float = 0.0
@@ -70,6 +80,16 @@ class Known:
         own = [finding for finding in self.findings if finding.place == place]
         return self.doubts(place, brokers).fitness(brokers, own)
 
+    def starts(self, place: TopicPartition) -> dict[int, int]:
+        """By broker of a partition, where its log begins, as was last recorded; empty if that is not known of all.
+
+        Args:
+            place: one of the partitions that this object is about.
+        """
+        brokers = () if (known := self.coverage.coverage.get(place)) is None else known.brokers
+        found = {one.broker: one.log_start_offset for one in brokers}
+        return {} if UNKNOWN in found.values() else found
+
     def doubts(self, place: TopicPartition, brokers: Collection[int]) -> Doubts:
         """What speaks against the replicas of a partition, besides its findings.
 
@@ -81,12 +101,17 @@ class Known:
         for broker in brokers:
             if self.read is not None and broker not in self.read:
                 single.setdefault(broker, []).append("the job does not read it (topics.brokers)")
+            if (name := self.slow.get((place, broker))) is not None:
+                single.setdefault(broker, []).append(f"{_SLOW} ({name[:8]}), until an audit by the job")
         for broker, pause in self.paused.items():
             for one in brokers if broker == ALL else (broker,):
                 single.setdefault(one, []).extend(f"not read: {text}" for text in in_words({broker: pause}))
         is_alone = self.read is not None and len(brokers) > 1 == len(self.read.intersection(brokers))
         more = (*self.whole, *([ALONE] if is_alone else []))
-        return Doubts.made(self.coverage.coverage.get(place), self.pending.get(place, 0), single, more)
+        own = [finding for finding in self.findings if finding.place == place]
+        hanging = [one for one in self.hanging if one.one.place == place]
+        coverage, pending = self.coverage.coverage.get(place), self.pending.get(place, 0)
+        return Doubts.made(coverage, pending, single, more, own, hanging)
 
 
 def known(settings: Settings, places: Collection[TopicPartition]) -> Known:
@@ -109,20 +134,33 @@ def known(settings: Settings, places: Collection[TopicPartition]) -> Known:
     except NoFindingsTableError:
         events = []
     found = [one for one in current(events).values() if one.stands and one.place in places]
-    state = Kept()
+    state, ledger = Kept(), Ledger(storage)
     try:
-        ledger = Ledger(storage)
         state = kept(storage, places, settings.compare.grace_ms)
         state = Kept(state.at, {place: ledger.settled(one) for place, one in state.coverage.items()})
     except _FAILURES as error:
         whole.append(f"how far was compared cannot be read ({one_line(error)})")
     whole += _unwatched(storage, state, now)
+    slow = {}
+    try:
+        record = read_record(storage)
+        copies = {place: record.slow_in(place) for place in places}
+        slow = {
+            (place, broker): name
+            for place, some in copies.items()
+            for broker, (name, at_ms) in some.items()
+            if not ledger.has_begun(place, at_ms + settings.guard.clock_skew_ms)
+        }
+    except EventLogError as error:
+        whole.append(f"what was repaired cannot be read ({one_line(error)})")
     return Known(
         tuple(found),
         _pending(storage, events, places),
         tuple(whole),
         state,
         _absences(settings, now, whole),
+        hanging_transactions(storage),
+        slow,
         paused(storage),
         None if settings.topics.brokers is None else frozenset(settings.topics.brokers),
         now,

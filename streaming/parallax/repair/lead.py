@@ -14,7 +14,8 @@ from parallax.findings.finding import Finding
 from parallax.findings.leading import May, worst
 from parallax.model import TopicPartition
 from parallax.repair.claims import claims
-from parallax.repair.copies import NOTHING_SAID, sides_by_findings
+from parallax.repair.copies import NOTHING_SAID, begins_apart, sides_by_findings, without
+from parallax.repair.fit import begins_late
 from parallax.repair.known import known
 from parallax.repair.leading import Led
 from parallax.replica.client import PartitionMetadata, ReplicaClient
@@ -78,15 +79,18 @@ def led(settings: Settings, wanted: Mapping[TopicPartition, PartitionMetadata]) 
             one.replicas,
             one.isr,
             told.fitness(place, one.replicas),
-            no_other=_no_other(one.replicas, findings[place]) if place in findings else (),
+            no_other=_no_other(one.replicas, findings[place], told.starts(place)) if place in findings else (),
         )
         for place, one in wanted.items()
     ]
 
 
-def _no_other(replicas: Sequence[int], findings: Collection[Finding]) -> tuple[str, ...]:
-    """What a plan that only changes who leads would lack (`parallax.repair.leadership`), by the findings."""
+def _no_other(replicas: Sequence[int], findings: Collection[Finding], starts: Mapping[int, int]) -> tuple[str, ...]:
+    """What a plan that only changes who leads would lack (`parallax.repair.leadership`), by what is on record."""
     found, missing = sides_by_findings(replicas, claims(findings), NOTHING_SAID)
+    if found is not None and starts:
+        late = {one: why for one in found.sources if (why := begins_late(starts, one))}
+        found, missing = without(found, {one: begins_apart(one, why) for one, why in late.items()}, missing)
     return () if found is not None else tuple(missing)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from parallax.findings.grounds import are, in_words
-from parallax.findings.moves import Move, Purpose, first_of, leading
+from parallax.findings.moves import Move, first_of, leading
 from parallax.remedies import Act
 from parallax.repair.copies import Said, Sides, given_up, proof, sides
 from parallax.repair.fit import unsure
@@ -45,7 +45,7 @@ def leadership(look: Look, shell: Shell, said: Said) -> Leadership:
     found, missing = sides(look, look.claims, said)
     if found is None:
         return Leadership(missing=tuple(missing))
-    sure = [one for one in found.sources if not unsure(look, one)]
+    sure = [one for one in found.sources if not unsure(look, one, found.joint.findings)]
     source = first_of(look.assigned, look.leader, sure or found.sources)
     move = leading(look.assigned, source, found.wrong)
     if look.leader == source and not move.is_new:
@@ -61,7 +61,6 @@ def _step(look: Look, found: Sides, source: int, move: Move, shell: Shell, said:
     name, wrong = look.place.name, in_words(found.wrong)
     goes_over = look.leader != source
     clients = f"Clients go over from broker {look.leader} to broker {source}. " if goes_over else ""
-    before = Move(Purpose.ORDER, look.assigned)
     return MoveStep(
         number=1,
         act=Act.LEAD,
@@ -75,7 +74,7 @@ def _step(look: Look, found: Sides, source: int, move: Move, shell: Shell, said:
         f"that is in sync, so {wrong} only if no other is.",
         takes="Seconds. Nothing is copied.",
         half_way="The order is changed, and the other broker leads still.",
-        undo=f"Once {wrong} is right again, by hand:\n{before.command(look.place, shell)}"
+        undo=f"Once {wrong} is right again: `parallax repair undo` assigns it as it was, {list(look.assigned)}."
         if move.is_new
         else f"By an election that makes broker {look.leader} the leader.",
         by_hand=move.command(look.place, shell),
@@ -89,6 +88,9 @@ def _step(look: Look, found: Sides, source: int, move: Move, shell: Shell, said:
         is_paused=said.is_paused,
         wrong=found.wrong,
         offsets=found.joint.offsets,
+        mended=found.joint.findings,
+        known_to=look.known_to,
+        proof=found.joint.proof(source),
     )
 
 

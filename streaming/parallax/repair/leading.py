@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from parallax.compare.suspect import Coverage
 from parallax.counts import agreed, counted
 from parallax.findings.finding import Finding
+from parallax.findings.hanging_life import Hanging
 from parallax.findings.leading import Fitness, May, leads_wrongly, may_lead
 from parallax.guard.absences import Absences
 from parallax.guard.words import in_words, late_in_short
-from parallax.model import TopicPartition, UnknownReason
+from parallax.kinds import KINDS, Extent
+from parallax.model import UNKNOWN, TopicPartition, UnknownReason
 
 _LASTING = (
     UnknownReason.BEFORE_FIRST_READING,
@@ -62,6 +64,47 @@ def _waiting_in_words(suspects: int) -> str:
     return f"{counted(suspects, 'suspect')} {agreed(suspects, 'is', 'are')} being checked: ask again in a minute"
 
 
+_BEYOND = "nothing beyond is compared in read_committed"
+FROZEN = f"a replica of the partition stands still: {_BEYOND}"
+"""What a phrase says of a partition with a frozen replica."""
+
+
+def is_frozen(finding: Finding) -> bool:
+    """Whether a finding says that a replica is frozen: consumers in read_committed get nothing from there on."""
+    return KINDS[finding.kind].extent is Extent.STOPPED
+
+
+def hanging_in_words(hanging: Collection[Hanging], named: str = "") -> str:
+    """A phrase on transactions that hang, or are open for too long.
+
+    Args:
+        hanging: the transactions, at least one.
+        named: the partitions, if the phrase shall name them; else it is about one.
+    """
+    one, many = ("hangs", "hang") if all(one.hangs for one in hanging) else _TOO_LONG
+    what = f"transactions {many}" if named and len(hanging) > 1 else f"a transaction {one}"
+    return f"{what} in {named}: {_BEYOND}" if named else f"{what}: {_BEYOND}"
+
+
+_TOO_LONG = ("is open for too long", "are open for too long")
+"""What a phrase says of one transaction, and of several, that a coordinator may still end."""
+
+
+def _read_to(coverage: Coverage, *, is_stopped: bool) -> int:
+    """Below which offset every replica was read; -1 if all were read as far as any.
+
+    Args:
+        coverage: the partition's coverage.
+        is_stopped: whether something else says already that read_committed stands still.
+    """
+    views = (
+        [one.read_uncommitted for one in coverage.brokers],
+        [] if is_stopped else [one.read_committed for one in coverage.brokers],
+    )
+    left = coverage.unknown_for(UnknownReason.NOT_READ_YET)
+    return min((min(at) for at, count in zip(views, left, strict=True) if at and count), default=UNKNOWN)
+
+
 def by_clock(place: TopicPartition, absences: Absences, now: float) -> dict[int, list[str]]:
     """For each broker that is absent or late, phrases that say so: its replica may lack tombstones or end markers.
 
@@ -91,10 +134,14 @@ class Doubts:
     Attributes:
         whole: phrases that count for every replica.
         single: by broker, phrases that count for its replica only (`by_clock`); other brokers are missing.
+        frozen: ids of the findings that say that a replica is frozen. In read_committed nothing beyond is compared.
+        read_to: below this offset every replica was read; -1 if all were read as far as any.
     """
 
     whole: tuple[str, ...] = ()
     single: Mapping[int, Collection[str]] = field(default_factory=dict)
+    frozen: frozenset[str] = frozenset()
+    read_to: int = UNKNOWN
 
     @classmethod
     def made(
@@ -103,6 +150,8 @@ class Doubts:
         pending: int,
         single: Mapping[int, Collection[str]],
         more: Collection[str] = (),
+        findings: Collection[Finding] = (),
+        hanging: Collection[Hanging] = (),
     ) -> Doubts:
         """Make them from what is known of the partition.
 
@@ -111,13 +160,33 @@ class Doubts:
             pending: how many suspects of the partition have no verdict yet.
             single: as the attribute.
             more: further phrases that count for every replica, e.g. that no job watches.
+            findings: the findings about the partition that are not over.
+            hanging: the transactions that hang in the partition, or are open for too long.
         """
         waiting = [_waiting_in_words(pending)] if pending else []
-        return cls((*more, *uncompared(coverage), *waiting), single)
+        stopped = [hanging_in_words(hanging)] if hanging else []
+        frozen = frozenset(one.finding_id for one in findings if is_frozen(one))
+        read_to = UNKNOWN if coverage is None else _read_to(coverage, is_stopped=bool(frozen or hanging))
+        return cls((*more, *uncompared(coverage), *waiting, *stopped), single, frozen, read_to)
 
-    def of(self, broker: int) -> list[str]:
-        """The phrases that count for the replica of one broker; empty if nothing speaks against it."""
-        return [*self.single.get(broker, ()), *self.whole]
+    def of(self, broker: int, mended: Collection[str] = ()) -> list[str]:
+        """The phrases that count for the replica of one broker; empty if nothing speaks against it.
+
+        Args:
+            broker: the broker.
+            mended: ids of findings that a repair is to end, so that what they stop is no reason against it.
+        """
+        frozen = [FROZEN] if self.frozen - {*mended} else []
+        return [*self.single.get(broker, ()), *self.whole, *frozen]
+
+    def unread(self, below: int) -> str:
+        """That not every replica was read up to an offset yet, a phrase; empty if all were.
+
+        Args:
+            below: the offset; -1 if none has to be reached.
+        """
+        is_short = UNKNOWN < self.read_to < below
+        return f"offsets from {self.read_to} on are not read from every replica yet" if is_short else ""
 
     def fitness(self, brokers: Iterable[int], findings: Collection[Finding]) -> dict[int, Fitness]:
         """For each broker, whether its replica may lead (`parallax.findings.leading.may_lead`).
@@ -176,4 +245,4 @@ class Led:
         return found
 
 
-__all__ = ["Doubts", "Led", "by_clock", "uncompared"]
+__all__ = ["FROZEN", "Doubts", "Led", "by_clock", "hanging_in_words", "is_frozen", "uncompared"]

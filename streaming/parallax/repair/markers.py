@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parallax.findings.hanging import Standing
-from parallax.model import UNKNOWN
+from parallax.model import UNKNOWN, Outcome
 from parallax.repair.seen import OUTCOMES, Look, Transaction
 
 
@@ -50,19 +50,25 @@ def not_safe(look: Look, one: Transaction, end: str, marker_offset: int) -> str:
                 f"broker {broker} takes the record at offset {last}, of a later transaction, for part of it: one end "
                 "marker cannot end both rightly. Have the replica copied again"
             )
-    wrong = _otherwise(look, one, end)
+    wrong = _otherwise(look, one, end, marker_offset)
     return f"{wrong}; one of the two is wrong about it" if wrong else ""
 
 
-def _otherwise(look: Look, one: Transaction, end: str) -> str:
-    """That a replica which has ended the transaction shows its first record otherwise."""
+def _otherwise(look: Look, one: Transaction, end: str, marker_offset: int) -> str:
+    """That a replica which has ended the transaction shows a record of it otherwise.
+
+    Its records end before the marker that was read, or before the first marker that the replica holds: a cleaner keeps
+    that one as long as a record is left.
+    """
     holders = look.holders(one.producer_id, one.start_offset)
     for broker, log in sorted(one.logs.items()):
-        first = next((row for row in log.records if row.offset == one.start_offset), None)
-        if broker in holders or first is None:
-            continue
-        if first.outcome is not OUTCOMES[end]:
-            return f"broker {broker} shows its first record as {first.outcome.name.lower()}"
+        bound = marker_offset if marker_offset != UNKNOWN else next((at for at, _ in log.ends), UNKNOWN)
+        for row in log.records if broker not in holders else ():
+            is_first = row.offset == one.start_offset
+            is_of_it = is_first or ((row.offset < bound or bound == UNKNOWN) and row.outcome is not Outcome.UNDECIDED)
+            if is_of_it and row.outcome is not OUTCOMES[end]:
+                what = "its first record" if is_first else f"its record at offset {row.offset}"
+                return f"broker {broker} shows {what} as {row.outcome.name.lower()}"
     return ""
 
 

@@ -12,16 +12,16 @@ from parallax.repair.actions import TAKES_MS, Action, Asked, Assign, Change, Ele
 from parallax.repair.claims import together
 from parallax.repair.fit import loses, unsure
 from parallax.repair.layout import Layout, hindered
-from parallax.repair.record import EventKind, Repair
-from parallax.repair.seen import Look, disturbed, shows_the_same
+from parallax.repair.record import SLOW, EventKind, Repair
+from parallax.repair.seen import Look, contradicted, disturbed
 from parallax.repair.steps import MoveStep
 
 TELL_MS = 20_000
 """How often a process that waits for a copy records how far that is; milliseconds."""
 UNSURE_MS = 180_000
 """So long a repair waits until the job knows whether what is copied is right; milliseconds. A verdict takes seconds."""
-_ELECTED_MS = 2_000
-"""After this time an election that changed nothing is asked for again; milliseconds."""
+_AGAIN_MS = 2_000
+"""After this time an election, or a cancellation, that changed nothing is asked for again; milliseconds."""
 
 
 def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Look, made: Maker) -> Action | None:
@@ -49,15 +49,16 @@ def after(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Loo
 
     if layout.error or look.leader == UNKNOWN:
         return stop_if_late(layout.error or "it has no leader at the moment")
-    if why := _interfered(step, intended, look, layout):
+    if why := interfered(step, intended, look):
         return stop(why)
     if look.place in layout.moving:
         return _told(repair, step, layout, made)
     if look.assigned == step.move.replicas:
         left = lacking(step, intended, look, layout)
         if not left:
-            late = _took_too_long(step, intended, look, layout)
-            return made.event(EventKind.PROVEN, step.number, reason=f"{_shown(step, look)}{late}")
+            late = _took_too_long(repair, step, intended, look, layout)
+            document = {SLOW: True} if late else {}
+            return made.event(EventKind.PROVEN, step.number, reason=f"{_shown(step, look)}{late}", document=document)
         is_to_elect = step.move.elects and look.leader != step.move.replicas[0] and not is_late
         return None if is_to_elect else stop_if_late(left)
     if look.assigned != step.before:
@@ -92,8 +93,17 @@ def assigned_otherwise(left: tuple[int, ...], look: Look) -> str:
     return "" if now == left else f"the partition was reassigned since: its replicas are {list(now)}"
 
 
-def _interfered(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Layout) -> str:
-    """That somebody, or a failure, has changed what the step goes by; empty if nothing has."""
+def interfered(step: MoveStep, intended: Mapping[str, Any], look: Look) -> str:
+    """That somebody, or a failure, has changed what a step goes by; empty if nothing has, or brokers do not say.
+
+    Args:
+        step: the step.
+        intended: what `intention` returned when the step was begun.
+        look: a look at its partition.
+    """
+    layout = look.layout
+    if layout is None or layout.error or look.leader == UNKNOWN:
+        return ""
     target = layout.moving.get(look.place)
     if target not in (None, step.move.replicas):
         return f"somebody else has it reassigned, to brokers {list(target or ())}"
@@ -181,14 +191,16 @@ def _unlike_source(step: MoveStep, broker: int, intended: Mapping[str, Any], loo
     return ""
 
 
-def _took_too_long(step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Layout) -> str:
+def _took_too_long(repair: Repair, step: MoveStep, intended: Mapping[str, Any], look: Look, layout: Layout) -> str:
     seconds = (look.at_ms - intended["at_ms"]) / 1000
-    if not step.move.copied or seconds <= layout.retention_ms / 2000:
+    if not step.move.copied or (repair.is_timed and seconds <= layout.retention_ms / 2000):
         return ""
+    took = f"that took {span_text(seconds)}, more than half of delete.retention.ms"
+    if not repair.is_timed:
+        took = "how long that took is not known, because clocks of the machines that ran it differ"
     return (
-        f"; that took {span_text(seconds)}, more than half of delete.retention.ms, so the copy may lack tombstones or "
-        "end markers. Compare it by `parallax audit`, which only prints what it finds, or wait for the job's audit of "
-        "the topic, if it makes any (audit.interval_s)"
+        f"; {took}, so the copy may lack tombstones or end markers. Compare it by `parallax audit`, which only prints "
+        "what it finds, or wait for the job's audit of the topic, if it makes any (audit.interval_s)"
     )
 
 
@@ -251,7 +263,9 @@ def unsure_of(step: MoveStep, look: Look) -> str:
         step: the step.
         look: a look at its partition.
     """
-    return unsure(look, step.source) if step.dropped and not step.is_said else ""
+    if not step.dropped or step.is_said:
+        return ""
+    return unsure(look, step.source, step.mended, step.known_to)
 
 
 def unproven(step: MoveStep, look: Look) -> str:
@@ -263,16 +277,36 @@ def unproven(step: MoveStep, look: Look) -> str:
     """
     wrong = set(step.dropped)
     if not wrong and not step.move.elects:
-        # Assignments that only give back or reorder are made whatever findings are open, but never delete a right copy.
-        right = step.source if step.is_said else None
-        return shows_the_same(look, step.source, set(step.wrong) - {*step.move.copied}, right) if step.move.gone else ""
+        # Assignments that give back or reorder are made whatever is proven by then, if their source is still right.
+        return _otherwise(step, look, ())
     known = together(look.claims, step.source if step.is_said else None)
     if known is None or not wrong <= known.wrong:
         named = in_words(wrong or step.wrong)
         return f"no finding proves any more that {named} is wrong, and what may be copied"
     if step.source not in known.sources:
         return f"no finding proves any more that broker {step.source} is right"
-    return shows_the_same(look, step.source, wrong or step.wrong, step.source if step.is_said else None)
+    return _otherwise(step, look, wrong or step.wrong)
+
+
+def judged_otherwise(step: MoveStep, look: Look) -> str:
+    """That findings go by something else than when a step was planned, e.g. by other offsets. Empty if they do not.
+
+    Args:
+        step: the step; one that neither deletes a copy nor changes who leads goes by no finding.
+        look: a look at its partition.
+    """
+    known = together(look.claims, step.source if step.is_said else None) if step.is_final else None
+    if known is None:
+        return ""
+    some = {step.source, *(step.dropped or step.wrong)}
+    was, now = ({one.finding: one.among(some) for one in proof} for proof in (step.proof, known.proof(step.source)))
+    other = sorted(name for name in was.keys() & now.keys() if was[name] != now[name])
+    return f"finding {other[0]} goes by something else than when the plan was made" if other else ""
+
+
+def _otherwise(step: MoveStep, look: Look, wrong: Collection[int]) -> str:
+    why = contradicted(look, step.proof, step.source, wrong)
+    return f"{why}. Plan again once the job has asked the replicas again" if why else ""
 
 
 def called_off(step: MoveStep, look: Look, asked: Asked | None, made: Maker, why: str) -> Action | None:
@@ -294,7 +328,7 @@ def called_off(step: MoveStep, look: Look, asked: Asked | None, made: Maker, why
     back = Assign(step.number, step.before)
     if target != step.move.replicas and target != step.before:
         return None
-    mine = asked is not None and asked.change == back and look.at_ms - asked.at_ms < TAKES_MS
+    mine = asked is not None and asked.change == back and look.at_ms - asked.at_ms < _AGAIN_MS
     return Wait(f"the reassignment is being cancelled: {why}") if mine or target == step.before else back
 
 
@@ -346,7 +380,7 @@ def following(step: MoveStep, look: Look, asked: Asked | None, made: Maker) -> A
     mine = asked if asked is not None and asked.change == change else None
     if mine is not None and mine.refusal:
         return made.event(EventKind.STOPPED, step.number, reason=f"the cluster refused it: {mine.refusal}")
-    if mine is not None and look.at_ms - mine.at_ms < (_ELECTED_MS if is_assigned else TAKES_MS):
+    if mine is not None and look.at_ms - mine.at_ms < (_AGAIN_MS if is_assigned else TAKES_MS):
         return Wait("the election changes nothing yet" if is_assigned else "no broker answered; it may still come")
     return change
 
@@ -360,7 +394,9 @@ __all__ = [
     "changed",
     "following",
     "intention",
+    "interfered",
     "is_known",
+    "judged_otherwise",
     "lacking",
     "unlike",
     "unproven",

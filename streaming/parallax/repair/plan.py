@@ -31,7 +31,7 @@ from parallax.repair.steps import EndStep, MoveStep, PersonStep, Step
 from parallax.replica.changes import MARKER_RIGHTS
 from parallax.shell import ANYWHERE, Shell
 
-FORMAT = 4
+FORMAT = 5
 """The version of a plan's document; another version of Parallax may be unable to read it."""
 _MARKER_BYTES = 78
 """The size of a control batch with one end marker."""

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable
 
 from parallax.counts import counted
 from parallax.errors import one_line
+from parallax.findings.keys import record_shown
 from parallax.findings.pace import BrokerPace
-from parallax.model import IsolationLevel, Outcome, RowKind, TopicPartition, hash_text
+from parallax.model import IsolationLevel, Outcome, RowKind, TopicPartition
 from parallax.repair.seen import END_MARKERS, Log, Row
 from parallax.replica.client import ReplicaClient, watermarks_of
 from parallax.replica.decode import ContentHasher
@@ -145,9 +146,8 @@ def _row(chunk: Chunk, at: int) -> Row | None:
     columns = chunk.columns
     kind, offset = RowKind(int(columns.kind[at])), int(columns.offset[at])
     if kind is RowKind.RECORD:
-        key = hash_text(int(columns.key_hash_hi[at]), int(columns.key_hash_lo[at]))
-        content = hash_text(int(columns.content_hash[at]))
-        return Row(offset, kind, key, content, Outcome(int(chunk.outcome[at])))
+        shown, outcome = record_shown(chunk, at), Outcome(int(chunk.outcome[at]))
+        return Row(offset, kind, shown.key_hash, shown.content_hash, outcome, shown.fingerprint, shown.value_size >= 0)
     return Row(offset, kind, "", "", Outcome.NONE) if kind in END_MARKERS else None
 
 

@@ -44,6 +44,16 @@ class EventKind(StrEnum):
     """The repair is given up, or undone; ``reason`` says what stays changed."""
 
 
+SLOW = "is_slow"
+"""Key in the document of a ``proven`` event. The copy took too long: it may lack tombstones or end markers."""
+
+
+UNWRITTEN = "is_unwritten"
+"""Key in the document of a ``proven`` event. The transaction had ended, and the repair wrote no end marker."""
+_JITTER_MS = 1_000
+"""A clock that goes back by less than this was only adjusted."""
+
+
 class Phase(StrEnum):
     """The phase of a repair: running, being undone, stopped, over, or given up."""
 
@@ -99,13 +109,15 @@ class Repair:
         plan: the plan, as a document.
         owner: the process that may go on with the repair.
         began_ms: when the repair was begun, milliseconds since 1970 UTC.
-        at_ms: when its last event was, milliseconds since 1970 UTC.
+        at_ms: when its last event was, milliseconds since 1970 UTC. No event counts as earlier than the one before it.
         changed_ms: the same without events that only say that it is at work.
         is_kept: whether an event holds what the replicas showed before anything was changed.
         intended: by number of a step that was begun, how it was going to be done. If a step intends to write an end
             marker a second time, ``below`` (the log end before the marker) stays that of the first time.
         answered: by step number, when the cluster answered that it made the step's change, milliseconds since 1970 UTC.
         proven: by number of a step whose result every replica shows, when that was seen, milliseconds since 1970 UTC.
+        results: by number of a proven step, what its event says of the result: `SLOW` or `UNWRITTEN`, if one is true.
+        is_timed: whether no clock of a later process was behind, so that times of different processes can be compared.
         resumed_ms: when somebody last resumed the repair after a stop, milliseconds since 1970 UTC; -1 for never.
         reason: the reason of the last event that is no beat.
         sequence: the number of its last event. While it grows, the repair's process runs.
@@ -123,6 +135,8 @@ class Repair:
     intended: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     answered: Mapping[int, int] = field(default_factory=dict)
     proven: Mapping[int, int] = field(default_factory=dict)
+    results: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    is_timed: bool = True
     resumed_ms: int = -1
     reason: str = ""
     sequence: int = 0
@@ -133,14 +147,30 @@ class Repair:
         return frozenset(self.intended) - self.answered.keys() - self.proven.keys()
 
     @property
+    def moves(self) -> list[Mapping[str, Any]]:
+        """The steps that reassign the partition, as documents; the plan may be of any format."""
+        return [step for step in self.plan.get("steps", ()) if "move" in step]
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether a step was begun that reassigns the partition."""
+        return any(step["number"] in self.intended for step in self.moves)
+
+    @property
+    def states(self) -> set[tuple[int, ...]]:
+        """How the partition is assigned before, between and after the steps: broker ids, the preferred leader first."""
+        between = (state for step in self.moves for state in (step["before"], step["move"]["replicas"]))
+        return {tuple(self.plan.get("replicas", ())), *map(tuple, between)}
+
+    @property
     def left(self) -> tuple[int, ...]:
         """The brokers that hold the partition since a repair is over; empty if they held it before, in this order.
 
         One step of a plan alone (``--step``) may leave others. ``parallax repair undo`` puts the former ones back.
         """
-        moves = [step["move"]["replicas"] for step in self.plan.get("steps", ()) if "move" in step]
-        is_changed = self.phase is Phase.OVER and moves and [*moves[-1]] != [*self.plan["replicas"]]
-        return tuple(moves[-1]) if is_changed else ()
+        last = self.moves[-1]["move"]["replicas"] if self.moves else []
+        is_changed = self.phase is Phase.OVER and last and [*last] != [*self.plan["replicas"]]
+        return tuple(last) if is_changed else ()
 
     @property
     def is_open(self) -> bool:
@@ -184,6 +214,21 @@ class Record:
         """The repair of a partition that is running, being undone, or stopped; None if there is none."""
         return next((one for one in self.repairs.values() if one.is_open and one.place == place), None)
 
+    def slow_in(self, place: TopicPartition) -> dict[int, tuple[str, int]]:
+        """By broker whose last copy of a partition took too long: the repair's id, and when the copy was proven.
+
+        Times are in milliseconds since 1970 UTC.
+        """
+        found: dict[int, tuple[str, int]] = {}
+        for repair in (one for one in self.repairs.values() if one.place == place):
+            for step in repair.moves:
+                number = step["number"]
+                for broker in step["move"]["copied"] if number in repair.proven else ():
+                    found.pop(broker, None)
+                    if repair.results[number].get(SLOW):
+                        found[broker] = repair.repair_id, repair.proven[number]
+        return found
+
     def later(self, known: Repair) -> Repair | None:
         """The last repair of the same partition that began after one and is not closed or has left no change.
 
@@ -198,8 +243,12 @@ class Record:
 def _after(known: Repair, event: Event) -> Repair:
     if event.kind is EventKind.BEAT:
         return replace(known, sequence=event.sequence)
+    # The clock of a later process may be behind; the order of the events is that of the table.
+    is_behind = event.at_ms < known.at_ms - _JITTER_MS
+    event = replace(event, at_ms=max(event.at_ms, known.at_ms))
     said = replace(
         known,
+        is_timed=known.is_timed and not is_behind,
         sequence=event.sequence,
         owner=event.owner,
         at_ms=event.at_ms,
@@ -220,9 +269,10 @@ def _after(known: Repair, event: Event) -> Repair:
         case EventKind.RESUMED if known.phase is Phase.STOPPED:
             return replace(said, resumed_ms=event.at_ms)
         case EventKind.PROVEN:
-            return replace(said, proven={**known.proven, step: event.at_ms})
+            results = {**known.results, step: event.document}
+            return replace(said, proven={**known.proven, step: event.at_ms}, results=results)
         case _:
             return said
 
 
-__all__ = ["Event", "EventKind", "Phase", "Record", "Repair"]
+__all__ = ["SLOW", "UNWRITTEN", "Event", "EventKind", "Phase", "Record", "Repair"]

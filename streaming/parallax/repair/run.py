@@ -68,10 +68,16 @@ class Run:
         self._say = say
         self._asked: Asked | None = None
         self._waits_for = ""
+        # The clock of the process before this one may have been ahead: then no wait would end.
+        self._began_ms, self._began = max(now_ms(), self._repair.at_ms), time.monotonic()
 
     @property
     def _repair(self) -> Repair:
         return self._record.repairs[self._repair_id]
+
+    def _now_ms(self) -> int:
+        """The time of the repair, milliseconds since 1970 UTC; it never goes back behind what is on record."""
+        return self._began_ms + int((time.monotonic() - self._began) * 1000)
 
     def until_it_ends(self) -> Repair:
         """Take one action after the other until the repair is over or stopped; returns its recorded state.
@@ -92,7 +98,8 @@ class Run:
             try:
                 since = min((how["below"] for how in self._repair.intended.values() if "below" in how), default=None)
                 doubts = asks_tables(self._repair, self._plan)
-                look = self._lookout.look(wanted(self._plan, since, doubts=doubts))
+                at_ms = self._now_ms()
+                look = replace(self._lookout.look(wanted(self._plan, since, doubts=doubts)), at_ms=at_ms)
                 answered = time.monotonic()
             except ReplicaError as error:
                 if time.monotonic() - answered > _SILENT_S:
@@ -138,19 +145,19 @@ class Run:
 
     def _do(self, change: Change) -> None:
         self._take_news()  # The look may have taken longer than anybody waits for this process.
-        self._asked = Asked(change, now_ms())
+        self._asked = Asked(change, self._now_ms())
         try:
             self._ask(change)
         except ReplicaError as error:
             if not isinstance(error, Unreachable):
-                self._asked = Asked(change, now_ms(), one_line(error.problem))
+                self._asked = Asked(change, self._now_ms(), one_line(error.problem))
             else:
                 self._say(f"whether {_NAMES[type(change)]} is not known ({one_line(error)}); it is looked for")
         else:
             if change.step and not isinstance(change, Elect):
                 repair = self._repair
                 answered = Event(
-                    EventKind.ANSWERED, repair.repair_id, *repair.place, now_ms(), self._owner, change.step
+                    EventKind.ANSWERED, repair.repair_id, *repair.place, self._now_ms(), self._owner, change.step
                 )
                 self._put(answered)
 
@@ -217,8 +224,8 @@ def wanted(made: Plan, since: int | None = None, *, doubts: bool = False) -> Wan
         doubts: whether to cover what the job's tables say against the replicas.
     """
     ends = [(step.producer_id, step.start_offset) for step in made.steps if isinstance(step, EndStep)]
-    moves = [step.offsets for step in made.steps if isinstance(step, MoveStep)]
-    offsets = tuple(sorted({offset for some in moves for offset in some})) if moves else None
+    moves = [step.read for step in made.steps if isinstance(step, MoveStep)]
+    offsets = tuple(sorted(frozenset().union(*moves))) if moves else None
     return Wanted(ends, since, offsets, doubts=doubts)
 
 

@@ -8,6 +8,21 @@ from typing import Any
 
 from parallax.findings.hanging import Standing, Verdict
 from parallax.model import UNKNOWN, Outcome, RowKind, TopicPartition
+from parallax.repair.atoms import (
+    BEGINS_ABOVE,
+    BEGINS_BELOW,
+    ENDED,
+    MARKERS,
+    NO_VALUE,
+    NOTHING,
+    OPEN,
+    UNDECIDED,
+    About,
+    Atom,
+    Proof,
+    record_text,
+    value_text,
+)
 from parallax.repair.claims import Claim
 from parallax.repair.layout import Layout
 from parallax.repair.leading import Doubts
@@ -27,6 +42,8 @@ class Row:
         content: the keyed hash of the record's content, 16 hexadecimal digits; empty for an end marker.
         outcome: whether a read_committed consumer of the replica counts the record as committed or aborted; UNDECIDED
             above the last stable offset.
+        fingerprint: all that replicas must show alike of a record (`RecordShown.fingerprint`); empty for an end marker.
+        has_value: whether the record has a value; False for a tombstone.
     """
 
     offset: int
@@ -34,6 +51,13 @@ class Row:
     key: str
     content: str
     outcome: Outcome
+    fingerprint: str = ""
+    has_value: bool = True
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether it is a record that read_committed consumers read."""
+        return self.kind is RowKind.RECORD and self.outcome not in (Outcome.ABORTED, Outcome.UNDECIDED)
 
     @property
     def kept(self) -> list[Any]:
@@ -152,6 +176,8 @@ class Look:
         shown: by broker and offset, what its replica shows at the offsets that findings are about; offsets that were
             cleaned are left out.
         doubts: what the job's tables say against the replicas besides findings; None if they were not read.
+        known_to: where the log ended when a plan was begun: a copy waits until every replica was read up to there; -1
+            where nothing is planned.
     """
 
     at_ms: int
@@ -170,6 +196,7 @@ class Look:
     layout: Layout | None = None
     shown: Mapping[int, Mapping[int, Row]] = field(default_factory=dict)
     doubts: Doubts | None = None
+    known_to: int = UNKNOWN
 
     def holders(self, producer_id: int, start_offset: int) -> list[int]:
         """Sorted ids of the brokers that hold open the transaction that ``producer_id`` began at ``start_offset``."""
@@ -202,34 +229,103 @@ def disturbed(look: Look) -> str:
     return "; ".join(f"broker {broker} does not say what it holds ({error})" for broker, error in silent.items())
 
 
-def shows_the_same(look: Look, source: int, wrong: Iterable[int], right: int | None = None) -> str:
-    """A phrase if the right replica now shows the same as a wrong one at a finding's offsets; empty if it does not.
+def contradicted(look: Look, proof: Iterable[Proof], source: int, wrong: Collection[int]) -> str:
+    """What replicas show otherwise now than when findings were judged, a phrase; empty if they show the same.
 
-    It also says so if one of them could not be read there. If they show the same, one of them was copied since the
-    finding, so the finding no longer says which replica is right. A wrong replica that shows nothing there is not
-    compared, since a cleaner may have removed the record.
+    A wrong replica must still show what made it wrong, and the source what made it right. If they do not, one of them
+    was copied since, or a cleaner has removed what proves it. Findings that are over do not count.
 
     Args:
         look: a look at the partition, with what replicas show at the findings' offsets.
+        proof: what they showed when the findings were judged.
         source: the broker whose replica counts as right.
-        wrong: the brokers whose replicas count as wrong.
-        right: the broker whose replica a person calls right; None if nobody does.
+        wrong: the brokers whose replicas must still be wrong. Of others it does not matter: they may be mended already.
     """
-    for broker in sorted(wrong):
-        for claim in look.claims:
-            if broker not in claim.wrong_if(right):
-                continue
-            unread = [one for one in (source, broker) if one not in look.shown]
-            if unread and claim.offsets:
-                return f"what broker {unread[0]} shows where finding {claim.finding} says so could not be read"
-            theirs, ours = (_kept(look.shown.get(one, {}), claim.offsets) for one in (broker, source))
-            if theirs and theirs == ours:
-                return f"broker {source} shows the same as broker {broker} by now (finding {claim.finding})"
+    open_still = {claim.finding for claim in look.claims}
+    for one in proof:
+        for broker in one.wrong if one.finding in open_still else ():
+            if why := _contradicted(look, one, source, broker, is_checked=broker in wrong):
+                return f"{why} (finding {one.finding})"
     return ""
 
 
-def _kept(shown: Mapping[int, Row], offsets: Iterable[int]) -> list[list[Any]]:
-    return [shown[offset].kept for offset in offsets if offset in shown]
+def _contradicted(look: Look, proof: Proof, source: int, broker: int, *, is_checked: bool) -> str:
+    apart = proof.apart(source, broker)
+    if not apart:
+        return f"nothing on record says by what broker {broker} and broker {source} differed"
+    if is_checked and all(now(look, ours) == now(look, theirs) == ours.shows for ours, theirs in apart):
+        return f"broker {broker} shows what broker {source} shows by now: it may be mended already"
+    pairs = [pair if is_checked else pair[:1] for pair in apart]
+    for atom in (atom for pair in pairs for atom in pair):
+        text = now(look, atom)
+        if not text:
+            return f"what broker {atom.broker} shows {_where(atom)} could not be read"
+        if text != atom.shows and not (atom.may_go and text == NOTHING):
+            shows, showed = (_in_words(one) for one in (text, atom.shows))
+            other = "another record" if shows == showed else shows
+            return f"broker {atom.broker} shows {other} {_where(atom)}, and showed {showed} when the finding was judged"
+    if not any(all(now(look, atom) == atom.shows for atom in pair) for pair in pairs):
+        return f"nothing is left by which broker {broker} and broker {source} differed"
+    return ""
+
+
+def now(look: Look, atom: Atom) -> str:
+    """What a replica shows now of what an atom is about, in the words of `Atom.shows`; empty if that is not known.
+
+    Args:
+        look: a look at the partition, with what replicas show at the atom's offsets.
+        atom: what the replica showed before.
+    """
+    replica = look.replicas.get(atom.broker, Replica())
+    if replica.marks is None or replica.error:
+        return ""
+    first = atom.offsets[0]
+    match atom.about:
+        case About.TRANSACTION:
+            known = replica.remembered(atom.producer_id)
+            start = UNKNOWN if known is None else known.current_transaction_start_offset
+            return OPEN if UNKNOWN < start < atom.offsets[1] else ENDED
+        case About.LOG_START:
+            return BEGINS_ABOVE if replica.marks.log_start_offset > first else BEGINS_BELOW
+    if atom.broker not in look.shown or atom.offsets[-1] >= replica.marks.high_watermark:
+        return ""
+    rows = [row for offset in atom.offsets if (row := look.shown[atom.broker].get(offset)) is not None]
+    match atom.about:
+        case About.KEY:
+            visible = [row for row in rows if row.is_visible]
+            is_value = visible and visible[-1].has_value
+            return value_text(visible[-1].offset, visible[-1].fingerprint) if is_value else NO_VALUE
+        case About.HELD:
+            return _held(rows[0]) if rows else NOTHING
+        case _:
+            return _met(rows[0]) if rows else NOTHING
+
+
+def _held(row: Row) -> str:
+    return record_text(row.fingerprint) if row.kind is RowKind.RECORD else MARKERS[END_MARKERS[row.kind]]
+
+
+def _met(row: Row) -> str:
+    """What a read_committed consumer meets."""
+    if row.kind is RowKind.RECORD and not row.is_visible:
+        return UNDECIDED if row.outcome is Outcome.UNDECIDED else NOTHING
+    return _held(row)
+
+
+def _in_words(text: str) -> str:
+    return text.partition(" [")[0]
+
+
+def _where(atom: Atom) -> str:
+    first = atom.offsets[0]
+    match atom.about:
+        case About.TRANSACTION:
+            return f"from offset {first} on"
+        case About.KEY:
+            named = " and ".join(map(str, atom.offsets))
+            return f"for the key of {'offset' if len(atom.offsets) == 1 else 'offsets'} {named}"
+        case _:
+            return f"at offset {first}"
 
 
 def brokers(some: Collection[int]) -> str:
@@ -250,6 +346,7 @@ __all__ = [
     "Row",
     "Transaction",
     "brokers",
+    "contradicted",
     "disturbed",
-    "shows_the_same",
+    "now",
 ]

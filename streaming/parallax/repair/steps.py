@@ -9,6 +9,7 @@ from pydantic import Field
 
 from parallax.findings.moves import Move, Purpose
 from parallax.remedies import Act
+from parallax.repair.atoms import Proof
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +79,9 @@ class MoveStep(Told):
         is_paused: whether a person says that Cruise Control moves no partitions during the repair.
         wrong: ids of all brokers whose replicas are wrong by the plan's findings, in this step or another.
         offsets: the offsets at which findings say that these replicas are wrong.
+        mended: ids of the findings that the plan ends by this step or before it.
+        known_to: up to this offset the job must have read every replica before a copy is deleted; -1 if it need not.
+        proof: what these replicas and the source showed when the findings were judged, by finding.
     """
 
     kind: Literal["assignment"] = "assignment"
@@ -89,6 +93,9 @@ class MoveStep(Told):
     is_paused: bool
     wrong: tuple[int, ...]
     offsets: tuple[int, ...]
+    mended: tuple[str, ...]
+    known_to: int
+    proof: tuple[Proof, ...]
 
     def __post_init__(self) -> None:
         """Refuse a step whose reassignment is another than the step says, as in a plan that somebody has edited."""
@@ -105,6 +112,11 @@ class MoveStep(Told):
     def is_final(self) -> bool:
         """Whether the step deletes a wrong replica or changes who leads, which nothing brings back."""
         return bool(self.dropped) or self.move.elects
+
+    @property
+    def read(self) -> frozenset[int]:
+        """The offsets at which a look has to say what the replicas show."""
+        return frozenset(self.offsets).union(*(atom.read for one in self.proof for atom in one.atoms))
 
     @property
     def dropped(self) -> tuple[int, ...]:

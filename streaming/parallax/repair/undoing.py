@@ -7,7 +7,7 @@ back to the brokers that held it when the plan was made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from parallax.counts import agreed
 from parallax.findings.grounds import in_words
@@ -15,10 +15,10 @@ from parallax.repair.actions import TAKES_MS, Action, Asked, Assign, Maker, Wait
 from parallax.repair.fit import loses, unsure
 from parallax.repair.layout import Layout
 from parallax.repair.moving import TELL_MS, is_known, waiting
-from parallax.repair.plan import Plan
+from parallax.repair.plan import FORMAT, Plan
 from parallax.repair.record import EventKind, Repair
-from parallax.repair.seen import Look, shows_the_same
-from parallax.repair.steps import EndStep, MoveStep, Step
+from parallax.repair.seen import Look, contradicted
+from parallax.repair.steps import MoveStep
 
 
 def undone(plan: Plan, look: Look, asked: Asked | None, made: Maker) -> Action:
@@ -37,14 +37,14 @@ def undone(plan: Plan, look: Look, asked: Asked | None, made: Maker) -> Action:
     if layout.error:
         return Wait(layout.error)
     goal, steps = plan.replicas, [step for step in plan.steps if isinstance(step, MoveStep)]
-    known = {goal, *(state for step in steps for state in (step.before, step.move.replicas))}
+    known = made.repair.states
     target, waited_ms = layout.moving.get(look.place, look.assigned), made.at_ms - made.repair.at_ms
     if target not in known and is_known(target, known) and waited_ms < TAKES_MS:
         return Wait("no broker shows it yet")
     if target not in known:
         reason = (
-            f"somebody else has it reassigned, to brokers {list(target)}: nothing is put back. To close the repair, "
-            f"have it assigned to {list(goal)}, and undo again"
+            f"somebody else has it reassigned, to brokers {list(target)}: nothing is put back. Have it assigned to "
+            f"{list(goal)} and undo again, or leave it so: {CLOSE}"
         )
         return made.event(EventKind.STOPPED, reason=reason)
     if target != goal:
@@ -58,8 +58,48 @@ def undone(plan: Plan, look: Look, asked: Asked | None, made: Maker) -> Action:
     if waited_ms < TAKES_MS and any(step.number in made.repair.unanswered for step in steps):
         return Wait("no broker has answered a request of the repair; it may still come")
     put_back = f"the replicas are assigned as they were: {list(goal)}"
-    said = (put_back, stays(plan.steps, made.repair), _prefers_wrong(goal[0], look))
+    said = (put_back, stays(made.repair), _prefers_wrong(goal[0], look))
     return made.event(EventKind.CLOSED, reason="; ".join(filter(None, said)))
+
+
+def stuck(repair: Repair, topic_id: str, assigned: tuple[int, ...]) -> str:
+    """Why a repair can neither go on nor be undone, and what ends it; empty if nothing hinders either.
+
+    Args:
+        repair: the repair's state.
+        topic_id: Kafka's id of the topic of that name; empty if there is none.
+        assigned: ids of the brokers that hold the partition now, the preferred leader first.
+    """
+    goal = tuple(repair.plan.get("replicas", ()))
+    if repair.plan.get("format") != FORMAT:
+        why = (
+            f"it was recorded in format {repair.plan.get('format')}, and this version goes on with format {FORMAT} only"
+        )
+    elif not topic_id:
+        why = "the topic does not exist any more"
+    elif topic_id != repair.plan.get("topic_id"):
+        why = "the topic was deleted and created again"
+    elif is_known(assigned, repair.states):
+        return ""
+    elif len(set(assigned)) > len(goal):
+        why = f"the partition has more replicas than before it: {list(assigned)} instead of {list(goal)}"
+    else:
+        why = f"somebody has the partition reassigned: its replicas are {list(assigned)}"
+    return f"{why}. It cannot be undone: {CLOSE}"
+
+
+CLOSE = "`parallax repair close` ends it, and changes nothing on the cluster"
+
+
+def closed(repair: Repair) -> str:
+    """What stays on the cluster of a repair that is closed as it is, in a sentence without its full stop.
+
+    Args:
+        repair: the repair's state.
+    """
+    before = list(repair.plan.get("replicas", ()))
+    moved = f"the replicas stay as they are, and were {before} before it" if repair.has_moved or repair.left else ""
+    return "; ".join(filter(None, ("nothing is put back", moved, stays(repair))))
 
 
 def _prefers_wrong(first: int, look: Look) -> str:
@@ -69,14 +109,13 @@ def _prefers_wrong(first: int, look: Look) -> str:
     return f"broker {first} is preferred again, and a finding still calls it wrong: see `parallax lead`"
 
 
-def stays(steps: Iterable[Step], repair: Repair) -> str:
-    """The end markers that an undone repair leaves in the log, a phrase; empty if it wrote none.
+def stays(repair: Repair) -> str:
+    """The end markers that a repair leaves in the log when it is undone or closed, a phrase; empty if it wrote none.
 
     Args:
-        steps: the steps of the repair.
         repair: the repair's state.
     """
-    done = [step.number for step in steps if isinstance(step, EndStep) and step.number in repair.intended]
+    done = sorted(repair.intended.keys() - {step["number"] for step in repair.moves})
     named = f"{agreed(len(done), 'step', 'steps')} {', '.join(map(str, done))}"
     return f"the end markers of {named}, where they were written, stay in the log" if done else ""
 
@@ -97,7 +136,7 @@ def _put_back(plan: Plan, steps: Sequence[MoveStep], look: Look, asked: Asked | 
 
 def _lost(losing: set[int], step: MoveStep, look: Look, plan: Plan, made: Maker) -> Action | None:
     """What is done instead, if the copy of a broker that only helped out may be the last right one."""
-    source, right = step.source, step.source if step.is_said else None
+    source = step.source
     held = f"{in_words(losing)} would delete its copy, and may be right"
     if new := sorted(look.findings - set(plan.findings)):
         reason = f"{held}: there is a finding that the plan does not know: {', '.join(new)}. It stays; plan again"
@@ -108,9 +147,10 @@ def _lost(losing: set[int], step: MoveStep, look: Look, plan: Plan, made: Maker)
             "and undo again"
         )
         return made.event(EventKind.STOPPED, reason=reason)
-    if why := loses(look, source) or shows_the_same(look, source, set(step.wrong) & set(look.assigned), right):
+    if why := loses(look, source) or contradicted(look, step.proof, source, ()):
         return made.event(EventKind.STOPPED, reason=why)
-    return waiting(made, 0, why) if right is None and (why := unsure(look, source)) else None
+    why = "" if step.is_said else unsure(look, source, step.mended, step.known_to)
+    return waiting(made, 0, why) if why else None
 
 
-__all__ = ["stays", "undone"]
+__all__ = ["CLOSE", "closed", "stays", "stuck", "undone"]

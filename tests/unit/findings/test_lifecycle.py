@@ -17,6 +17,7 @@ from parallax.findings.acknowledge import acknowledged
 from parallax.findings.acknowledgement import acknowledgement_of
 from parallax.findings.answers import Answers, CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Differed, Recorded
+from parallax.findings.cleared import Shown
 from parallax.findings.explain import explain
 from parallax.findings.finding import claim_of, current, evidence_of, leans_on, was_explained
 from parallax.findings.happenings import (
@@ -282,6 +283,45 @@ class TestAFinding:
         life.until_asked(missing)
         life.until_asked(missing)
         assert "get nothing beyond" not in life.last.summary
+
+    def test_about_a_transaction_is_reported_again_once_a_replica_that_was_silent_answers(self) -> None:
+        """A person may call right only a replica whose answer is in the evidence."""
+
+        def without(broker: int, answered: Callable[[Claim], Answers] = wrong) -> Callable[[Claim], Answers]:
+            def some(c: Claim) -> Answers:
+                found = answered(c)
+                return replace(found, replicas={**found.replicas, broker: silent(broker)})
+
+            return some
+
+        def answered() -> list[int]:
+            return sorted(Shown.of(life.last).answered)
+
+        life = Life()
+        life.suspect(claim(COMMITTED_WRONGLY))
+        life.answer(without(3))
+        assert answered() == [1, 2]
+        life.until_asked(without(1))
+        assert (len(life.table), answered()) == (1, [1, 2]), "one more answers, and one does not any more"
+        life.until_asked(wrong)
+        assert (len(life.table), answered()) == (2, [1, 2, 3])
+        life.until_asked(without(3))
+        life.until_asked(wrong)
+        assert len(life.table) == 2, "what is known stays known"
+
+    def test_about_a_transaction_keeps_what_was_shown_of_it_when_less_of_it_is_left(self) -> None:
+        def at_first(c: Claim) -> Answers:
+            return replace(wrong(c), replicas={**wrong(c).replicas, 3: silent(3)})
+
+        def cleaned(c: Claim) -> Answers:
+            found = wrong(c)
+            return replace(found, replicas={**found.replicas, 1: replica(1, asked=frozenset({10}))})
+
+        life = Life()
+        life.suspect(claim(COMMITTED_WRONGLY))
+        life.answer(at_first)
+        life.until_asked(cleaned)
+        assert len(life.table) == 1
 
     def test_is_refined_by_a_suspect_that_says_more(self) -> None:
         life = Life().confirmed(unmarked())

@@ -14,7 +14,6 @@ from random import Random
 from parallax.findings.leading import may_lead
 from parallax.model import Outcome
 from parallax.repair.actions import Action, Asked, Assign, Elect, Put, Wait
-from parallax.repair.claims import Claim
 from parallax.repair.command import document
 from parallax.repair.decide import following, outdated
 from parallax.repair.layout import Layout
@@ -27,6 +26,7 @@ from tests.builders.findings import evidence, finding
 from tests.simulation.leads import Controller, restarted
 from tests.simulation.properties import Place
 from tests.unit.repair.looks import NOW, PLACE, look, record, replica
+from tests.unit.repair.seeing import claim
 
 BROKERS, PARTS, WRONG_AT = (1, 2, 3, 4), 4, 17
 ME, ID = "me@here:1:1", "a" * 32
@@ -68,6 +68,8 @@ class Cluster:
         is_suspected: whether a suspect, or a finding, is about the other value by now.
         was_suspected: whether one was when the repair asked for its last reassignment.
         known_for: how many looks of a running repair have shown a finding about the other value.
+        worsened: who has been given a wrong copy by somebody else, until it is copied again.
+        is_swapped: whether roles were swapped during the reassignment that is under way.
         was_apart: whether the log of the leader began later than another one then.
         errors: what the repair should never have brought about.
     """
@@ -85,6 +87,8 @@ class Cluster:
     is_suspected: bool = False
     was_suspected: bool = False
     known_for: int = 0
+    worsened: set[int] = field(default_factory=set)
+    is_swapped: bool = False
     was_apart: bool = False
     errors: list[str] = field(default_factory=list)
 
@@ -119,6 +123,7 @@ class Cluster:
                 self.copies.pop(broker, None)
         self.target, self.is_ours, self.was_suspected = replicas, ours, self.is_suspected
         self.was_apart = self.leader in self.copies and self.copies[self.leader].start > self.start
+        self.worsened -= set(replicas) - self.copies.keys()
         for broker in replicas:
             self.copies.setdefault(broker, Copy(0))
         self.settle()
@@ -128,7 +133,7 @@ class Cluster:
         if self.target is None or not set(self.target) <= self.isr:
             return
         was_right, had_other, start = self.has_right, self.has_other, self.start
-        before, self.assigned, self.target = self.holders, self.target, None
+        before, self.assigned, self.target, self.is_swapped = self.holders, self.target, None, False
         gone = [b for b in before if b not in self.assigned]
         for broker in gone:
             copy = self.copies.pop(broker)
@@ -180,6 +185,18 @@ class Cluster:
         followers = [one for broker, one in self.copies.items() if broker != self.leader]
         if followers:
             self.chance.choice(followers).start += 10
+
+    def swap(self) -> None:
+        """Copies are made again that no finding knows of yet: a wrong one of a right one, and the other way around."""
+        whole = [broker for broker in self.copies if broker in self.isr]
+        mended, worse = ([b for b in whole if self.copies[b].is_wrong is is_wrong] for is_wrong in (True, False))
+        if mended and worse:
+            pair = self.chance.choice(mended), self.chance.choice(worse)
+            for broker in pair:
+                self.copies[broker].is_wrong = not self.copies[broker].is_wrong
+            self.worsened.add(pair[1])
+            self.is_swapped = self.target is not None
+            self.epoch += 2 * (self.leader in pair)  # it led no more while it was copied
 
     def disturb(self) -> None:
         """What failures and people do."""
@@ -246,7 +263,7 @@ class History(Recorded):
         count = self.chance.choice((2, 3, 3))
         assigned = tuple(self.chance.sample(BROKERS, count))
         wrong = frozenset(self.chance.sample(assigned, self.chance.randint(1, count - 1)))
-        self.claim = Claim("f1", wrong, frozenset(assigned) - wrong, (WRONG_AT,))
+        self.claim = claim("f1", wrong, frozenset(assigned) - wrong, WRONG_AT)
         copies = {broker: Copy(is_wrong=broker in wrong) for broker in assigned}
         if self.chance.random() < 0.3:
             for one in copies.values():
@@ -256,7 +273,7 @@ class History(Recorded):
             holding = frozenset(self.chance.sample(assigned, self.chance.randint(1, count)))
         for broker, one in copies.items():
             one.has_other = broker in holding
-        self.other = Claim("f2", frozenset(assigned) - holding, holding, (WRONG_AT - 1,))
+        self.other = claim("f2", frozenset(assigned) - holding, holding, WRONG_AT - 1, showing=holding)
         self.suspected = self.chance.randrange(30)
         self.judged, self.looks = self.suspected + self.chance.randrange(30), 0
         self.cluster = Cluster(self.chance, copies, assigned, self.chance.choice(assigned), assigned)
@@ -284,7 +301,8 @@ class History(Recorded):
                 continue
             end = 20 * copy.parts // PARTS
             replicas[broker] = replica(log_end=end, stable=end, start=copy.start)
-            shown[broker] = {WRONG_AT: record(WRONG_AT, Outcome.NONE)} if copy.is_wrong else {}
+            there = ((WRONG_AT, copy.is_wrong), (WRONG_AT - 1, copy.has_other))
+            shown[broker] = {offset: record(offset, Outcome.NONE) for offset, is_there in there if is_there}
         known = look(replicas, leader=cluster.leader, leader_epoch=cluster.epoch, at_ms=self.at_ms)
         stands = any(copy.is_wrong for copy in cluster.copies.values())
         return replace(
@@ -311,6 +329,8 @@ class History(Recorded):
                 self.chance.shuffle(parts)
         begun = dict[str, Plan]()
         for number, part in enumerate(parts):
+            if self.chance.random() < 0.1:
+                self.cluster.swap()
             if outdated(part, self.look()):
                 continue
             self.repair_id = f"{number:032x}"
@@ -346,6 +366,8 @@ class History(Recorded):
                 return
             if self.chance.random() < 0.02:
                 self.cluster.behead()
+            if self.chance.random() < 0.01:
+                self.cluster.swap()
             seen = self.look()
             if self.chance.random() < 0.02:
                 self.min_isr += 1
@@ -405,7 +427,7 @@ class History(Recorded):
                 pass
             case Assign() | Elect():
                 self.asked = Asked(action, self.at_ms)
-                if self.chance.random() < 0.05:
+                if self.chance.random() < 0.05 and not self.cluster.is_swapped:
                     return  # it never arrives
                 if isinstance(action, Elect):
                     self.cluster.prefer()
@@ -436,7 +458,7 @@ class History(Recorded):
         """Those that were copied anew are right; what somebody else has made wrong meanwhile is another finding's."""
         copies = self.cluster.copies
         copied = {b for step in plan.steps if isinstance(step, MoveStep) for b in step.move.copied}
-        anew = self.claim.wrong & copied & copies.keys()
+        anew = self.claim.wrong & copied & copies.keys() - self.cluster.worsened
         wrong = sorted(broker for broker in anew if copies[broker].is_wrong)
         if wrong:
             self.cluster.errors.append(f"it is over, and brokers {wrong} are wrong")

@@ -22,7 +22,7 @@ HANGS = Verdict(
 
 
 def record(offset: int, outcome: Outcome = Outcome.UNDECIDED) -> Row:
-    return Row(offset, RowKind.RECORD, f"{offset:032x}", f"{offset:016x}", outcome)
+    return Row(offset, RowKind.RECORD, f"{offset:032x}", f"{offset:016x}", outcome, f"of {offset}")
 
 
 def end(offset: int, kind: RowKind = RowKind.COMMIT) -> Row:

@@ -10,7 +10,7 @@ import pytest
 
 from parallax.model import NOBODY, FindingKind
 from parallax.repair.account import repaired_by, repairs_of
-from parallax.repair.record import Event, EventKind
+from parallax.repair.record import UNWRITTEN, Event, EventKind
 from parallax.repair.table import RepairTable
 from tests.builders.findings import finding
 
@@ -53,6 +53,15 @@ def test_what_no_replica_was_read_to_show_is_not_called_repaired(tmp_path: Path,
     table.append(Event(last, "a" * 32, HELD.topic, 0, 1_700_000_001_000, "me", 1, document, "why."))
     (said,) = repairs_of(str(tmp_path))(HELD)
     assert words.removesuffix(".") in said.replace("for its transaction", "").replace("marker ;", "marker;")
+    assert repaired_by(str(tmp_path))(HELD) == ""
+
+
+def test_a_repair_that_found_its_transaction_ended_is_not_said_to_have_written_a_marker(tmp_path: Path) -> None:
+    table = RepairTable(str(tmp_path))
+    for kind, document in ((EventKind.BEGUN, {"steps": [STEP]}), (EventKind.PROVEN, {UNWRITTEN: True})):
+        table.append(Event(kind, "a" * 32, HELD.topic, 0, 1_700_000_001_000, "me", 1, document))
+    (said,) = repairs_of(str(tmp_path))(HELD)
+    assert said.startswith("Repair aaaaaaaa wrote no COMMIT marker for its transaction, which had ended by then, and")
     assert repaired_by(str(tmp_path))(HELD) == ""
 
 

@@ -16,7 +16,7 @@ from parallax.config import Settings
 from parallax.repair import command
 from parallax.repair import run as runs
 from parallax.repair.command import RepairCommandError, document, resume, run, undo
-from parallax.repair.plan import Plan, make
+from parallax.repair.plan import FORMAT, Plan, make
 from parallax.repair.record import Event, EventKind, Phase, Record, Repair
 from parallax.repair.seen import End, Look
 from parallax.repair.table import RepairTable, read_record
@@ -311,6 +311,8 @@ def test_wrong_usage_is_one_line_and_exit_code_2(cluster: Cluster, tmp_path: Pat
     path, plan, broken = config(tmp_path), tmp_path / "plan", tmp_path / "broken"
     plan.write_text(json.dumps(document(PLAN)))
     broken.write_text("{")
+    older = tmp_path / "older"
+    older.write_text(json.dumps({"format": FORMAT - 1}))
     left_by(tmp_path / "data", AWAY)
     place = ("--topic", "orders", "--partition", 0)
     for words, text in {
@@ -339,6 +341,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(cluster: Cluster, tmp_path: Pat
         ("run", broken): "this is no plan",
         ("run", edited(tmp_path / "case", end="COMMIT")): "this is no plan",
         ("run", edited(tmp_path / "twice", times=2)): "this is no plan",
+        ("run", older): "this plan has format 4, and this version of Parallax reads format 5; make a plan by",
         ("run", plan, "--step", 7): "the plan has no step 7; it has 1",
         ("run", plan): "nobody is there to be asked; give --yes",
         ("resume", "beef"): "is the id of no repair",

@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 
 from parallax.findings.finding import Finding
-from parallax.model import NOBODY, FindingKind, FindingStatus, Outcome, RowKind
+from parallax.model import NOBODY, FindingKind, FindingStatus
+from parallax.repair.atoms import ENDED, OPEN, About, Atom
 from parallax.repair.claims import Claim, claims
 from parallax.repair.copies import Said
 from parallax.repair.layout import Layout
 from parallax.repair.leading import Doubts
 from parallax.repair.plan import Plan, make
-from parallax.repair.seen import Replica, Row
+from parallax.repair.seen import Replica
 from tests.builders.findings import finding
 from tests.unit.repair.looks import PLACE, START, look, replica
-from tests.unit.repair.seeing import GIB, LAYOUT, WRONG, seen
+from tests.unit.repair.seeing import GIB, LAYOUT, WRONG, claim, seen, shown
 
 
 def moved(made: Plan) -> list[tuple[str, list[int]]]:
@@ -48,12 +49,12 @@ def test_leadership_first_then_away_and_back_and_the_order_again() -> None:
 
 
 def test_who_is_right_by_one_finding_and_not_by_another_is_not_copied() -> None:
-    other = Claim("f2", frozenset({2}), frozenset({1}), (20,))
+    other = claim("f2", {2}, {1}, 18)
     made = make(seen(WRONG, other), {})
     assert moved(made)[0] == ("lead", [1, 3, 2])
     assert [purpose for purpose, _ in moved(made)] == ["lead", "drop", "copy", "drop", "copy", "order"]
     assert "broker 2 may lead, and is wrong" in made.steps[1].warning
-    settled = Claim("f2", frozenset({1}), frozenset({3}), (20,))
+    settled = claim("f2", {1}, {3}, 18)
     assert "no replica is proven right by all of them" in missing(make(seen(WRONG, settled), {}))
 
 
@@ -64,7 +65,7 @@ def test_a_finding_for_which_nothing_can_be_copied_says_why() -> None:
 
 def test_of_two_replicas_the_roomiest_broker_stands_in_or_the_plan_asks_for_one() -> None:
     two = {"assigned": (2, 1), "isr": frozenset({1, 2}), "leader": 1, "replicas": {1: replica(), 2: replica()}}
-    wrong = Claim("f1", frozenset({2}), frozenset({1}), (17,))
+    wrong = claim("f1", {2}, {1})
     layout = replace(LAYOUT, sizes={1: GIB, 2: GIB})
     assert moved(make(seen(wrong, layout=layout, **two), {})) == [
         ("drop", [1, 3]),
@@ -130,25 +131,39 @@ def test_a_replica_out_of_sync_is_waited_for() -> None:
     assert "Broker 2 is not in sync" in missing(make(seen(isr=frozenset({1, 3})), {}))
 
 
+def open_on(broker: int) -> Claim:
+    """A claim that one replica holds the transaction open that the others have ended."""
+    says = {one: OPEN if one == broker else ENDED for one in (1, 2, 3)}
+    atoms = tuple(Atom(one, About.TRANSACTION, (START, START + 1), text, 7) for one, text in says.items())
+    right = frozenset(says) - {broker}
+    return Claim("f1", frozenset({broker}), right, (START,), (7, START), atoms=atoms)
+
+
 def test_a_transaction_that_no_end_marker_can_end_is_ended_by_the_copy_of_who_holds_it_open() -> None:
     held = look(assigned=(2, 1, 3), layout=LAYOUT)
-    claim = Claim("f1", frozenset({2}), frozenset({1, 3}), (START,), (7, START))
-    made = make(replace(held, claims=(claim,)), {})
+    one = open_on(2)
+    made = make(replace(held, claims=(one,)), {})
     assert moved(made) == [("drop", [1, 3]), ("copy", [1, 2, 3]), ("order", [2, 1, 3])]
     assert made.missing == (), "nothing proves how it ended, and nobody has to know"
-    marked = make(replace(held, claims=(claim,)), {START: "commit"})
+    marked = make(replace(held, claims=(one,)), {START: "commit"})
     assert [step.kind for step in marked.steps] == ["end_marker"], "an end marker copies nothing"
 
 
 def of(name: str = "f1", sides: dict[str, list[int]] | None = None, **fields: Any) -> Finding:
     sides = sides or {"no value": [1, 2], "value at offset 17": [3]}
-    evidence = {"leader": 1, "sides": sides, "replicas": {str(broker): {} for broker in (1, 2, 3)}}
+    value_at = {broker: what.removeprefix("value at offset ") for what, on in sides.items() for broker in on}
+    visible = {
+        broker: {"offset": int(at), "outcome": "none", "value_size": 1} if at.isdigit() else None
+        for broker, at in value_at.items()
+    }
+    replicas = {str(b): {"key": {"visible": one, "complete": True}} for b, one in sorted(visible.items())}
+    evidence = {"leader": 1, "sides": sides, "replicas": fields.pop("replicas", replicas)}
     return finding(name, **({"broker": 3, "evidence": json.dumps(evidence)} | fields))
 
 
 def test_a_finding_says_who_is_wrong_and_who_may_be_copied() -> None:
-    (claim,) = claims([of()])
-    assert claim == Claim("f1", frozenset({3}), frozenset({1, 2}), (17,))
+    (one,) = claims([of()])
+    assert (one.wrong, one.sources, one.offsets) == (frozenset({3}), frozenset({1, 2}), (17,))
     (both,) = claims([of(sides={"no value": [1], "value at offset 17": [2, 3]})])
     assert (both.wrong, both.sources) == (frozenset({2, 3}), frozenset({1}))
 
@@ -164,18 +179,18 @@ def test_a_finding_says_who_is_wrong_and_who_may_be_copied() -> None:
     ids=["nobody is accused", "spread", "unsettled", "nobody is right"],
 )
 def test_a_finding_that_proves_nobody_right_has_nothing_copied(fields: dict[str, Any], text: str) -> None:
-    (claim,) = claims([of(**fields)])
-    assert (text in claim.missing, claim.sources) == (True, frozenset())
+    (one,) = claims([of(**fields)])
+    assert (text in one.missing, one.sources) == (True, frozenset())
 
 
 def test_a_person_may_say_who_is_right_where_no_finding_proves_it() -> None:
     undecided = {"value at offset 3": [1], "value at offset 9": [2], "value at offset 17": [3]}
-    (claim,) = claims([of(sides=undecided)])
-    assert claim.missing
-    assert claim.by_word == {1: frozenset({3}), 2: frozenset({3})}, "the accused alone is copied anew"
-    assert claim.lacks(3).startswith("--right 3 is refused: broker 3 shows what this finding calls wrong.")
-    assert "plan again with --right" not in claim.lacks(3)
-    made = make(seen(claim), {}, more=Said(right=1))
+    (one,) = claims([of(sides=undecided)])
+    assert one.missing
+    assert one.by_word == {1: frozenset({3}), 2: frozenset({3})}, "the accused alone is copied anew"
+    assert one.lacks(3).startswith("--right 3 is refused: broker 3 shows what this finding calls wrong.")
+    assert "plan again with --right" not in one.lacks(3)
+    made = make(seen(one), {}, more=Said(right=1))
     assert made.missing == ()
     assert [purpose for purpose, _ in moved(made)] == ["lead", "drop", "copy", "order"]
     assert "broker 1 is right: whoever made this plan says so. No evidence proves it" in made.steps[0].needs
@@ -187,19 +202,19 @@ def test_a_person_may_say_who_is_right_where_no_finding_proves_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("claim", "right", "text"),
+    ("one", "right", "text"),
     [
         (WRONG, 3, "--right 3 contradicts it: it proves that brokers 1 and 2 may be copied"),
         (Claim("f1", missing="all replicas share it", offsets=(17,)), 1, "all replicas share it"),
     ],
     ids=["a proof", "all share it"],
 )
-def test_whoever_contradicts_a_finding_is_refused(claim: Claim, right: int, text: str) -> None:
-    assert text in missing(make(seen(claim), {}, more=Said(right=right)))
+def test_whoever_contradicts_a_finding_is_refused(one: Claim, right: int, text: str) -> None:
+    assert text in missing(make(seen(one), {}, more=Said(right=right)))
 
 
 def test_nobody_is_called_right_whom_another_finding_proves_wrong() -> None:
-    unproven = Claim("f2", by_word={3: frozenset({1, 2})}, missing="nothing proves it", offsets=(20,))
+    unproven = claim("f2", (), at=18, showing={3}, by_word={3: frozenset({1, 2})}, missing="nothing proves it")
     made = make(seen(WRONG, unproven), {}, more=Said(right=3))
     assert made.steps == ()
     assert "--right 3 contradicts it: it proves that brokers 1 and 2 may be copied" in made.missing[0]
@@ -207,9 +222,9 @@ def test_nobody_is_called_right_whom_another_finding_proves_wrong() -> None:
 
 def test_what_an_end_marker_does_not_mend_is_planned_too() -> None:
     held = look(assigned=(2, 1, 3), layout=LAYOUT)
-    frozen = Claim("f1", frozenset({2}), frozenset({1, 3}), (START,), (7, START))
-    aborted = Claim("f2", frozenset({3}), frozenset({1}), (START,), (7, START))
-    made = make(replace(held, claims=(frozen, aborted)), {START: "commit"})
+    aborted = claim("f2", {3}, {1}, START, transaction=(7, START))
+    held = replace(held, claims=(open_on(2), aborted))
+    made = make(replace(held, shown=shown(held)), {START: "commit"})
     assert made.steps[0].kind == "end_marker"
     assert [list(step.move.gone) for step in made.steps if step.kind == "assignment"][:1] == [[3]]
 
@@ -225,15 +240,19 @@ def test_what_another_finding_leaves_open_has_to_be_settled_first() -> None:
 
 
 def test_of_a_lost_head_it_is_asked_what_lies_below_where_the_log_begins() -> None:
-    (claim,) = claims([of(kind=FindingKind.LOG_HEAD_MISSING, offset=17, sides={"log start 17": [3]})])
-    assert (claim.offsets, claim.by_word) == ((16,), {1: frozenset({3}), 2: frozenset({3})})
-    there = {broker: {17: Row(17, RowKind.RECORD, "k", "c", Outcome.NONE)} for broker in (1, 2, 3)}
-    made = make(seen(claim, shown=there), {}, more=Said(right=1))
+    starting = {"1": {"log_start_offset": 0}, "2": {"log_start_offset": 0}, "3": {"log_start_offset": 17}}
+    lost = of(kind=FindingKind.LOG_HEAD_MISSING, offset=17, sides={"log start 17": [3]}, replicas=starting)
+    (one,) = claims([lost])
+    assert (one.offsets, one.by_word) == ((16,), {1: frozenset({3}), 2: frozenset({3})})
+    made = make(seen(one, replicas=starts(b3=17)), {}, more=Said(right=1))
     assert [purpose for purpose, _ in moved(made)] == ["lead", "drop", "copy", "order"]
+    assert "shows what broker 1 shows by now: it may be mended already" in missing(
+        make(seen(one), {}, more=Said(right=1))
+    )
 
 
 def test_what_an_election_has_cut_off_is_in_no_log_so_that_no_copy_helps() -> None:
-    (claim,) = claims([of(kind=FindingKind.LOG_TRUNCATED, sides={})])
-    assert claim.by_word == {}
-    made = make(seen(claim), {}, more=Said(right=1))
+    (one,) = claims([of(kind=FindingKind.LOG_TRUNCATED, sides={})])
+    assert one.by_word == {}
+    made = make(seen(one), {}, more=Said(right=1))
     assert (made.steps, "no copy can help. Have what is right written once more" in missing(made)) == ((), True)

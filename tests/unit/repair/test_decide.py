@@ -12,7 +12,7 @@ from parallax.repair.actions import TAKES_MS, Asked, Put, Wait, Write
 from parallax.repair.command import document
 from parallax.repair.decide import following
 from parallax.repair.plan import Plan, make
-from parallax.repair.record import Event, EventKind, Phase, Record, Repair
+from parallax.repair.record import UNWRITTEN, Event, EventKind, Phase, Record, Repair
 from parallax.repair.seen import End, Look
 from parallax.replica.changes import EndMarker
 from tests.unit.repair.looks import (
@@ -191,6 +191,10 @@ def unlike() -> Mapping[str, tuple[Look, str]]:
             replace(KNOWN, findings=frozenset({"f1", "f2"})),
             "a finding that the plan does not know: f2",
         ),
+        "another marker": (
+            replace(KNOWN, proven={(7, START): [End("commit", "", MARKER + 1, "f1")]}),
+            "finding f1 goes by another end marker by now than when the plan was made",
+        ),
         "not proven any more": (replace(KNOWN, proven={}), "finding f1 does not prove any more how it ended"),
         "proven otherwise": (
             replace(KNOWN, proven={(7, START): [End("abort", "", MARKER, "f1")]}),
@@ -257,6 +261,8 @@ def test_a_marker_that_the_cleaner_has_taken_already_is_proven_by_what_it_has_br
     )
     wrong = replace(seen, transactions=(transaction(b2=[record(START, Outcome.ABORTED)]),))
     assert isinstance(next_of(wrong, KEPT, INTENDED, ANSWERED), Wait)
+    assert next_of(seen, KEPT, INTENDED, ANSWERED).event.document == {}
+    assert next_of(seen, KEPT, INTENDED).event.document == {UNWRITTEN: True}, "the leader took none"
 
 
 def test_the_marker_proves_the_step_if_another_transaction_holds_the_last_stable_offset() -> None:

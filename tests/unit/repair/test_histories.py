@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from parallax.findings.leading import SAFE, May
-from parallax.repair import decide, rolling
+from parallax.repair import decide, moving, rolling
 from parallax.repair.record import EventKind
 from tests.simulation.leads import RESTART
 from tests.unit.repair import histories
@@ -45,6 +45,7 @@ BROKEN: dict[str, tuple[Any, str, Any, str]] = {
         lambda *given: given[-1].event(EventKind.CLOSED),
         "is undone",
     ),
+    "what replicas show by now is not compared": (moving, "contradicted", lambda *_: "", "the right copy"),
 }
 
 
@@ -53,5 +54,5 @@ def test_what_is_broken_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -
     module, function, broken, text = BROKEN[name]
     with monkeypatch.context() as patched:
         patched.setattr(module, function, broken)
-        played = (History(seed).play().cluster.errors for seed in range(20))
+        played = (History(seed).play().cluster.errors for seed in range(60))
         assert any(text in error for errors in played for error in errors)

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import fcntl
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from parallax.audit.ledger import Ledger
+from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.compare.feed import QUERY
 from parallax.compare.kept import kept
 from parallax.compare.segments import Manifest, Segment, Store, bucket_of
 from parallax.compare.suspect import UnreadRange
 from parallax.config import Settings, load
 from parallax.findings.finding import Finding
+from parallax.findings.hanging import Open
+from parallax.findings.hanging_life import Hanging
+from parallax.findings.hanging_record import record
 from parallax.findings.leading import Fitness, May
 from parallax.findings.table import FindingsTable
-from parallax.model import FindingStatus, TopicPartition, UnknownReason
+from parallax.model import FindingKind, FindingStatus, TopicPartition, UnknownReason
+from parallax.repair.command import document as plan_document
+from parallax.repair.fit import unsure
 from parallax.repair.known import known
 from parallax.repair.lead import document, exit_code, in_words
 from parallax.repair.lead import led as looked
-from parallax.repair.leading import ALONE, Led, uncompared
+from parallax.repair.leading import ALONE, FROZEN, Doubts, Led, uncompared
+from parallax.repair.record import SLOW, Event, EventKind
+from parallax.repair.table import RepairTable
 from parallax.replica.types import PartitionMetadata
 from parallax.shell import ANYWHERE
 from parallax.views.watching import LOCK
-from tests.builders.coverage import coverage
+from tests.builders.coverage import broker, coverage
 from tests.builders.findings import evidence, finding
 from tests.unit.compare.states import state
 from tests.unit.repair.commands import config
+from tests.unit.repair.looks import NOW, look
+from tests.unit.repair.moves import PLAN
 
 PLACE = TopicPartition("orders", 0)
 WRONG = Fitness(May.UNSAFE, ("finding f1: consumers of it read a deleted value",))
@@ -86,19 +99,37 @@ def test_a_plan_that_would_be_refused_is_not_offered_and_what_it_lacks_is_said(
     assert (why in text, COMMAND in text) == (True, False), text
 
 
+def test_no_leader_is_offered_whose_log_begins_later_than_another_one(settings: Settings) -> None:
+    known_of = finding("f" * 32, evidence=evidence({"no value": [1, 3], "value at offset 17": [2]}))
+    FindingsTable(settings.storage.path).append([known_of])
+    (one,) = looked(settings, {PLACE: PartitionMetadata(2, 4, (2, 1, 3), (1, 2, 3))})
+    assert COMMAND in in_words(one, ANYWHERE)
+    compare(settings.storage.path, starts={1: 10, 3: 10})
+    (one,) = looked(settings, {PLACE: PartitionMetadata(2, 4, (2, 1, 3), (1, 2, 3))})
+    text = in_words(one, ANYWHERE)
+    assert "the log of broker 1 begins at offset 10, and that of broker 2 at 0" in text
+    assert COMMAND not in text
+    compare(settings.storage.path, 2, starts={3: 10})
+    (one,) = looked(settings, {PLACE: PartitionMetadata(2, 4, (2, 1, 3), (1, 2, 3))})
+    assert COMMAND in in_words(one, ANYWHERE), "another one has all"
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     (tmp_path / "data").mkdir()
     return load(config(tmp_path))
 
 
-def compare(storage: str, number: int = 1) -> None:
-    """A comparison that has read three replicas whole."""
+def compare(storage: str, number: int = 1, starts: Mapping[int, int] | None = None) -> None:
+    """A comparison that has read three replicas whole, whose logs may begin later than 0."""
     store = Store(f"{storage}/checkpoints/{QUERY}")
     store.prepare()
     bucket = bucket_of(*PLACE, Manifest().buckets)
     states = store.load({bucket: None})[bucket]
-    states.put(PLACE, None, state(1, 2, 3, position=100, high_watermark=100, last_stable_offset=100, begun=1))
+    known_state = state(1, 2, 3, position=100, high_watermark=100, last_stable_offset=100, begun=1)
+    for row in known_state.brokers:
+        row["log_start_offset"] = (starts or {}).get(int(row["broker"]), 0)
+    states.put(PLACE, None, known_state)
     segments: dict[int, Segment] = store.save([states])
     store.commit(f"mark-{number}", Manifest(number=number - 1).with_segments(segments))
 
@@ -119,6 +150,58 @@ def test_what_was_never_compared_or_is_watched_by_no_job_is_unknown(settings: Se
         assert set(words(settings).values()) == {"safe"}
 
 
+def test_one_whose_copy_took_too_long_is_unknown_until_the_job_has_audited_it(settings: Settings) -> None:
+    storage = settings.storage.path
+    compare(storage)
+    told = plan_document(PLAN)
+    table = RepairTable(storage)
+    for kind, step, more in ((EventKind.BEGUN, 0, told), (EventKind.PROVEN, COPY, {SLOW: True})):
+        table.append(Event(kind, "a" * 32, *PLACE, NOW, "me", step, more))
+    why = "its copy took more than half of delete.retention.ms (aaaaaaaa), until an audit by the job"
+    assert [b for b, text in words(settings).items() if why in text] == [3]
+    one = PartitionResult("orders", 0, Result.CONSISTENT, compared_from=0, compared_up_to=(100, 100))
+    Ledger(storage).take(AuditReport("brokers", NOW / 1000 + 3_600, NOW / 1000 + 3_601, (one,)))
+    assert why not in words(settings)[3]
+    table.append(Event(EventKind.BEGUN, "b" * 32, *PLACE, NOW + 3_000_000, "me", 0, told))
+    table.append(Event(EventKind.PROVEN, "b" * 32, *PLACE, NOW + 4_000_000, "me", COPY, {SLOW: True}))
+    assert "(bbbbbbbb), until an audit by the job" in words(settings)[3]
+    table.append(Event(EventKind.BEGUN, "c" * 32, *PLACE, NOW + 5_000_000, "me", 0, told))
+    table.append(Event(EventKind.PROVEN, "c" * 32, *PLACE, NOW + 6_000_000, "me", COPY))
+    assert "its copy took" not in words(settings)[3], "it was copied again in time"
+
+
+def test_where_a_replica_stands_still_or_a_transaction_hangs_nobody_is_safe(settings: Settings) -> None:
+    compare(settings.storage.path)
+    FindingsTable(settings.storage.path).append([finding("f" * 32, kind=FindingKind.READ_COMMITTED_FROZEN)])
+    text = "a replica of the partition stands still: nothing beyond is compared in read_committed"
+    told = words(settings)
+    assert [text in told[b] for b in (1, 3)] == [True, True]
+    record(settings.storage.path, [Hanging(Open(PLACE, 1, 7, 0, 4, 0), 4, "it hangs", hangs=True, stands_since=1.0)])
+    assert "a transaction hangs: nothing beyond is compared in read_committed" in words(settings)[1]
+    other = known(settings, [TopicPartition("orders", 9)]).doubts(TopicPartition("orders", 9), (1,))
+    assert "hangs" not in " ".join(other.of(1))
+
+
+def test_what_is_not_read_yet_speaks_against_a_copy_and_not_against_a_leader() -> None:
+    late = replace(
+        coverage(unknown={UnknownReason.NOT_READ_YET: (40, 0)}),
+        brokers=(broker(1), broker(2, read_uncommitted=60, read_committed=60)),
+    )
+    doubts = Doubts.made(late, 0, {})
+    assert doubts.of(1) == []
+    assert doubts.unread(61) == "offsets from 60 on are not read from every replica yet"
+    assert [doubts.unread(below) for below in (60, -1)] == ["", ""], "what came later does not have to be read"
+    seen = replace(look(), doubts=doubts)
+    assert unsure(seen, 1, below=100) == doubts.unread(100)
+    frozen = Doubts.made(replace(late, unknown={UnknownReason.NOT_READ_YET: (0, 40)}), 0, {}, findings=[STOPPED])
+    assert frozen.unread(100) == "", "that read_committed stands still is said already"
+    assert frozen.of(1) == [FROZEN]
+    assert unsure(replace(seen, doubts=frozen), 1, [STOPPED.finding_id], 100) == "", "the copy ends that"
+
+
+STOPPED = finding("f", kind=FindingKind.READ_COMMITTED_FROZEN)
+COPY = 3
+"""The number of the plan's step that gives the partition back."""
 BEFORE, REFUSED = UnknownReason.BEFORE_FIRST_READING, UnknownReason.UNAUTHORIZED
 
 

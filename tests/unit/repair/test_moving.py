@@ -7,23 +7,22 @@ from typing import Any
 
 import pytest
 
+from parallax.model import Outcome
 from parallax.repair.actions import TAKES_MS, Asked, Assign, Elect, Put, Wait
-from parallax.repair.claims import Claim
 from parallax.repair.command import document
 from parallax.repair.copies import Said
 from parallax.repair.decide import asks_tables, following, outdated
 from parallax.repair.leading import Doubts
 from parallax.repair.moving import TELL_MS, UNSURE_MS
 from parallax.repair.plan import Plan, make
-from parallax.repair.record import Event, EventKind, Phase, Record, Repair
-from parallax.repair.seen import Look
+from parallax.repair.record import SLOW, Event, EventKind, Phase, Record, Repair
+from parallax.repair.seen import Look, Row
 from parallax.repair.steps import MoveStep
-from tests.unit.repair.looks import NOW, PLACE, replica
-from tests.unit.repair.moves import KNOWN, OTHER, at
-from tests.unit.repair.seeing import LAYOUT, seen
+from tests.unit.repair.looks import NOW, PLACE, record, replica
+from tests.unit.repair.moves import KNOWN, OTHER, PLAN, at, still
+from tests.unit.repair.seeing import LAYOUT, WRONG, claim, seen
 
 ME, ID = "me@here:1:1", "a" * 32
-PLAN = make(KNOWN, {})
 LEAD, DROP, COPY, ORDER = (step for step in PLAN.steps if isinstance(step, MoveStep))
 
 
@@ -39,11 +38,12 @@ def how(leader: int = 1, epoch: int = 10, **shown: Any) -> dict[str, Any]:
     return known | {"shown": shown}
 
 
-def up_to(step: MoveStep, *more: Event) -> Repair:
+def up_to(step: MoveStep, *more: Event, plan: Plan = PLAN) -> Repair:
     """A repair whose steps before one are proven."""
     record_ = Record()
+    begun = event(EventKind.BEGUN, document=document(plan))
     done = [event(EventKind.PROVEN, number) for number in range(1, step.number)]
-    record_.take_in([BEGUN, KEPT, *done, *more])
+    record_.take_in([begun, KEPT, *done, *more])
     return record_.repairs[ID]
 
 
@@ -64,7 +64,7 @@ def of_two() -> tuple[Look, Plan]:
     """Broker 2 of two is wrong, and a third one stands in: a look, and the plan made of it."""
     two = replace(LAYOUT, sizes={1: 1, 2: 1})
     holding = {"assigned": (1, 2), "isr": frozenset({1, 2}), "leader": 1, "replicas": {1: replica(), 2: replica()}}
-    start = seen(Claim("f1", frozenset({2}), frozenset({1}), (17,)), layout=two, shown={1: {}, 2: {}}, **holding)
+    start = seen(claim("f1", {2}, {1}), layout=two, **holding)
     return start, make(start, {})
 
 
@@ -83,7 +83,7 @@ def test_it_is_on_record_before_it_is_asked_for_then_assigned_then_elected_then_
     assert next_of(up_to(LEAD, mine), KNOWN) == Assign(1, (1, 3, 2))
     answered = event(EventKind.ANSWERED, 1)
     assert next_of(up_to(LEAD, mine, answered), KNOWN) == Wait("no broker shows it yet")
-    ordered = at((1, 3, 2), leader=3, epoch=9)
+    ordered = still((1, 3, 2), leader=3, epoch=9)
     assert next_of(up_to(LEAD, mine, answered), ordered) == Elect(1)
     just = Asked(Elect(1), NOW)
     assert next_of(up_to(LEAD, mine, answered), ordered, just) == Wait("the election changes nothing yet")
@@ -192,14 +192,29 @@ def test_what_brokers_show_while_they_do_not_know_yet_that_it_is_over_is_nobody_
     drop = plan.steps[0]
     assert isinstance(drop, MoveStep)
     assert (drop.before, drop.move.replicas) == ((1, 2), (1, 3))
-    mine = up_to(drop, intended(drop), event(EventKind.ANSWERED, 1))
+    mine = up_to(drop, intended(drop), event(EventKind.ANSWERED, 1), plan=plan)
     between = at((1, 3, 2))
     assert next_of(mine, between, plan=plan) == Wait("its replicas are [1, 3, 2] still")
     late = replace(between, at_ms=NOW + TAKES_MS + 1)
     assert put(next_of(mine, late, plan=plan)) == (EventKind.STOPPED, "its replicas are [1, 3, 2] still")
-    back = up_to(drop, intended(drop), event(EventKind.UNDOING))
+    back = up_to(drop, intended(drop), event(EventKind.UNDOING), plan=plan)
     assert next_of(back, between, plan=plan) == Wait("no broker shows it yet")
     assert put(next_of(back, late, plan=plan))[0] is EventKind.STOPPED
+
+
+def test_a_clock_that_is_behind_makes_no_wait_endless_and_no_copy_quick() -> None:
+    day = 86_400_000
+    ahead = event(EventKind.ANSWERED, 3, at_ms=NOW + day)
+    known = up_to(COPY, intended(COPY), ahead, event(EventKind.STOPPED, 3, at_ms=NOW + day))
+    later = Record({ID: known})
+    later.take_in([event(EventKind.RESUMED, at_ms=NOW)])
+    resumed = later.repairs[ID]
+    assert (resumed.at_ms, resumed.resumed_ms, resumed.is_timed) == (NOW + day, NOW + day, False)
+    assert next_of(resumed, at((1, 2), at_ms=NOW + day)) == Assign(3, (1, 3, 2)), "it was asked for before"
+    kind, reason = put(next_of(resumed, at((1, 3, 2), at_ms=NOW + day)))
+    assert (kind, "how long that took is not known" in reason) == (EventKind.PROVEN, True)
+    later.take_in([event(EventKind.PROVEN, 3, document={SLOW: True})])
+    assert later.slow_in(PLACE) == {3: (ID, NOW + day)}
 
 
 def test_a_reassignment_that_somebody_cancels_stops_it_and_is_asked_for_again_by_resume() -> None:
@@ -218,38 +233,81 @@ def test_a_reassignment_that_somebody_cancels_stops_it_and_is_asked_for_again_by
 def test_nothing_is_deleted_that_no_finding_proves_wrong_any_more() -> None:
     for claims, why in (
         ((), "no finding proves any more that broker 3 is wrong"),
-        ((Claim("f1", frozenset({2}), frozenset({1}), (17,)),), "no finding proves any more that broker 3 is wrong"),
-        ((Claim("f1", frozenset({3}), frozenset({2}), (17,)),), "no finding proves any more that broker 1 is right"),
+        ((claim("f1", {2}, {1}),), "no finding proves any more that broker 3 is wrong"),
+        ((claim("f1", {3}, {2}),), "no finding proves any more that broker 1 is right"),
     ):
         for events in ((), (intended(DROP),)):
             kind, reason = put(next_of(up_to(DROP, *events), at((1, 3, 2), claims=claims)))
             assert (kind, why in reason) == (EventKind.STOPPED, True), reason
 
 
-def test_nothing_is_deleted_once_what_counts_as_right_shows_the_same() -> None:
-    alike = at((1, 3, 2), shown={1: OTHER, 3: OTHER})
-    why = "broker 1 shows the same as broker 3 by now (finding f1)"
-    for events in ((), (intended(DROP),)):
-        assert put(next_of(up_to(DROP, *events), alike)) == (EventKind.STOPPED, why)
-    cleaned = at((1, 3, 2))
-    assert next_of(up_to(DROP, intended(DROP)), cleaned) == Assign(2, (1, 2)), "a trace that is cleaned says nothing"
+@pytest.mark.parametrize(
+    ("shown", "why"),
+    [
+        ({1: OTHER, 3: OTHER}, "broker 1 shows a record at offset 17, and showed no record when"),
+        ({1: OTHER, 3: {}}, "broker 1 shows a record at offset 17, and showed no record when the finding was judged"),
+        ({3: {}}, "broker 3 shows what broker 1 shows by now: it may be mended already (finding f1)"),
+        ({3: {17: record(17, Outcome.ABORTED)}}, "broker 3 shows what broker 1 shows by now"),
+        ({3: {17: replace(record(17), fingerprint="-")}}, "broker 3 shows a record of an open transaction"),
+        ({3: {17: replace(record(17, Outcome.NONE), fingerprint="-")}}, "broker 3 shows another record at offset 17"),
+    ],
+    ids=["both wrong", "roles swapped", "mended", "hidden", "undecided", "another one"],
+)
+def test_nothing_is_deleted_once_either_side_shows_something_else(shown: dict[int, dict[int, Row]], why: str) -> None:
+    other = at((1, 3, 2), shown=shown)
+    for step, look in ((DROP, other), (LEAD, replace(other, assigned=(3, 1, 2), leader=3))):
+        for events in ((), (intended(step, leader=look.leader),)):
+            kind, reason = put(next_of(up_to(step, *events), look))
+            assert (kind, why in reason) == (EventKind.STOPPED, True), reason
+            assert reason.endswith("Plan again once the job has asked the replicas again")
+    assert why in outdated(PLAN, replace(other, assigned=(3, 1, 2), leader=3))
+    for step, assigned in ((COPY, (1, 2)), (ORDER, (1, 3, 2))):
+        look = at(assigned, shown={**shown, 3: {}})
+        is_right = not shown.get(1)
+        action = next_of(up_to(step, intended(step)), look)
+        assert (action == Assign(step.number, step.move.replicas)) is is_right, "only the source counts by then"
+
+
+def test_a_plan_is_made_with_a_source_that_still_shows_what_made_it_right() -> None:
     everywhere = replace(KNOWN, shown=dict.fromkeys((1, 2, 3), OTHER))
     (missing,) = make(everywhere, {}).missing
-    assert "shows the same as broker 3 by now" in missing
+    assert "broker 1 shows a record at offset 17, and showed no record when the finding was judged" in missing
     one = make(replace(KNOWN, shown={1: OTHER, 2: {}, 3: OTHER}), {})
     assert [step.source for step in one.steps if isinstance(step, MoveStep)] == [2] * 4, "another one is copied"
+    (missing,) = make(replace(KNOWN, claims=(replace(WRONG, atoms=()),)), {}).missing
+    assert "nothing on record says by what broker 3 and broker 1 differed" in missing
+
+
+def test_no_stand_in_is_given_up_once_what_was_copied_is_not_right_any_more() -> None:
+    start, plan = of_two()
+    copy = plan.steps[1]
+    mine = up_to(copy, intended(copy), plan=plan)
+    assert next_of(mine, at((1, 3), claims=start.claims), plan=plan) == Assign(2, (1, 2))
+    kind, reason = put(next_of(mine, at((1, 3), claims=start.claims, shown={1: OTHER}), plan=plan))
+    assert (kind, "broker 1 shows a record at offset 17" in reason) == (EventKind.STOPPED, True)
+    undone = up_to(copy, intended(copy), event(EventKind.UNDOING), plan=plan)
+    kind, reason = put(next_of(undone, at((1, 3), claims=start.claims, shown={1: OTHER}), plan=plan))
+    assert (kind, "broker 1 shows a record at offset 17" in reason) == (EventKind.STOPPED, True)
+
+
+def test_a_plan_is_out_of_date_once_its_finding_goes_by_other_offsets() -> None:
+    assert outdated(PLAN, KNOWN) == ""
+    moved = seen(claim("f1", {3}, {1, 2}, 18), leader_epoch=9)
+    both = {3: {17: record(17, Outcome.NONE), 18: record(18, Outcome.NONE)}, 1: {}, 2: {}}
+    why = "finding f1 goes by something else than when the plan was made"
+    assert outdated(PLAN, replace(moved, shown=both)) == why
 
 
 def test_what_a_person_says_is_right_counts_as_long_as_nothing_proves_otherwise() -> None:
     plan = make(
-        replace(KNOWN, claims=(Claim("f1", frozenset({3}), by_word={1: frozenset({3})}, missing="-"),)),
+        replace(KNOWN, claims=(claim("f1", {3}, by_word={1: frozenset({3})}, missing="-"),)),
         {},
         more=Said(right=1),
     )
     assert [step.is_said for step in plan.steps if isinstance(step, MoveStep)] == [True] * 4
-    unproven = Claim("f1", frozenset({3}), by_word={1: frozenset({3})}, missing="nothing proves it")
-    assert next_of(up_to(DROP, intended(DROP)), at((1, 3, 2), claims=(unproven,)), plan=plan) == Assign(2, (1, 2))
-    proven = Claim("f1", frozenset({1}), frozenset({2, 3}), (17,))
+    unproven = claim("f1", {3}, by_word={1: frozenset({3})}, missing="nothing proves it")
+    assert next_of(up_to(DROP, intended(DROP)), still((1, 3, 2), claims=(unproven,)), plan=plan) == Assign(2, (1, 2))
+    proven = claim("f1", {1}, {2, 3})
     kind, reason = put(next_of(up_to(DROP, intended(DROP)), at((1, 3, 2), claims=(proven,)), plan=plan))
     assert (kind, "no finding proves any more that broker 3 is wrong" in reason) == (EventKind.STOPPED, True)
 
@@ -265,19 +323,19 @@ def test_what_a_person_says_is_right_counts_as_long_as_nothing_proves_otherwise(
     ids=["min.insync.replicas", "Cruise Control", "others are moved", "a log start"],
 )
 def test_nothing_is_deleted_once_the_plan_would_not_be_made_any_more(changed: dict[str, Any], why: str) -> None:
-    kind, reason = put(next_of(up_to(DROP), at((1, 3, 2), **changed)))
+    kind, reason = put(next_of(up_to(DROP), still((1, 3, 2), **changed)))
     assert (kind, why in reason) == (EventKind.STOPPED, True), reason
-    assert why in outdated(PLAN, at((3, 1, 2), leader=3, epoch=9, **changed)), "it does not even begin"
+    assert why in outdated(PLAN, still((3, 1, 2), leader=3, epoch=9, **changed)), "it does not even begin"
     assert next_of(up_to(COPY, intended(COPY)), at((1, 2), **changed)) == Assign(3, (1, 3, 2)), "it is given back"
 
 
 def test_a_copy_that_would_take_too_long_by_a_new_setting_is_not_begun() -> None:
-    slow = at((3, 1, 2), leader=3, epoch=9, layout={"throttle": 1_000_000, "retention_ms": 60_000})
+    slow = still((3, 1, 2), leader=3, epoch=9, layout={"throttle": 1_000_000, "retention_ms": 60_000})
     assert "a throttle holds copies back" in outdated(PLAN, slow)
 
 
 def test_what_the_job_does_not_know_yet_is_waited_for_and_then_stops_it() -> None:
-    pending = at((1, 3, 2), doubts=Doubts(("1 suspect is being checked",)))
+    pending = still((1, 3, 2), doubts=Doubts(("1 suspect is being checked",)))
     assert asks_tables(up_to(DROP), PLAN)
     assert not asks_tables(up_to(COPY), PLAN), "what gives back is not asked"
     assert next_of(up_to(DROP), pending) == Wait("1 suspect is being checked")
@@ -295,9 +353,9 @@ def test_what_a_person_gives_up_is_no_more_than_was_shown() -> None:
     later = {1: replica(start=10), 2: replica(start=10), 3: replica()}
     plan = make(replace(KNOWN, replicas=later), {}, more=Said(right=1))
     mine = up_to(DROP, intended(DROP))
-    assert next_of(mine, at((1, 3, 2), replicas=later), plan=plan) == Assign(2, (1, 2))
+    assert next_of(mine, still((1, 3, 2), replicas=later), plan=plan) == Assign(2, (1, 2))
     more = later | {1: replica(start=11)}
-    kind, reason = put(next_of(mine, at((1, 3, 2), replicas=more), plan=plan))
+    kind, reason = put(next_of(mine, still((1, 3, 2), replicas=more), plan=plan))
     assert (kind, "begins at offset 11" in reason) == (EventKind.STOPPED, True)
 
 
@@ -307,12 +365,12 @@ def test_what_was_taken_away_is_given_back_whatever_stands_by_then() -> None:
 
 
 def test_a_new_finding_stops_it() -> None:
-    new = at((1, 3, 2), findings=frozenset({"f1", "f9"}))
+    new = still((1, 3, 2), findings=frozenset({"f1", "f9"}))
     assert put(next_of(up_to(DROP), new)) == (EventKind.STOPPED, "there is a finding that the plan does not know: f9")
 
 
 def test_a_refusal_stops_it_and_silence_is_waited_for() -> None:
-    mine, look = up_to(DROP, intended(DROP)), at((1, 3, 2))
+    mine, look = up_to(DROP, intended(DROP)), still((1, 3, 2))
     change = Assign(2, (1, 2))
     assert next_of(mine, look) == change
     assert next_of(mine, look, Asked(change, NOW)) == Wait("no broker answered; it may still come")
@@ -356,7 +414,7 @@ def test_undo_gives_no_stand_in_up_while_one_leads_that_may_be_wrong() -> None:
     _, plan = of_two()
     copy = plan.steps[1]
     assert isinstance(copy, MoveStep)
-    mine = up_to(copy, intended(copy), event(EventKind.UNDOING))
+    mine = up_to(copy, intended(copy), event(EventKind.UNDOING), plan=plan)
     assert next_of(mine, at((1, 3)), plan=plan) == Assign(0, (1, 2))
     kind, reason = put(next_of(mine, at((1, 3), leader=3), plan=plan))
     assert (kind, "broker 3 would delete its copy, and may be right: broker 1, which is" in reason) == (
@@ -369,19 +427,22 @@ def test_a_deletion_that_waits_for_a_copy_is_called_off_where_its_proof_is_gone(
     start, plan = of_two()
     drop = plan.steps[0]
     assert isinstance(drop, MoveStep)
-    mine = up_to(drop, intended(drop), event(EventKind.ANSWERED, drop.number))
-    under_way = at((1, 3, 2), layout={"moving": {PLACE: (1, 3)}}, isr=frozenset({1, 2}), claims=start.claims)
+    mine = up_to(drop, intended(drop), event(EventKind.ANSWERED, drop.number), plan=plan)
+    known: dict[str, Any] = {"claims": start.claims, "shown": {2: OTHER}}
+    under_way = at((1, 3, 2), layout={"moving": {PLACE: (1, 3)}}, isr=frozenset({1, 2}), **known)
     assert isinstance(next_of(mine, under_way, plan=plan), Wait)
     new = replace(under_way, findings=frozenset({"f1", "f9"}))
     back = Assign(drop.number, (1, 2))
     assert next_of(mine, new, plan=plan) == back
+    assert next_of(mine, replace(under_way, leader=2), plan=plan) == back, "what is copied may be wrong"
+    assert next_of(mine, replace(under_way, isr=frozenset({2})), plan=plan) == back, "nobody looks once it has stopped"
     assert isinstance(next_of(mine, new, Asked(back, NOW), plan=plan), Wait)
-    off = at((1, 2), claims=start.claims, findings=frozenset({"f1", "f9"}))
+    off = at((1, 2), findings=frozenset({"f1", "f9"}), **known)
     assert put(next_of(mine, off, plan=plan)) == (
         EventKind.STOPPED,
         "there is a finding that the plan does not know: f9",
     )
-    undone = up_to(drop, intended(drop), event(EventKind.UNDOING))
+    undone = up_to(drop, intended(drop), event(EventKind.UNDOING), plan=plan)
     assert next_of(undone, new, plan=plan) == Assign(0, (1, 2)), "a copy that is not whole is given up"
 
 

@@ -12,13 +12,13 @@ from parallax.findings.finding import Finding
 from parallax.findings.hanging import Standing, Verdict
 from parallax.model import FindingKind, FindingStatus, Outcome, RowKind, TopicPartition
 from parallax.remedies import CASES, Act
-from parallax.repair.claims import Claim, WrongIndex
+from parallax.repair.claims import WrongIndex
 from parallax.repair.plan import Plan, make, proofs
-from parallax.repair.seen import End, Log, Look
+from parallax.repair.seen import End, Log, Look, Row
 from parallax.shell import ANYWHERE
 from tests.builders.findings import finding
 from tests.unit.repair.looks import END, MARKER, START, end, held, logs, look, record, replica, state, transaction
-from tests.unit.repair.seeing import WRONG, seen
+from tests.unit.repair.seeing import WRONG, claim, seen
 
 PROVEN = {(7, START): [End("commit", "its end marker was read", MARKER, "f1")]}
 
@@ -99,7 +99,7 @@ def test_the_plan_ends_it_as_the_finding_proves() -> None:
 
 
 def test_a_wrong_index_is_copied_away_by_a_run_and_rebuilt_by_a_person_instead() -> None:
-    one = Claim("f1", frozenset({3}), frozenset({1}), (17,), index=WrongIndex(3, 18, 17))
+    one = claim("f1", {3}, {1}, index=WrongIndex(3, 18, 17))
     made = make(seen(one), {})
     assert [step.act for step in made.steps] == [Act.LEAD, Act.DROP, Act.COPY, Act.ORDER]
     (step,) = made.instead
@@ -147,6 +147,17 @@ def test_an_abort_that_the_leader_does_not_hold_open_cannot_be_written_by_kafkas
 
 def test_a_person_who_contradicts_a_proof_is_asked_to_look_again() -> None:
     assert "--outcome abort contradicts finding f1" in missing(planned(look(), _4="abort"))
+
+
+def test_a_person_who_contradicts_a_later_record_of_the_transaction_is_asked_to_look_again() -> None:
+    def said(*rows: Row) -> Plan:
+        return make(look(None, transaction(b1=rows)), {START: "commit"})
+
+    later = record(START + 2, Outcome.ABORTED)
+    assert f"broker 1 shows its record at offset {START + 2} as aborted" in missing(said(later))
+    assert said(record(START + 2, Outcome.COMMITTED)).missing == ()
+    assert said(record(START + 2)).missing == (), "what is not decided says nothing"
+    assert said(end(START + 1), later).missing == (), "what comes behind its marker is of another one"
 
 
 def test_a_person_who_contradicts_the_marker_that_a_replica_shows_is_asked_to_look_again() -> None:

@@ -54,7 +54,8 @@ class Broker:
 
     def _chunk(self, offset: int, producer: int, kind: RowKind, isolation: IsolationLevel) -> Any:
         is_decided = isolation is IsolationLevel.READ_COMMITTED
-        names = ("key_hash_hi", "key_hash_lo", "content_hash")
+        names = ("key_hash_hi", "key_hash_lo", "content_hash", "key_size", "value_size", "timestamp")
+        names += ("producer_epoch", "leader_epoch")
         columns = SimpleNamespace(
             producer_id=np.array([producer]),
             kind=np.array([kind]),

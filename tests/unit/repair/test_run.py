@@ -11,16 +11,18 @@ import pytest
 from parallax.model import TopicPartition
 from parallax.moments import now_ms
 from parallax.repair import command
-from parallax.repair.claims import Claim
+from parallax.repair.command import document as plan_document
 from parallax.repair.looking import NOTHING_MORE, Wanted
-from parallax.repair.record import EventKind
+from parallax.repair.plan import FORMAT
+from parallax.repair.record import Event, EventKind, Repair
 from parallax.repair.seen import Look
 from parallax.repair.table import RepairTable, read_record
+from parallax.repair.undoing import CLOSE, stuck
 from parallax.replica.errors import Unauthorized, Unreachable
 from tests.unit.repair.commands import config, invoked, standing_in
 from tests.unit.repair.looks import PLACE
-from tests.unit.repair.moves import OTHER, at
-from tests.unit.repair.seeing import WRONG
+from tests.unit.repair.moves import OTHER, PLAN, at
+from tests.unit.repair.seeing import WRONG, claim
 
 
 class Cluster:
@@ -157,7 +159,7 @@ def test_undo_needs_repairs_to_be_on_where_anything_is_to_be_put_back(cluster: C
 
 
 def test_a_person_says_who_is_right_and_that_cruise_control_is_paused(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.claim = Claim("f1", frozenset({3}), by_word={2: frozenset({3})}, missing="nothing proves it", offsets=(17,))
+    cluster.claim = claim("f1", {3}, by_word={2: frozenset({3})}, missing="nothing proves it")
     cluster.automation = "its topic"
     words = ("plan", "--topic", "orders", "--partition", 0, "-c", config(tmp_path))
     for more, text in (
@@ -192,7 +194,8 @@ def test_what_steps_that_were_run_alone_have_left_is_put_back_by_undo(
     assert (done[-1]["phase"], done[-1]["done"], done[-1]["left_assigned"]) == ("over", [last], left)
     assert f"the replicas stay {left} until `parallax repair undo` assigns them as they were" in str(done[-1]["reason"])
     (told,) = json.loads(invoked("status", "--format", "json", "-c", path).stdout)[-1:]
-    assert told == done[-1]
+    assert told | {"hindered": None} == done[-1]
+    assert "whether it can be undone is not known: " in told["hindered"], "no broker answers here"
     back = invoked("undo", str(done[-1]["id"])[:8], "--format", "json", "-c", path)
     assert (back.exit_code, json.loads(back.stdout)["phase"]) == (0, "closed"), back.output
     assert json.loads(back.stdout)["left_assigned"] is None
@@ -263,3 +266,79 @@ def test_a_step_or_its_undoing_that_was_killed_around_its_request_is_undone(
     back = invoked("undo", known_id(tmp_path), "--format", "json", "-c", path)
     assert (back.exit_code, json.loads(back.stdout)["phase"]) == (0, "closed"), back.output
     assert (cluster.assigned, cluster.leader) == ((3, 1, 2), 1 if name else 3)
+
+
+def test_what_cannot_go_on_nor_be_undone_is_closed_and_the_cluster_is_left_alone(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    path, plan = planned(tmp_path)
+    name = str(stepped(path, plan, 1)["id"])
+    table = RepairTable(str(tmp_path / "data"))
+    begun = next(event for event in table.news() if event.kind is EventKind.BEGUN)
+    older = replace(begun, repair_id="b" * 32, document={**begun.document, "format": FORMAT - 1})
+    stopped = replace(older, kind=EventKind.STOPPED, reason="it was stopped", owner="")
+    for event in (older, replace(older, kind=EventKind.INTENDED, step=1, document={}), stopped):
+        table.append(replace(event, sequence=0))
+    asked = list(cluster.asked)
+    for word in ("undo", "resume"):
+        refused = invoked(word, "bbbb", "-c", path)
+        why = (
+            f"was recorded in format {FORMAT - 1}, and this version goes on with format {FORMAT} only; `parallax repair"
+        )
+        assert (refused.exit_code, why in refused.stderr) == (2, True), refused.output
+    listed = invoked("status", "--data", tmp_path / "data").stdout
+    assert "bbbbbbbb orders-0: stopped, 0 of 1 steps done" in listed
+    ended = json.loads(invoked("close", "bbbb", "--data", tmp_path / "data", "--format", "json").stdout)
+    assert ended["phase"] == "closed"
+    assert ended["reason"] == "nothing is put back; the replicas stay as they are, and were [3, 1, 2] before it"
+    assert (cluster.asked, read_record(str(tmp_path / "data")).open_in(PLACE)) == (asked, None)
+    assert invoked("close", "bbbb", "-c", path).exit_code == 2, "nothing of it is left to do"
+    assert invoked("close", name, "-c", config(tmp_path, "off")).exit_code == 0, "one that is over and left something"
+
+
+@pytest.mark.parametrize(
+    ("topic_id", "assigned", "why"),
+    [
+        ("id", (3, 1, 2), ""),
+        ("id", (1, 2), ""),
+        ("id", (1, 2, 3), ""),
+        ("", (), "the topic does not exist any more"),
+        ("new", (3, 1, 2), "the topic was deleted and created again"),
+        ("id", (1, 4, 2), "somebody has the partition reassigned: its replicas are [1, 4, 2]"),
+        ("id", (3, 1, 2, 4), "the partition has more replicas than before it: [3, 1, 2, 4] instead of [3, 1, 2]"),
+    ],
+)
+def test_it_is_said_why_a_repair_cannot_be_undone_and_what_ends_it(
+    topic_id: str, assigned: tuple[int, ...], why: str
+) -> None:
+    document = json.loads(json.dumps(plan_document(PLAN)))
+    repair = Repair("a" * 32, PLACE, document, "me", 0, 0, 0)
+    told = stuck(repair, topic_id, assigned)
+    assert told == (f"{why}. It cannot be undone: {CLOSE}" if why else "")
+    older = stuck(replace(repair, plan=document | {"format": 2}), topic_id, assigned)
+    assert older.startswith(f"it was recorded in format 2, and this version goes on with format {FORMAT} only. It")
+
+
+def test_a_repair_whose_record_is_ahead_of_the_clock_is_resumed_and_its_waits_end(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    path, plan = planned(tmp_path)
+    cluster.fails = [(Unauthorized("no"), False)]
+    name = str(json.loads(invoked("run", plan, "--yes", "--format", "json", "-c", path).stdout)["id"])
+    table = RepairTable(str(tmp_path / "data"), create=False)
+    last = table.news()[-1]
+    table.append(replace(last, at_ms=now_ms() + 86_400_000, sequence=0))
+    ended = json.loads(invoked("undo", name, "--format", "json", "-c", path).stdout)
+    assert (ended["phase"], cluster.assigned) == ("closed", (3, 1, 2))
+
+
+def test_close_ends_a_repair_on_record_and_asks_no_broker(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    begun = Event(EventKind.BEGUN, "a" * 32, *PLACE, now_ms(), "", document=plan_document(PLAN))
+    table = RepairTable(str(data))
+    table.append(begun)
+    for kind, step in ((EventKind.INTENDED, 1), (EventKind.STOPPED, 0)):
+        table.append(replace(begun, kind=kind, step=step, document={}))
+    ended = invoked("close", "aaaa", "--data", data)
+    assert (ended.exit_code, "the replicas stay as they are, and were [3, 1, 2]" in ended.stdout) == (0, True)
+    assert invoked("close", "aaaa", "--data", data).exit_code == 2
