@@ -16,8 +16,6 @@ from typing import Any
 
 import pytest
 import yaml
-from kafka import TopicPartition as KafkaPythonPartition
-from kafka.admin import KafkaAdminClient
 from typer.testing import CliRunner, Result
 
 from parallax.cli import app
@@ -207,8 +205,7 @@ def test_a_copy_that_somebody_else_cancels_stops_and_is_made_once_it_is_resumed(
     watched: Watched, lab: Cluster, client: ReplicaClient, config: Path, topic: str
 ) -> None:
     with slowed(lab, topic), running(client, config, topic) as process:
-        with closing(KafkaAdminClient(bootstrap_servers=lab.bootstrap_servers)) as cancelling:
-            cancelling.alter_partition_reassignments({KafkaPythonPartition(topic, 0): None})
+        client.reassign(TopicPartition(topic, 0), None)
         code, said = ended(process)
         assert (code, said["phase"]) == (1, "stopped"), said
         assert state(client, topic) == ([1, 2], 1, {1, 2}), said

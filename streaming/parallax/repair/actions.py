@@ -41,6 +41,19 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True)
+class Cancel:
+    """An action: cancel the reassignment that is under way, so that the partition is assigned as it was before it.
+
+    Where it has become complete meanwhile, nothing happens. So it deletes only what that reassignment was adding,
+    whenever it arrives; an `Assign` that arrives late begins another reassignment, which deletes what the first added.
+
+    ``step`` is the number of the plan's step, or 0 if the repair is being undone.
+    """
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class Elect:
     """An action: have the controller elect the preferred leader, as the plan's step with the number ``step`` says."""
 
@@ -54,13 +67,13 @@ class Wait:
     why: str
 
 
-Change = Write | Assign | Elect
+Change = Write | Assign | Cancel | Elect
 Action = Put | Change | Wait
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The last change (`Write`, `Assign` or `Elect`) that this process asked the cluster to make.
+    """The last change (`Write`, `Assign`, `Cancel` or `Elect`) that this process asked the cluster to make.
 
     Attributes:
         change: the change.
@@ -103,4 +116,4 @@ class Maker:
         return Put(Event(kind, repair.repair_id, *where, self.at_ms, self.owner, step, dict(document or {}), reason))
 
 
-__all__ = ["TAKES_MS", "Action", "Asked", "Assign", "Change", "Elect", "Maker", "Put", "Wait", "Write"]
+__all__ = ["TAKES_MS", "Action", "Asked", "Assign", "Cancel", "Change", "Elect", "Maker", "Put", "Wait", "Write"]

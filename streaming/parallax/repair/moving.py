@@ -8,7 +8,7 @@ from typing import Any
 from parallax.findings.grounds import in_words
 from parallax.model import UNKNOWN
 from parallax.moments import span_text
-from parallax.repair.actions import TAKES_MS, Action, Asked, Assign, Change, Elect, Maker, Wait
+from parallax.repair.actions import TAKES_MS, Action, Asked, Assign, Cancel, Change, Elect, Maker, Wait
 from parallax.repair.claims import together
 from parallax.repair.fit import loses, unsure
 from parallax.repair.layout import Layout, hindered
@@ -312,24 +312,39 @@ def _otherwise(step: MoveStep, look: Look, wrong: Collection[int]) -> str:
 def called_off(step: MoveStep, look: Look, asked: Asked | None, made: Maker, why: str) -> Action | None:
     """What stops a deletion that was asked for and waits for the copy of another broker; None if it is done already.
 
-    The partition is assigned as it was before the step. So the other broker gives its copy up, and nothing is deleted.
-
     Args:
-        step: a step that deletes a wrong replica.
+        step: a step that deletes a replica.
         look: a look at its partition.
         asked: the last change that this process asked the cluster for; None if there was none.
         made: makes events.
         why: why nothing may be deleted any more, a sentence.
     """
     target = look.layout.moving.get(look.place) if look.layout is not None else None
-    if target is None:
-        is_before = look.assigned == step.before
-        return made.event(EventKind.STOPPED, step.number, reason=why) if is_before else None
-    back = Assign(step.number, step.before)
-    if target != step.move.replicas and target != step.before:
-        return None
-    mine = asked is not None and asked.change == back and look.at_ms - asked.at_ms < _AGAIN_MS
-    return Wait(f"the reassignment is being cancelled: {why}") if mine or target == step.before else back
+    if target is None and look.assigned == step.before:
+        return made.event(EventKind.STOPPED, step.number, reason=why)
+    return cancelling(step.number, look, asked, made, why) if target == step.move.replicas else None
+
+
+def cancelling(step: int, look: Look, asked: Asked | None, made: Maker, why: str) -> Action:
+    """Cancel the reassignment that is under way, wait until it is cancelled, or stop where the cluster refuses that.
+
+    What it was adding is given up, and nothing is deleted.
+
+    Args:
+        step: the number of the step that asked for the reassignment; 0 while a repair is undone.
+        look: a look at the partition.
+        asked: the last change that this process asked the cluster for; None if there was none.
+        made: makes events.
+        why: why it is cancelled, a sentence without its full stop.
+    """
+    change = Cancel(step)
+    mine = asked if asked is not None and asked.change == change else None
+    if mine is not None and mine.refusal:
+        reason = f"{why}, and the cluster refused to cancel the reassignment: {mine.refusal}"
+        return made.event(EventKind.STOPPED, step, reason=reason)
+    if mine is not None and look.at_ms - mine.at_ms < _AGAIN_MS:
+        return Wait(f"the reassignment is being cancelled: {why}")
+    return change
 
 
 def waiting(made: Maker, step: int, why: str) -> Action:
@@ -391,6 +406,7 @@ __all__ = [
     "after",
     "assigned_otherwise",
     "called_off",
+    "cancelling",
     "changed",
     "following",
     "intention",

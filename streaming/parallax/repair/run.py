@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from parallax.errors import one_line
 from parallax.moments import now_ms
-from parallax.repair.actions import Asked, Assign, Change, Elect, Put, Wait, Write
+from parallax.repair.actions import Asked, Assign, Cancel, Change, Elect, Put, Wait, Write
 from parallax.repair.decide import asks_tables, following
 from parallax.repair.looking import Lookout, Wanted
 from parallax.repair.owner import BEAT_S, in_words
@@ -114,7 +114,7 @@ class Run:
                     self._put(event)
                 case Wait(why=why):
                     self._wait(why)
-                case Write() | Assign() | Elect():
+                case Write() | Assign() | Cancel() | Elect():
                     self._do(action)
 
     def _take_news(self) -> None:
@@ -154,7 +154,7 @@ class Run:
             else:
                 self._say(f"whether {_NAMES[type(change)]} is not known ({one_line(error)}); it is looked for")
         else:
-            if change.step and not isinstance(change, Elect):
+            if change.step and isinstance(change, Write | Assign):
                 repair = self._repair
                 answered = Event(
                     EventKind.ANSWERED, repair.repair_id, *repair.place, self._now_ms(), self._owner, change.step
@@ -167,6 +167,8 @@ class Run:
                 self._client.write_end_marker(leader, marker)
             case Assign(replicas=replicas):
                 self._client.reassign(self._plan.place, replicas)
+            case Cancel():
+                self._client.reassign(self._plan.place, None)
             case Elect():
                 self._client.elect(self._plan.place)
 
@@ -211,6 +213,7 @@ def _beat(storage: str, repair_id: str, owner: str, stop: threading.Event) -> No
 _NAMES = {
     Write: "the marker was written",
     Assign: "the partition is being reassigned",
+    Cancel: "the reassignment was cancelled",
     Elect: "the leader was elected",
 }
 

@@ -14,7 +14,7 @@ from parallax.findings.grounds import in_words
 from parallax.repair.actions import TAKES_MS, Action, Asked, Assign, Maker, Wait
 from parallax.repair.fit import loses, unsure
 from parallax.repair.layout import Layout
-from parallax.repair.moving import TELL_MS, is_known, waiting
+from parallax.repair.moving import TELL_MS, cancelling, is_known, waiting
 from parallax.repair.plan import FORMAT, Plan
 from parallax.repair.record import EventKind, Repair
 from parallax.repair.seen import Look, contradicted
@@ -24,8 +24,9 @@ from parallax.repair.steps import MoveStep
 def undone(plan: Plan, look: Look, asked: Asked | None, made: Maker) -> Action:
     """The next action of a repair that is being undone.
 
-    It is to wait, to reassign the partition to the brokers that held it when the plan was made, or to record one of
-    three events: the reassignment is under way, is complete, or is not possible (with the reason).
+    It is to wait, to cancel a deletion that is under way, to reassign the partition to the brokers that held it when
+    the plan was made, or to record one of three events: the reassignment is under way, is complete, or is not possible
+    (with the reason).
 
     Args:
         plan: the repair's plan, with at least one step that reassigns the partition.
@@ -47,6 +48,8 @@ def undone(plan: Plan, look: Look, asked: Asked | None, made: Maker) -> Action:
             f"{list(goal)} and undo again, or leave it so: {CLOSE}"
         )
         return made.event(EventKind.STOPPED, reason=reason)
+    if look.place in layout.moving and set(goal) - set(target):  # who is put back depends on whether it is complete
+        return cancelling(0, look, asked, made, "it is undone")
     if target != goal:
         return _put_back(plan, steps, look, asked, made)
     if look.place in layout.moving:

@@ -31,6 +31,8 @@ _NOT_YET = frozenset({80, 83})
 """``PREFERRED_LEADER_NOT_AVAILABLE`` and ``ELIGIBLE_LEADERS_NOT_AVAILABLE``: it is not in sync yet."""
 _NOT_NEEDED = 84
 """``ELECTION_NOT_NEEDED``: it leads already."""
+_NOT_UNDER_WAY = 85
+"""``NO_REASSIGNMENT_IN_PROGRESS``: what was to be cancelled is complete."""
 _ALTER, _CLUSTER_ACTION = 7, 9
 """Their codes in ``org.apache.kafka.common.acl.AclOperation``."""
 _ALTER_MARKS_SINCE = (3, 8)
@@ -137,17 +139,17 @@ def check_written(broker: int, marker: EndMarker, response: Any) -> None:
         raise from_code(code, broker=broker, topic=marker.place.topic, partition=marker.place.partition)
 
 
-def reassign(place: TopicPartition, replicas: Sequence[int]) -> Request:
-    """Make the request that reassigns a partition to exactly the given brokers (KIP-455).
+def reassign(place: TopicPartition, replicas: Sequence[int] | None) -> Request:
+    """Make the request that reassigns a partition to exactly the given brokers, or cancels that (KIP-455).
 
     If another reassignment of the partition is under way, this one replaces it.
 
     Args:
         place: the partition.
-        replicas: ids of the brokers, the preferred leader first.
+        replicas: ids of the brokers, the preferred leader first; None to cancel what is under way.
     """
     topic = AlterPartitionReassignmentsRequest.ReassignableTopic
-    part = topic.ReassignablePartition(partition_index=place.partition, replicas=list(replicas))
+    part = topic.ReassignablePartition(partition_index=place.partition, replicas=replicas and list(replicas))
     wanted = topic(name=place.topic, partitions=[part])
     return Request(AlterPartitionReassignmentsRequest(topics=[wanted]), versions.ALTER_PARTITION_REASSIGNMENTS)
 
@@ -156,11 +158,11 @@ def check_reassigned(place: TopicPartition, response: Any) -> None:
     """Check the response to `reassign`.
 
     Raises:
-        ReplicaError: the reassignment was refused.
+        ReplicaError: the reassignment, or its cancellation, was refused.
     """
     parts = [part for topic in response.responses for part in topic.partitions]
     for answer in (response, *parts):
-        _check_moved(answer.error_code, answer.error_message, place)
+        _check_moved(0 if answer.error_code == _NOT_UNDER_WAY else answer.error_code, answer.error_message, place)
 
 
 def elect(place: TopicPartition) -> Request:

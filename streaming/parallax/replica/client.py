@@ -294,17 +294,20 @@ class ReplicaClient:
         shown = [self._connections.greeting(broker.broker_id, deadline).version for broker in answer.brokers]
         return changes.may_repair_of(answer, min(shown))
 
-    def reassign(self, place: TopicPartition, replicas: Sequence[int], *, timeout_ms: float | None = None) -> None:
-        """Begin to reassign a partition to exactly the given brokers.
+    def reassign(
+        self, place: TopicPartition, replicas: Sequence[int] | None, *, timeout_ms: float | None = None
+    ) -> None:
+        """Begin to reassign a partition to exactly the given brokers, or cancel the reassignment that is under way.
 
         Args:
             place: the partition.
-            replicas: ids of the brokers, the preferred leader first.
+            replicas: ids of the brokers, the preferred leader first; None to cancel, which changes nothing where no
+                reassignment is under way.
             timeout_ms: how long this call may take, in milliseconds; None for the client's ``timeout_ms``.
 
         Raises:
-            Unreachable, DeadlineExceeded: no broker answered, so it is unknown whether the reassignment has begun.
-            ReplicaError: the reassignment was refused (ALTER on the cluster is needed).
+            Unreachable, DeadlineExceeded: no broker answered, so it is unknown whether it was taken.
+            ReplicaError: it was refused (ALTER on the cluster is needed).
         """
         answer = self._connections.ask_any(changes.reassign(place, replicas), self._deadline(timeout_ms))
         changes.check_reassigned(place, answer)

@@ -13,7 +13,7 @@ from random import Random
 
 from parallax.findings.leading import may_lead
 from parallax.model import Outcome
-from parallax.repair.actions import Action, Asked, Assign, Elect, Put, Wait
+from parallax.repair.actions import Action, Asked, Assign, Cancel, Elect, Put, Wait
 from parallax.repair.command import document
 from parallax.repair.decide import following, outdated
 from parallax.repair.layout import Layout
@@ -127,6 +127,24 @@ class Cluster:
         for broker in replicas:
             self.copies.setdefault(broker, Copy(0))
         self.settle()
+
+    def cancel(self) -> str:
+        """Let the controller cancel what is under way, if anything is; why it refuses that, else empty."""
+        if self.target is None:
+            return ""
+        if self.isr.isdisjoint(self.assigned):
+            return "it would need an unclean election"
+        was_right, gone = self.has_right, set(self.target) - set(self.assigned)
+        self.target, self.is_swapped = None, False
+        for broker in gone:
+            del self.copies[broker]
+        if self.leader in gone:
+            self.elect()
+        elif gone:
+            self.epoch += 1
+        if was_right and not self.has_right:
+            self.errors.append("no right copy is left")
+        return ""
 
     def settle(self) -> None:
         """Let the controller end a reassignment whose replicas are all in sync."""
@@ -409,6 +427,7 @@ class History(Recorded):
         if self.repair.phase is Phase.STOPPED:
             if self.chance.random() < 0.3:
                 self.cluster.down.clear()
+                self.asked = None  # by another process
                 self.event(self.chance.choice((EventKind.RESUMED, EventKind.RESUMED, EventKind.UNDOING)))
             return
         action = following(self.repair, plan, seen, ME, self.asked)
@@ -425,13 +444,16 @@ class History(Recorded):
                     self.check_over(plan)
             case Wait() | None:
                 pass
-            case Assign() | Elect():
+            case Assign() | Cancel() | Elect():
                 self.asked = Asked(action, self.at_ms)
                 if self.chance.random() < 0.05 and not self.cluster.is_swapped:
                     return  # it never arrives
                 if isinstance(action, Elect):
                     self.cluster.prefer()
                     self.cluster.is_led_by_ours = self.cluster.leader in {step.source for step in moves(plan)}
+                    return
+                if isinstance(action, Cancel):
+                    self.asked = replace(self.asked, refusal=self.cluster.cancel())
                     return
                 self.cluster.assign(action.replicas, ours=True)
                 if action.step and self.chance.random() < 0.9:  # else its answer is lost

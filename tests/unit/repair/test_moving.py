@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from parallax.model import Outcome
-from parallax.repair.actions import TAKES_MS, Asked, Assign, Elect, Put, Wait
+from parallax.repair.actions import TAKES_MS, Asked, Assign, Cancel, Elect, Put, Wait
 from parallax.repair.command import document
 from parallax.repair.copies import Said
 from parallax.repair.decide import asks_tables, following, outdated
@@ -432,7 +432,7 @@ def test_a_deletion_that_waits_for_a_copy_is_called_off_where_its_proof_is_gone(
     under_way = at((1, 3, 2), layout={"moving": {PLACE: (1, 3)}}, isr=frozenset({1, 2}), **known)
     assert isinstance(next_of(mine, under_way, plan=plan), Wait)
     new = replace(under_way, findings=frozenset({"f1", "f9"}))
-    back = Assign(drop.number, (1, 2))
+    back = Cancel(drop.number)
     assert next_of(mine, new, plan=plan) == back
     assert next_of(mine, replace(under_way, leader=2), plan=plan) == back, "what is copied may be wrong"
     assert next_of(mine, replace(under_way, isr=frozenset({2})), plan=plan) == back, "nobody looks once it has stopped"
@@ -442,8 +442,27 @@ def test_a_deletion_that_waits_for_a_copy_is_called_off_where_its_proof_is_gone(
         EventKind.STOPPED,
         "there is a finding that the plan does not know: f9",
     )
+    refused = Asked(back, NOW, "the leader would be unclean")
+    kind, reason = put(next_of(mine, new, refused, plan=plan))
+    assert (kind, "refused to cancel the reassignment: the leader would be unclean" in reason) == (
+        EventKind.STOPPED,
+        True,
+    )
     undone = up_to(drop, intended(drop), event(EventKind.UNDOING), plan=plan)
-    assert next_of(undone, new, plan=plan) == Assign(0, (1, 2)), "a copy that is not whole is given up"
+    assert next_of(undone, new, plan=plan) == Cancel(0), "a copy that is not whole is given up"
+
+
+def test_what_deletes_is_cancelled_and_never_assigned_back_since_it_may_be_complete_by_then() -> None:
+    start, plan = of_two()
+    known: dict[str, Any] = {"claims": start.claims, "findings": frozenset({"f1", "f9"})}
+    for step in (one for one in plan.steps if isinstance(one, MoveStep) and one.move.gone):
+        both = tuple(dict.fromkeys((*step.move.replicas, *step.before)))
+        under_way = at(both, layout={"moving": {PLACE: step.move.replicas}}, isr=frozenset(step.before), **known)
+        mine = up_to(step, intended(step), event(EventKind.ANSWERED, step.number), plan=plan)
+        otherwise = replace(under_way, leader=step.move.gone[0])
+        assert next_of(mine, otherwise, plan=plan) == Cancel(step.number)
+        complete = at(step.move.replicas, **known)
+        assert isinstance(next_of(mine, complete, Asked(Cancel(step.number), NOW), plan=plan), Put | Wait)
 
 
 def test_undo_leaves_alone_what_somebody_else_has_assigned() -> None:

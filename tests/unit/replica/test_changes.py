@@ -75,6 +75,8 @@ def test_a_partition_is_assigned_in_the_order_that_is_asked_for() -> None:
     (wanted,) = reassign(MARKER.place, [3, 1]).message.topics
     (part,) = wanted.partitions
     assert (wanted.name, part.partition_index, list(part.replicas)) == ("orders", 3, [3, 1])
+    (cancelled,) = reassign(MARKER.place, None).message.topics
+    assert cancelled.partitions[0].replicas is None, "what is complete stays so"
 
 
 def moved(code: int, whole: int = 0) -> SimpleNamespace:
@@ -85,6 +87,7 @@ def moved(code: int, whole: int = 0) -> SimpleNamespace:
 
 def test_what_became_of_a_reassignment_is_told_from_a_refusal() -> None:
     check_reassigned(MARKER.place, moved(0))
+    check_reassigned(MARKER.place, moved(85))
     for refused in (moved(31), moved(0, whole=31)):
         with pytest.raises(Unauthorized, match="ALTER on the cluster is needed"):
             check_reassigned(MARKER.place, refused)
