@@ -391,7 +391,8 @@ class History(Recorded):
                 self.min_isr += 1
             is_disturbed = self.chance.random() < 0.12
             if is_disturbed:
-                self.cluster.disturb()  # between the look and what is done after it
+                self.cluster.disturb()  # between the look and what is done after it, which comes late
+                self.cluster.tick()
             self.step(plan, seen)
             if self.repair.phase is Phase.CLOSED and not is_disturbed:
                 self.check_undone(plan, seen)
@@ -453,6 +454,7 @@ class History(Recorded):
                     self.cluster.is_led_by_ours = self.cluster.leader in {step.source for step in moves(plan)}
                     return
                 if isinstance(action, Cancel):
+                    self.counts["cancelled too late"] += self.cluster.target is None
                     self.asked = replace(self.asked, refusal=self.cluster.cancel())
                     return
                 self.cluster.assign(action.replicas, ours=True)
