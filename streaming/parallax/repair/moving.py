@@ -328,7 +328,7 @@ def called_off(step: MoveStep, look: Look, asked: Asked | None, made: Maker, why
 def cancelling(step: int, look: Look, asked: Asked | None, made: Maker, why: str) -> Action:
     """Cancel the reassignment that is under way, wait until it is cancelled, or stop where the cluster refuses that.
 
-    What it was adding is given up, and nothing is deleted.
+    What it was adding is given up, and nothing else is deleted.
 
     Args:
         step: the number of the step that asked for the reassignment; 0 while a repair is undone.

@@ -24,9 +24,9 @@ from parallax.repair.steps import MoveStep
 def undone(plan: Plan, look: Look, asked: Asked | None, made: Maker) -> Action:
     """The next action of a repair that is being undone.
 
-    It is to wait, to cancel a deletion that is under way, to reassign the partition to the brokers that held it when
-    the plan was made, or to record one of three events: the reassignment is under way, is complete, or is not possible
-    (with the reason).
+    It is to wait, or to reassign the partition to the brokers that held it when the plan was made. A reassignment under
+    way that takes it from one of these is cancelled first. Otherwise it is to record one of three events: the
+    reassignment is under way, is complete, or is not possible (with the reason).
 
     Args:
         plan: the repair's plan, with at least one step that reassigns the partition.
