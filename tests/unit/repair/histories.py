@@ -216,6 +216,12 @@ class Cluster:
             self.is_swapped = self.target is not None
             self.epoch += 2 * (self.leader in pair)  # it led no more while it was copied
 
+    def go_by(self) -> None:
+        """Let time pass between a look and what is done after it, which may come late."""
+        self.disturb()
+        if not self.is_swapped:  # else no request was in time to stop it
+            self.tick()
+
     def disturb(self) -> None:
         """What failures and people do."""
         match self.chance.randrange(8):
@@ -391,8 +397,7 @@ class History(Recorded):
                 self.min_isr += 1
             is_disturbed = self.chance.random() < 0.12
             if is_disturbed:
-                self.cluster.disturb()  # between the look and what is done after it, which comes late
-                self.cluster.tick()
+                self.cluster.go_by()
             self.step(plan, seen)
             if self.repair.phase is Phase.CLOSED and not is_disturbed:
                 self.check_undone(plan, seen)

@@ -36,9 +36,8 @@ def test_no_history_loses_a_right_copy_and_each_that_is_over_is_right(first: int
         assert counts[f"ran restarts that are called {may}"] > count // 4, counts
 
 
-@pytest.mark.parametrize("seed", [700_260, 701_159])
-def test_a_cancellation_that_comes_too_late_deletes_no_right_copy(seed: int) -> None:
-    history = History(seed).play()
+def test_a_cancellation_that_comes_too_late_deletes_no_right_copy() -> None:
+    history = History(701_159).play()
     assert history.counts["cancelled too late"]
     assert history.cluster.errors == []
 
