@@ -13,7 +13,7 @@ from parallax.audit.ledger import Ledger
 from parallax.compare.kept import Kept, kept
 from parallax.config import Settings
 from parallax.errors import one_line
-from parallax.findings.finding import Finding, current
+from parallax.findings.finding import Finding, current, leans_on
 from parallax.findings.hanging_life import Hanging
 from parallax.findings.hanging_record import recorded as hanging_transactions
 from parallax.findings.leading import Fitness
@@ -190,9 +190,15 @@ def _absences(settings: Settings, now: float, whole: list[str]) -> Absences:
 def _pending(
     storage: str, events: Collection[Finding], places: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """By partition, how many suspects have no verdict: no event names them since, and no incident can include them."""
+    """By partition, how many suspects have no verdict: no event names them since, and no incident can include them.
+
+    What a finding explains is raised again by each audit until that finding is over, and has its verdict as long.
+    """
+    standing = {name for name, one in current(events).items() if one.stands}
     named = {
-        event.suspect_id: _NEVER if event.stands else int(event.decided_at.timestamp() * 1000)
+        event.suspect_id: _NEVER
+        if event.stands or ((causes := leans_on(event)) and standing.issuperset(causes))
+        else int(event.decided_at.timestamp() * 1000)
         for event in events
         if event.suspect_id
     }

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import fcntl
+import json
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from parallax.audit.ledger import Ledger
 from parallax.audit.result import AuditReport, PartitionResult, Result
@@ -112,6 +116,21 @@ def test_no_leader_is_offered_whose_log_begins_later_than_another_one(settings: 
     compare(settings.storage.path, 2, starts={3: 10})
     (one,) = looked(settings, {PLACE: PartitionMetadata(2, 4, (2, 1, 3), (1, 2, 3))})
     assert COMMAND in in_words(one, ANYWHERE), "another one has all"
+
+
+def test_what_a_finding_explains_waits_for_no_verdict_until_that_finding_is_over(settings: Settings) -> None:
+    storage = settings.storage.path
+    cause = finding("f" * 32)
+    explained = finding("e" * 32, status=FindingStatus.DISMISSED, evidence=json.dumps({"leans_on": ["f" * 32]}))
+    table = FindingsTable(storage)
+    table.append([cause, replace(explained, suspect_id="again")])
+    raised = {"suspect_id": "again", "rule": "I2", "kind": "visibility_mismatch", "topic": "orders", "partition": 0}
+    times = [cause.decided_at + timedelta(minutes=minutes) for minutes in (5, 6)]
+    rows = [raised | {"broker": -1, "raised_at": at} for at in times]
+    write_deltalake(f"{storage}/suspects", pa.Table.from_pylist(rows))
+    assert known(settings, [PLACE]).pending == {}, "an audit sees it again as long as its cause is there"
+    table.append([replace(cause, status=FindingStatus.RESOLVED)])
+    assert known(settings, [PLACE]).pending == {PLACE: 2}
 
 
 @pytest.fixture
