@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from parallax.compare import sums
-from parallax.compare.early import is_early
+from parallax.compare import early, sums
 from parallax.compare.observations import (
     EVENT_CODE,
     POSITION,
@@ -22,7 +21,8 @@ from parallax.compare.observations import (
     ReplicaSets,
     ViewRows,
 )
-from parallax.compare.replicas import common_position, members, slots
+from parallax.compare.replicas import asked_position, common_position, members, positions, read_to, slots
+from parallax.compare.rules import latest
 from parallax.compare.state import FOLLOWED, PartitionState
 from parallax.config import CompareSettings
 from parallax.model import UNKNOWN, ReadEvent
@@ -101,8 +101,33 @@ def worth(state: PartitionState, settings: CompareSettings, limits: Limits) -> i
         settings: for the cap of the state.
         limits: for ``worth``.
     """
-    is_judged = bool(state.partition["differed"][0]) or len(state.disputes) > 0 or is_early(state.candidates).any()
-    return settings.state_cap_bytes // 2 if is_judged else _least(settings, limits)
+    is_judged = (
+        bool(state.partition["differed"][0]) or len(state.disputes) > 0 or early.is_early(state.candidates).any()
+    )
+    return room(settings) if is_judged else _least(settings, limits)
+
+
+def room(settings: CompareSettings) -> int:
+    """How many bytes of a state may wait while its replicas are known to differ, or may differ."""
+    return settings.state_cap_bytes // 2
+
+
+def awaited(state: PartitionState) -> tuple[Array, int]:
+    """The absences that wait only because rows are withheld, and up to where rows are needed for what waits so.
+
+    An absence, or an unlike outcome, is judged once replicas were read up to its horizon. They were, but the horizon
+    lies above the offset from which on rows are withheld.
+
+    Returns:
+        The indices of these absences in ``state.candidates``, and the highest horizon; -1 if nothing waits so.
+    """
+    rows, start, whole = state.candidates, state.partition["withheld"][0], state.copy()
+    whole.brokers["position"] = read_to(state)
+    is_ripe = latest.ripe(rows, positions(whole, READ_COMMITTED), early.concerned(whole, rows))
+    at = np.flatnonzero(is_ripe & (rows["horizon"] > start))
+    ends = state.disputes["horizon"]
+    ends = ends[(ends > start) & (ends <= asked_position(whole, READ_UNCOMMITTED))]
+    return at, int(np.concatenate([rows["horizon"][at], ends]).max(initial=UNKNOWN))
 
 
 def waiting(state: PartitionState) -> int:
@@ -188,4 +213,4 @@ def _comes_back(state: PartitionState, sets: ReplicaSets) -> bool:
     return False
 
 
-__all__ = ["Limits", "begun", "begun_to", "is_broken", "last_of_readers", "waiting", "worth"]
+__all__ = ["Limits", "awaited", "begun", "begun_to", "is_broken", "last_of_readers", "room", "waiting", "worth"]

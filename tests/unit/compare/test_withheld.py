@@ -499,6 +499,30 @@ def test_nothing_is_deferred_and_what_waits_is_told_as_not_read_yet() -> None:
     assert {b.broker: b.read_committed for b in coverage.brokers} == {1: 20 * BATCH, 2: BATCH, 3: 20 * BATCH}
 
 
+@pytest.mark.parametrize("cap", [SETTINGS.state_cap_bytes, 24_000], ids=["room for all", "no room"])
+@pytest.mark.parametrize("kind", ["deletion", "value"])
+def test_an_absence_below_is_judged_though_its_explanation_may_lie_among_withheld_rows(kind: str, cap: int) -> None:
+    logs = logs_of(30, transactional=False)
+    for rows in logs.values():
+        rows[5], rows[7] = record(5, "again", "V"), record(7, "again", None if kind == "deletion" else "V2")
+    logs[AWAY][7] = {}
+    made = Compared(logs, settings=SETTINGS.model_copy(update={"state_cap_bytes": cap}))
+    made.read(4, *BROKERS)
+    made.read(10, 1, 3, down=(AWAY,))
+    for n in range(2, 7):
+        made.read(n * BATCH, 1, down=(AWAY, 3))
+    assert made.is_withholding
+    for n in range(7, 20):
+        ends = {(view, 1): n * BATCH for view in (RU, RC)}
+        ends |= {(view, AWAY): min(n, 3 * (n - 6)) * BATCH for view in (RU, RC)}
+        made.read_to(ends, lso=dict.fromkeys(BROKERS, n * BATCH), down=(3,))
+        assert cap == 24_000 or made.said["later"] == made.said["at once"]
+    assert made.said["at once"]
+    assert made.last is not None
+    assert made.last.coverage.unknown_for(UnknownReason.DEFERRED) == (0, int(cap == 24_000))
+    assert made.is_withholding
+
+
 class TestSums:
     """What rows add up to, however they are cut."""
 
