@@ -523,6 +523,32 @@ def test_an_absence_below_is_judged_though_its_explanation_may_lie_among_withhel
     assert made.is_withholding
 
 
+@pytest.mark.parametrize("reads_on", [False, True], ids=["not read meanwhile", "read meanwhile"])
+def test_a_replica_that_is_given_back_is_compared_from_where_it_was_read_to(reads_on: bool) -> None:
+    made = Compared(logs_of(22, transactional=False))
+
+    def read(n: int, *brokers: int, members: tuple[int, ...] = BROKERS) -> None:
+        rows: list[Row] = []
+        for view, broker in [(view, broker) for broker in brokers for view in (RU, RC)]:
+            start, made.at[view, broker] = made.at[view, broker], n * BATCH
+            rows += shown(view, broker, made.logs[broker][start : n * BATCH], n * BATCH, 1000 + n)
+        told = tick(1000 + n, dict.fromkeys(BROKERS, n * BATCH), brokers=BROKERS)
+        made.take([*rows, *({**row, "replicas": members} for row in told if row["broker"] in members)])
+
+    read(1, *BROKERS)
+    for n in range(2, 9):
+        read(n, 1, 3)
+    assert made.is_withholding
+    for n in range(9, 12):
+        read(n, *((1, 3) if reads_on else (3,)), members=(AWAY, 3))
+    for n in range(12, 18):
+        read(n, 1, 3)
+    for n in range(18, 22):
+        read(n, *BROKERS)
+    assert made.said == {"later": set(), "at once": set()}
+    assert made.compared_up_to == (21 * BATCH, 21 * BATCH)
+
+
 class TestSums:
     """What rows add up to, however they are cut."""
 
