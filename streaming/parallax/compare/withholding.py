@@ -67,7 +67,9 @@ def begun(state: PartitionState, settings: CompareSettings, until: int, limits: 
         A copy of ``state`` that says from which offset on rows are withheld; ``state`` itself if none are.
     """
     brokers = state.brokers
-    if not members(state) or len(state.deferred) or not (brokers["begun"][brokers["member"]] == FOLLOWED).all():
+    # One that was never read is as one that is behind: it is compared as far as it comes (`begun_to`).
+    is_begun = (brokers["begun"] != FOLLOWED) & (brokers["position"] != UNKNOWN)
+    if not members(state) or len(state.deferred) or is_begun[brokers["member"]].any():
         return state
     size = waiting(state)
     if size <= _least(settings, limits):

@@ -549,6 +549,20 @@ def test_a_replica_that_is_given_back_is_compared_from_where_it_was_read_to(read
     assert made.compared_up_to == (21 * BATCH, 21 * BATCH)
 
 
+@pytest.mark.parametrize("transactional", [False, True])
+def test_rows_are_withheld_for_a_replica_that_was_never_read(transactional: bool) -> None:
+    logs = logs_of(42, transactional=transactional)
+    unlike_at(logs, "content", 35 * BATCH)
+    made = Compared(logs, settings=SMALL)
+    for n in range(1, 41):
+        made.read(n * BATCH, 1, 3, down=(AWAY,))
+    assert made.is_withholding
+    comes_back(made, 40, at_a_time=2)
+    assert made.compared_up_to == (42 * BATCH, 42 * BATCH)
+    assert made.said["later"]
+    made.agrees()
+
+
 class TestSums:
     """What rows add up to, however they are cut."""
 
