@@ -23,7 +23,7 @@ from parallax.compare.observations import (
 )
 from parallax.compare.replicas import asked_position, common_position, members, positions, read_to, slots
 from parallax.compare.rules import latest
-from parallax.compare.state import FOLLOWED, PartitionState
+from parallax.compare.state import FOLLOWED, NEVER, PartitionState
 from parallax.config import CompareSettings
 from parallax.model import UNKNOWN, ReadEvent
 
@@ -54,8 +54,8 @@ class Limits:
 def begun(state: PartitionState, settings: CompareSettings, until: int, limits: Limits) -> PartitionState:
     """Decide after a step whether to withhold rows from now on.
 
-    Rows are withheld if enough of the state waits for a replica that is behind. They are withheld from the first offset
-    on that no replica has shown.
+    Rows are withheld if enough of the state waits for a replica that is behind, or if rows are deferred now. They are
+    withheld from the first offset on that no replica has shown.
 
     Args:
         state: the state after the step.
@@ -69,18 +69,21 @@ def begun(state: PartitionState, settings: CompareSettings, until: int, limits: 
     brokers = state.brokers
     # One that was never read is as one that is behind: it is compared as far as it comes (`begun_to`).
     is_begun = (brokers["begun"] != FOLLOWED) & (brokers["position"] != UNKNOWN)
-    if not members(state) or len(state.deferred) or is_begun[brokers["member"]].any():
+    if not members(state) or is_begun[brokers["member"]].any():
         return state
-    size = waiting(state)
-    if size <= _least(settings, limits):
+    size, is_growing = waiting(state), state.deferred["end"] == NEVER
+    if not is_growing.any() and size <= _least(settings, limits):
         state.partition["differed"] = False
         return state
     position = brokers["position"]
     is_behind = any(position[:, view].max() > common_position(state, view) for view in VIEWS)
-    if not is_behind or size <= worth(state, settings, limits):
+    if not is_behind or (not is_growing.any() and size <= worth(state, settings, limits)):
         return state
     made = state.copy()
     made.partition["withheld"] = max(int(brokers["shown"].max()), int(position.max()))
+    # No row from there on has been left out yet, and none is any more.
+    made.deferred = state.deferred.copy()
+    made.deferred["end"][is_growing] = made.partition["withheld"]
     made.partition["withheld_since"] = made.partition["withheld_until"] = until
     made.partition["keyed"] = True
     return made

@@ -563,6 +563,21 @@ def test_rows_are_withheld_for_a_replica_that_was_never_read(transactional: bool
     made.agrees()
 
 
+def test_a_state_that_defers_rows_has_the_rest_withheld_and_defers_no_more() -> None:
+    made = Compared(logs_of(transactional=False), settings=SMALL)
+    made.read(BATCH, *BROKERS)
+    then = PartitionState.from_bytes(made.state)
+    then.deferred = np.array([(view, BATCH + 20, NEVER) for view in (RU, RC)], then.deferred.dtype)
+    made.state = then.to_bytes()
+    for n in range(2, 21):
+        made.read(n * BATCH, 1, 3, down=(AWAY,))
+    assert made.is_withholding
+    comes_back(made)
+    assert made.last is not None
+    assert made.compared_up_to == (22 * BATCH, 22 * BATCH)
+    assert made.last.coverage.unknown_for(UnknownReason.DEFERRED) == (BATCH - 20, BATCH - 20)
+
+
 class TestSums:
     """What rows add up to, however they are cut."""
 
