@@ -201,11 +201,15 @@ class _Run:
 
     def follow(self) -> None:
         """Follow the transactions over the rows that were withheld, once what comes before them has been taken in."""
+        lowest = int(read_to(self.state)[self.state.brokers["member"], READ_COMMITTED].min())
         for slot, (digests, reached, is_first) in self.moved.items() if is_withholding(self.state) else ():
             table = self.state.going
             before = going.of_state(self.state, slot) if is_first else going.last(table, slot)
             if before is not None:
-                self.state.going = going.followed(table, slot, before, digests, reached, self.limits.grain)
+                is_ahead = reached > lowest
+                self.state.going = going.followed(
+                    table, slot, before, digests, reached, self.limits.grain, is_ahead=is_ahead
+                )
 
     def with_what_differs(self, seen: Observations) -> Observations:
         """With all rows that were withheld, if readers did not show the same, or what is judged by itself.

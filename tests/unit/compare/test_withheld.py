@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parallax.compare import sums
+from parallax.compare import going, sums
 from parallax.compare.observations import Observations, ViewRows
 from parallax.compare.state import NEVER, PartitionState
 from parallax.compare.step import StepResult, step
@@ -576,6 +576,14 @@ def test_a_state_that_defers_rows_has_the_rest_withheld_and_defers_no_more() -> 
     assert made.last is not None
     assert made.compared_up_to == (22 * BATCH, 22 * BATCH)
     assert made.last.coverage.unknown_for(UnknownReason.DEFERRED) == (BATCH - 20, BATCH - 20)
+
+
+def test_rows_that_agree_are_not_read_once_more_though_a_replica_comes_back_in_one_micro_batch() -> None:
+    made = outage(logs_of(42, transactional=True), batches=40)
+    assert 38 * BATCH // (1 << LIMITS.grain.block) > going.MOST
+    comes_back(made, 40, at_a_time=39)
+    assert made.read_again < 4 * BATCH * len(BROKERS)
+    made.agrees()
 
 
 class TestSums:
