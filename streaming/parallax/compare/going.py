@@ -3,8 +3,8 @@
 When all replicas have shown the same rows, the rows are not taken into the state. The state must still know which
 transactions are open behind them (`parallax.compare.agreed`). Sums do not say that, but the digests' ``moves`` do
 (`parallax.replica.digests`). Equal rows leave the same transactions open. So it is enough to follow one reader of
-read_committed whose rows all others have shown too. A reader whose rows go much further than the others' is not
-followed any more.
+read_committed whose rows all others have shown too. A reader that is far ahead of another one is not followed
+any more. Of the one that is behind, what is open at its last offsets is kept, however far it comes at a time.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def last(table: Array, slot: int) -> Opens | None:
     return _opens(mine[mine["end"] == mine["end"].max()]) if len(mine) else None
 
 
-def followed(table: Array, slot: int, before: Opens, digests: Digests, reached: int, grain: Grain) -> Array:
+def followed(
+    table: Array, slot: int, before: Opens, digests: Digests, reached: int, grain: Grain, *, is_ahead: bool = False
+) -> Array:
     """Add to a table which transactions are open behind a reader's new rows: at the end of each block, and behind all.
 
     Args:
@@ -79,14 +81,15 @@ def followed(table: Array, slot: int, before: Opens, digests: Digests, reached: 
         digests: the sums of the new rows, with the moves of their transactions.
         reached: the offset below which the reader was shown everything.
         grain: the size of blocks.
+        is_ahead: whether another reader has not come as far.
 
     Returns:
-        The new table. It has no row of this replica if one of its transactions is shown with both outcomes, or if more
-        than `MOST` offsets would have to be kept.
+        The new table, with the last `MOST` offsets of this replica. It has no row of this replica if one of its
+        transactions is shown with both outcomes, or if there are more offsets and the reader is ahead.
     """
     others, mine = table[table["slot"] != slot], table[table["slot"] == slot]
     is_end = mine["end"] & ((1 << grain.block) - 1) == 0
-    made, opens = [others, mine[is_end], mine[:0]], dict(before)
+    made, opens = [mine[is_end], mine[:0]], dict(before)
     blocks = digests.parts["block"] >> (grain.block - grain.recent)
     begins = np.searchsorted(digests.moves["part"], np.arange(len(blocks) + 1)).tolist()
     for n, block in enumerate(blocks.tolist()):
@@ -98,8 +101,11 @@ def followed(table: Array, slot: int, before: Opens, digests: Digests, reached: 
             made.append(_rows(slot, end, opens))
     if not len(made[-1]) or int(made[-1]["end"][0]) != reached:
         made.append(_rows(slot, reached, opens))
-    table = np.concatenate(made)
-    return others if np.count_nonzero((table["producer_id"] == UNKNOWN) & (table["slot"] == slot)) > MOST else table
+    mine = np.concatenate(made)
+    ends = np.unique(mine["end"])
+    if len(ends) > MOST and is_ahead:
+        return others
+    return np.concatenate([others, mine[mine["end"] >= ends[-MOST:][0]]])
 
 
 def behind(table: Array, cut: int, slots: set[int]) -> Array:

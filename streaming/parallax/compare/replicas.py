@@ -112,6 +112,10 @@ def _forget(state: PartitionState, slot: int) -> None:
         for column in columns:
             table[column] &= keep
         setattr(state, name, table)
+    # How far it was read is known of withheld rows by their sums alone.
+    reached = read_to(state)[slot]
+    for name in ("position", "shown"):
+        state.brokers[name][slot] = np.maximum(state.brokers[name][slot], reached)
     for name in ("intervals", "unended", "sums", "recent_sums", "going"):
         table = getattr(state, name)
         setattr(state, name, table[table["slot"] != slot])
@@ -348,19 +352,19 @@ def begin_readers(state: PartitionState, rows: ViewRows) -> None:
 def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -> None:
     """Move each replica's position to the offset that its rows of kind `POSITION` report.
 
-    It never moves back, and never past the offset from which rows are withheld.
+    It never moves back. That of a member never moves past the offset from which rows are withheld.
 
     Args:
         state: the partition's state; it is changed.
         rows: rows of the views, of all kinds.
         row_slots: for each row, the slot of its replica (the index of its broker in ``state.brokers``).
     """
-    limit = int(state.partition["withheld"][0])
+    limits = np.where(state.brokers["member"], state.partition["withheld"][0], NEVER)
     is_position = rows.kind == POSITION
     for view in VIEWS:
         in_view = rows.view == view
         for slot in np.unique(row_slots[in_view]):
-            mine = in_view & (row_slots == slot)
+            mine, limit = in_view & (row_slots == slot), int(limits[slot])
             broker = state.brokers[slot : slot + 1]
             last = min(limit, int(rows.offset[mine].max()))
             broker["shown"][0, view] = max(int(broker["shown"][0, view]), last)

@@ -8,6 +8,7 @@ these cases:
 - The replicas that are there show different rows. So a divergence among them is found while another one is away.
 - All replicas have passed the rows. If the sums of all are equal, no row is read (`parallax.compare.agreed`). Otherwise
   the rows are read from the views and compared as if they had been read now.
+- A difference below them waits for an explanation that may lie among them, and its readers have passed all of that.
 - Something is reported that they have to be compared before, such as a truncation of a log that they are of, or that a
   replica is back in the replica set (`is_broken`).
 - A replica that is new comes to them. It has to be seen to show all that it held when the reading began (`begun_to`).
@@ -24,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from parallax.compare import going, sums
+from parallax.compare import going, sums, unread
 from parallax.compare.agreed import fits, goes_on
 from parallax.compare.blocks import Agreed
 from parallax.compare.observations import (
@@ -36,12 +37,23 @@ from parallax.compare.observations import (
     Observations,
     ViewRows,
 )
-from parallax.compare.replicas import read_to, slots
+from parallax.compare.replicas import read_at, read_to, slots
 from parallax.compare.state import CONTENT, INTERVAL, MARKER, NEVER, PENDING, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.suspect import Suspect
-from parallax.compare.withholding import Limits, begun, begun_to, is_broken, last_of_readers, waiting, worth
+from parallax.compare.withholding import (
+    Limits,
+    awaited,
+    begun,
+    begun_to,
+    is_broken,
+    last_of_readers,
+    room,
+    waiting,
+    worth,
+)
 from parallax.config import CompareSettings
+from parallax.model import UNKNOWN, UnknownReason
 from parallax.replica.digests import Digests
 
 
@@ -189,11 +201,15 @@ class _Run:
 
     def follow(self) -> None:
         """Follow the transactions over the rows that were withheld, once what comes before them has been taken in."""
+        lowest = int(read_to(self.state)[self.state.brokers["member"], READ_COMMITTED].min())
         for slot, (digests, reached, is_first) in self.moved.items() if is_withholding(self.state) else ():
             table = self.state.going
             before = going.of_state(self.state, slot) if is_first else going.last(table, slot)
             if before is not None:
-                self.state.going = going.followed(table, slot, before, digests, reached, self.limits.grain)
+                is_ahead = reached > lowest
+                self.state.going = going.followed(
+                    table, slot, before, digests, reached, self.limits.grain, is_ahead=is_ahead
+                )
 
     def with_what_differs(self, seen: Observations) -> Observations:
         """With all rows that were withheld, if readers did not show the same, or what is judged by itself.
@@ -217,9 +233,9 @@ class _Run:
         parts = [seen.rows.take(~is_last), found, seen.rows.take(is_last)]
         return replace(seen, rows=ViewRows.concat(parts))
 
-    def _size(self, marks: Mapping[sums.Reader, Array]) -> int:
-        """How many bytes of the state the withheld rows would take, if replicas show nearly the same."""
-        last = {reader: its[-1] for reader, its in marks.items()}
+    def _size(self, marks: Mapping[sums.Reader, Array], end: int = NEVER) -> int:
+        """How many bytes of the state withheld rows below an offset would take, if replicas show nearly the same."""
+        last = {reader: sums.at(its, np.array([end]))[0] for reader, its in marks.items()}
         most = {
             view: max((int(row["rows"]) for (_, of), row in last.items() if of == view), default=0) for view in VIEWS
         }
@@ -232,6 +248,7 @@ class _Run:
 
     def settle(self) -> None:
         """Take up what can be judged by now."""
+        self._settle_awaited()
         blocks = 1
         while is_withholding(self.state):
             start = int(self.state.partition["withheld"][0])
@@ -247,6 +264,21 @@ class _Run:
                 blocks *= 2
             else:
                 return
+
+    def _settle_awaited(self) -> None:
+        """Take up the rows that may explain what waits below them; if there is no room, that is left to an audit."""
+        while is_withholding(self.state) and (found := awaited(self.state))[1] != UNKNOWN:
+            at, end = found[0], self.limits.grain.up(found[1])
+            if waiting(self.state) + self._size(sums.marks_of(self.state), end) <= room(self.settings):
+                self.take_up(end)
+                continue
+            # Rows that are written meanwhile might explain them later. What is judged early is pending as well.
+            self.state = state = self.state.copy()
+            unread.add_offsets(
+                state, READ_COMMITTED, state.candidates["offset"][at], UnknownReason.DEFERRED, read_at(state)
+            )
+            state.candidates = np.delete(state.candidates, at)
+            return
 
     def _is_late(self, marks: Mapping[sums.Reader, Array]) -> bool:
         """Whether rows were withheld of either view that a replica is far from, or is not yet nearly through with."""

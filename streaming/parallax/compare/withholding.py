@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from parallax.compare import sums
-from parallax.compare.early import is_early
+from parallax.compare import early, sums
 from parallax.compare.observations import (
     EVENT_CODE,
     POSITION,
@@ -22,8 +21,9 @@ from parallax.compare.observations import (
     ReplicaSets,
     ViewRows,
 )
-from parallax.compare.replicas import common_position, members, slots
-from parallax.compare.state import FOLLOWED, PartitionState
+from parallax.compare.replicas import asked_position, common_position, members, positions, read_to, slots
+from parallax.compare.rules import latest
+from parallax.compare.state import FOLLOWED, NEVER, PartitionState
 from parallax.config import CompareSettings
 from parallax.model import UNKNOWN, ReadEvent
 
@@ -54,8 +54,8 @@ class Limits:
 def begun(state: PartitionState, settings: CompareSettings, until: int, limits: Limits) -> PartitionState:
     """Decide after a step whether to withhold rows from now on.
 
-    Rows are withheld if enough of the state waits for a replica that is behind. They are withheld from the first offset
-    on that no replica has shown.
+    Rows are withheld if enough of the state waits for a replica that is behind, or if rows are deferred now. They are
+    withheld from the first offset on that no replica has shown.
 
     Args:
         state: the state after the step.
@@ -67,18 +67,23 @@ def begun(state: PartitionState, settings: CompareSettings, until: int, limits: 
         A copy of ``state`` that says from which offset on rows are withheld; ``state`` itself if none are.
     """
     brokers = state.brokers
-    if not members(state) or len(state.deferred) or not (brokers["begun"][brokers["member"]] == FOLLOWED).all():
+    # One that was never read is as one that is behind: it is compared as far as it comes (`begun_to`).
+    is_begun = (brokers["begun"] != FOLLOWED) & (brokers["position"] != UNKNOWN)
+    if not members(state) or is_begun[brokers["member"]].any():
         return state
-    size = waiting(state)
-    if size <= _least(settings, limits):
+    size, is_growing = waiting(state), state.deferred["end"] == NEVER
+    if not is_growing.any() and size <= _least(settings, limits):
         state.partition["differed"] = False
         return state
     position = brokers["position"]
     is_behind = any(position[:, view].max() > common_position(state, view) for view in VIEWS)
-    if not is_behind or size <= worth(state, settings, limits):
+    if not is_behind or (not is_growing.any() and size <= worth(state, settings, limits)):
         return state
     made = state.copy()
     made.partition["withheld"] = max(int(brokers["shown"].max()), int(position.max()))
+    # No row from there on has been left out yet, and none is any more.
+    made.deferred = state.deferred.copy()
+    made.deferred["end"][is_growing] = made.partition["withheld"]
     made.partition["withheld_since"] = made.partition["withheld_until"] = until
     made.partition["keyed"] = True
     return made
@@ -101,8 +106,33 @@ def worth(state: PartitionState, settings: CompareSettings, limits: Limits) -> i
         settings: for the cap of the state.
         limits: for ``worth``.
     """
-    is_judged = bool(state.partition["differed"][0]) or len(state.disputes) > 0 or is_early(state.candidates).any()
-    return settings.state_cap_bytes // 2 if is_judged else _least(settings, limits)
+    is_judged = (
+        bool(state.partition["differed"][0]) or len(state.disputes) > 0 or early.is_early(state.candidates).any()
+    )
+    return room(settings) if is_judged else _least(settings, limits)
+
+
+def room(settings: CompareSettings) -> int:
+    """How many bytes of a state may wait while its replicas are known to differ, or may differ."""
+    return settings.state_cap_bytes // 2
+
+
+def awaited(state: PartitionState) -> tuple[Array, int]:
+    """The absences that wait only because rows are withheld, and up to where rows are needed for what waits so.
+
+    An absence, or an unlike outcome, is judged once replicas were read up to its horizon. They were, but the horizon
+    lies above the offset from which on rows are withheld.
+
+    Returns:
+        The indices of these absences in ``state.candidates``, and the highest horizon; -1 if nothing waits so.
+    """
+    rows, start, whole = state.candidates, state.partition["withheld"][0], state.copy()
+    whole.brokers["position"] = read_to(state)
+    is_ripe = latest.ripe(rows, positions(whole, READ_COMMITTED), early.concerned(whole, rows))
+    at = np.flatnonzero(is_ripe & (rows["horizon"] > start))
+    ends = state.disputes["horizon"]
+    ends = ends[(ends > start) & (ends <= asked_position(whole, READ_UNCOMMITTED))]
+    return at, int(np.concatenate([rows["horizon"][at], ends]).max(initial=UNKNOWN))
 
 
 def waiting(state: PartitionState) -> int:
@@ -188,4 +218,4 @@ def _comes_back(state: PartitionState, sets: ReplicaSets) -> bool:
     return False
 
 
-__all__ = ["Limits", "begun", "begun_to", "is_broken", "last_of_readers", "waiting", "worth"]
+__all__ = ["Limits", "awaited", "begun", "begun_to", "is_broken", "last_of_readers", "room", "waiting", "worth"]

@@ -32,11 +32,20 @@ def row(end: int, producer: int = -1, offset: int = 0, *, slot: int = 0, aborted
     return np.array([(slot, end, producer, offset, *keys, aborted)], GOING)
 
 
-def followed(rows: Iterable[Row], reached: int, table: Any = NONE, before: dict[int, Open] | None = None) -> Any:
+def followed(
+    rows: Iterable[Row],
+    reached: int,
+    table: Any = NONE,
+    before: dict[int, Open] | None = None,
+    *,
+    is_ahead: bool = False,
+) -> Any:
     """Follow the reader of slot 1."""
     held = [one for one in shown(RC, 1, rows, reached) if one["kind"] != RowKind.POSITION]
     taken = Observations.of("t", 0, held).rows
-    return going.followed(table, 1, before or {}, sums.digested(taken, GRAIN, bytes(16)), reached, GRAIN)
+    return going.followed(
+        table, 1, before or {}, sums.digested(taken, GRAIN, bytes(16)), reached, GRAIN, is_ahead=is_ahead
+    )
 
 
 def begun(offset: int, pid: int = 7, outcome: int = COMMITTED) -> Row:
@@ -140,10 +149,10 @@ class TestFollowed:
         assert told(followed(rows, 20, before)) == {}
         assert told(followed(rows, 20, before), 0) == {20: {}}
 
-    @pytest.mark.parametrize(("blocks", "is_kept"), [(64, True), (65, False)])
-    def test_are_kept_at_64_offsets_at_most(self, blocks: int, is_kept: bool) -> None:
+    @pytest.mark.parametrize(("blocks", "is_ahead", "kept"), [(64, True, 64), (65, True, 0), (65, False, 64)])
+    def test_are_kept_at_64_offsets_at_most(self, blocks: int, is_ahead: bool, kept: int) -> None:
         rows = plain(*range(1, blocks * 16, 16))
         many = np.concatenate([row(20)] * 5)
-        made = followed(rows, blocks * 16, many, {n: open_at(-5) for n in range(3)})
-        assert len(told(made)) == (blocks if is_kept else 0)
+        made = followed(rows, blocks * 16, many, {n: open_at(-5) for n in range(3)}, is_ahead=is_ahead)
+        assert len(told(made)) == kept
         assert len(made[made["slot"] == 0]) == 5

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parallax.compare import sums
+from parallax.compare import going, sums
 from parallax.compare.observations import Observations, ViewRows
 from parallax.compare.state import NEVER, PartitionState
 from parallax.compare.step import StepResult, step
@@ -497,6 +497,93 @@ def test_nothing_is_deferred_and_what_waits_is_told_as_not_read_yet() -> None:
     assert coverage.deferred == ()
     assert coverage.unknown_for(UnknownReason.NOT_READ_YET) == (19 * BATCH, 19 * BATCH)
     assert {b.broker: b.read_committed for b in coverage.brokers} == {1: 20 * BATCH, 2: BATCH, 3: 20 * BATCH}
+
+
+@pytest.mark.parametrize("cap", [SETTINGS.state_cap_bytes, 24_000], ids=["room for all", "no room"])
+@pytest.mark.parametrize("kind", ["deletion", "value"])
+def test_an_absence_below_is_judged_though_its_explanation_may_lie_among_withheld_rows(kind: str, cap: int) -> None:
+    logs = logs_of(30, transactional=False)
+    for rows in logs.values():
+        rows[5], rows[7] = record(5, "again", "V"), record(7, "again", None if kind == "deletion" else "V2")
+    logs[AWAY][7] = {}
+    made = Compared(logs, settings=SETTINGS.model_copy(update={"state_cap_bytes": cap}))
+    made.read(4, *BROKERS)
+    made.read(10, 1, 3, down=(AWAY,))
+    for n in range(2, 7):
+        made.read(n * BATCH, 1, down=(AWAY, 3))
+    assert made.is_withholding
+    for n in range(7, 20):
+        ends = {(view, 1): n * BATCH for view in (RU, RC)}
+        ends |= {(view, AWAY): min(n, 3 * (n - 6)) * BATCH for view in (RU, RC)}
+        made.read_to(ends, lso=dict.fromkeys(BROKERS, n * BATCH), down=(3,))
+        assert cap == 24_000 or made.said["later"] == made.said["at once"]
+    assert made.said["at once"]
+    assert made.last is not None
+    assert made.last.coverage.unknown_for(UnknownReason.DEFERRED) == (0, int(cap == 24_000))
+    assert made.is_withholding
+
+
+@pytest.mark.parametrize("reads_on", [False, True], ids=["not read meanwhile", "read meanwhile"])
+def test_a_replica_that_is_given_back_is_compared_from_where_it_was_read_to(reads_on: bool) -> None:
+    made = Compared(logs_of(22, transactional=False))
+
+    def read(n: int, *brokers: int, members: tuple[int, ...] = BROKERS) -> None:
+        rows: list[Row] = []
+        for view, broker in [(view, broker) for broker in brokers for view in (RU, RC)]:
+            start, made.at[view, broker] = made.at[view, broker], n * BATCH
+            rows += shown(view, broker, made.logs[broker][start : n * BATCH], n * BATCH, 1000 + n)
+        told = tick(1000 + n, dict.fromkeys(BROKERS, n * BATCH), brokers=BROKERS)
+        made.take([*rows, *({**row, "replicas": members} for row in told if row["broker"] in members)])
+
+    read(1, *BROKERS)
+    for n in range(2, 9):
+        read(n, 1, 3)
+    assert made.is_withholding
+    for n in range(9, 12):
+        read(n, *((1, 3) if reads_on else (3,)), members=(AWAY, 3))
+    for n in range(12, 18):
+        read(n, 1, 3)
+    for n in range(18, 22):
+        read(n, *BROKERS)
+    assert made.said == {"later": set(), "at once": set()}
+    assert made.compared_up_to == (21 * BATCH, 21 * BATCH)
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_rows_are_withheld_for_a_replica_that_was_never_read(transactional: bool) -> None:
+    logs = logs_of(42, transactional=transactional)
+    unlike_at(logs, "content", 35 * BATCH)
+    made = Compared(logs, settings=SMALL)
+    for n in range(1, 41):
+        made.read(n * BATCH, 1, 3, down=(AWAY,))
+    assert made.is_withholding
+    comes_back(made, 40, at_a_time=2)
+    assert made.compared_up_to == (42 * BATCH, 42 * BATCH)
+    assert made.said["later"]
+    made.agrees()
+
+
+def test_a_state_that_defers_rows_has_the_rest_withheld_and_defers_no_more() -> None:
+    made = Compared(logs_of(transactional=False), settings=SMALL)
+    made.read(BATCH, *BROKERS)
+    then = PartitionState.from_bytes(made.state)
+    then.deferred = np.array([(view, BATCH + 20, NEVER) for view in (RU, RC)], then.deferred.dtype)
+    made.state = then.to_bytes()
+    for n in range(2, 21):
+        made.read(n * BATCH, 1, 3, down=(AWAY,))
+    assert made.is_withholding
+    comes_back(made)
+    assert made.last is not None
+    assert made.compared_up_to == (22 * BATCH, 22 * BATCH)
+    assert made.last.coverage.unknown_for(UnknownReason.DEFERRED) == (BATCH - 20, BATCH - 20)
+
+
+def test_rows_that_agree_are_not_read_once_more_though_a_replica_comes_back_in_one_micro_batch() -> None:
+    made = outage(logs_of(42, transactional=True), batches=40)
+    assert 38 * BATCH // (1 << LIMITS.grain.block) > going.MOST
+    comes_back(made, 40, at_a_time=39)
+    assert made.read_again < 4 * BATCH * len(BROKERS)
+    made.agrees()
 
 
 class TestSums:

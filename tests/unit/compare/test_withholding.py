@@ -94,10 +94,13 @@ class TestBegins:
         after.partition["members_known"] = False
         assert decided(after) == NEVER
 
-    def test_not_while_a_range_is_deferred(self) -> None:
+    def test_where_rows_are_deferred_now_and_no_further_ones_are(self) -> None:
         after = apart()
-        after.deferred = np.zeros(1, DEFERRED)
-        assert decided(after) == NEVER
+        after.deferred = np.array([(RU, 20, 30), (RU, 40, NEVER)], DEFERRED)
+        made = begun(after, SETTINGS, UNTIL, Limits(worth=waiting(after)))
+        assert int(made.partition["withheld"][0]) == 50
+        assert made.deferred["end"].tolist() == [30, 50]
+        assert after.deferred["end"].tolist() == [30, NEVER], "what was given is not changed"
 
     @pytest.mark.parametrize(("member", "withheld"), [(True, NEVER), (False, 50)])
     def test_not_before_all_replicas_of_the_set_are_followed(self, member: bool, withheld: int) -> None:
