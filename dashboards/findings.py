@@ -90,11 +90,11 @@ class FindingAlerts(Alerts):
                 f"The next election of {WHERE}{FOR} makes a wrong replica the leader",
                 "Broker {{ $labels.broker_id }} is proven wrong and does not lead. It is in sync and comes first in "
                 "the assignment, so the next election of preferred leaders, which brokers hold every five minutes by "
-                "default, moves leadership to it. `parallax lead {{ $labels.topic }} -c CONFIG` names the command that "
-                "keeps it from leading.",
+                "default, moves leadership to it. `parallax lead {{ $labels.topic }} -c CONFIG` says how to keep it "
+                "from leading, or what is missing for that.",
                 past=(
-                    f"What the next election of {WHERE}{FOR} would do has changed",
-                    "A wrong replica came first. Now it leads, or another comes first, or nothing is known against it.",
+                    f"See who leads {WHERE} now{FOR}: a wrong replica was about to be elected",
+                    "It leads now, or another comes first, or nothing is known against it: `parallax lead` says which.",
                 ),
             ),
             self._alert(
