@@ -61,7 +61,7 @@ def completed(home: Path, *words: str) -> list[str]:
         (("lab", ""), {"up", "down", "stop", "restart", "status", "config", "scenario"}),
         (("findings", ""), {"list", "show", "explain", "readers", "acknowledge"}),
         (("guard", ""), {"status", "hold", "release"}),
-        (("repair", ""), {"plan", "run", "status", "resume", "undo"}),
+        (("repair", ""), {"plan", "run", "status", "resume", "undo", "close"}),
         (("check", "--"), {"--config", "--format", "--help"}),
         (("check", "-c", "none.yaml", "--f"), {"--format"}),
         (("lab", "down", "--"), {"--name", "--format", "--help"}),
