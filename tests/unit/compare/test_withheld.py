@@ -578,7 +578,7 @@ def test_a_state_that_defers_rows_has_the_rest_withheld_and_defers_no_more() -> 
     assert made.last.coverage.unknown_for(UnknownReason.DEFERRED) == (BATCH - 20, BATCH - 20)
 
 
-def test_rows_that_agree_are_not_read_once_more_though_a_replica_comes_back_in_one_micro_batch() -> None:
+def test_rows_that_agree_are_not_read_again_when_a_replica_comes_back_in_one_micro_batch() -> None:
     made = outage(logs_of(42, transactional=True), batches=40)
     assert 38 * BATCH // (1 << LIMITS.grain.block) > going.MOST
     comes_back(made, 40, at_a_time=39)
