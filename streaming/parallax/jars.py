@@ -252,7 +252,7 @@ def _run_ivy(java: Path, what: str, work: Path, ivy_cache: Path, progress: Progr
         there = (
             f"the repositories of {settings} can be reached"
             if settings
-            else ("Maven Central can be reached, or name a mirror's Ivy settings file in PARALLAX_IVY_SETTINGS")
+            else "Maven Central can be reached, or name a mirror's Ivy settings file in PARALLAX_IVY_SETTINGS"
         )
         raise NotFetchedError(
             f"the jars of {what} could not be resolved ({reason}); check that the version exists and that {there}"

@@ -317,18 +317,26 @@ def test_what_is_in_view_stays_where_it_is_when_the_page_follows(browser: Browse
             assert abs(after["y"] - before["y"]) < 2
 
 
-def test_it_follows_what_happens_without_being_loaded_again(browser: Browser, tmp_path: Path) -> None:
+def agreeing(browser: Browser, tmp_path: Path, script: str = "") -> Iterator[tuple[Job, Page]]:
+    """A job whose replicas agree, and its page, whose clock the test moves; ``script`` runs before the page's own."""
     job = Job(tmp_path)
     job.follow()
     with job.served() as address:
         for page in opened(browser, base_url=address):
             page.clock.install()
+            if script:
+                page.add_init_script(script)
             page.goto("/")
-            expect(page.get_by_role("heading", level=1)).to_have_text("✓ All replicas agree")
-            job.find(shown_again())
-            page.clock.run_for(10_500)
-            expect(page.get_by_role("heading", level=1)).to_have_text("✗ 1 open finding")
-            assert page.title().startswith("1 open")
+            yield job, page
+
+
+def test_it_follows_what_happens_without_being_loaded_again(browser: Browser, tmp_path: Path) -> None:
+    for shown, page in agreeing(browser, tmp_path):
+        expect(page.get_by_role("heading", level=1)).to_have_text("✓ All replicas agree")
+        shown.find(shown_again())
+        page.clock.run_for(10_500)
+        expect(page.get_by_role("heading", level=1)).to_have_text("✗ 1 open finding")
+        assert page.title().startswith("1 open")
 
 
 def in_part(job: Job) -> None:
@@ -429,41 +437,30 @@ def test_it_says_that_the_job_does_not_answer_any_more(browser: Browser, tmp_pat
 
 
 def test_a_job_that_hangs_is_told_as_one_that_does_not_answer_until_it_does(browser: Browser, tmp_path: Path) -> None:
-    job = Job(tmp_path)
-    job.follow()
-    with job.served() as address:
-        for page in opened(browser, base_url=address):
-            page.clock.install()
-            page.goto("/")
-            page.route("**/*", lambda route: None)
-            page.clock.run_for(10_500)
-            page.clock.run_for(30_500)
-            headline = page.get_by_role("heading", level=1)
-            expect(headline).to_have_text("Parallax does not answer. Its last word: ✓ All replicas agree")
-            page.unroute_all()
-            page.clock.run_for(10_500)
-            expect(headline).to_have_text("✓ All replicas agree")
-            expect(page).to_have_title(re.compile("^All replicas agree"))
+    for _, page in agreeing(browser, tmp_path):
+        page.route("**/*", lambda route: None)
+        page.clock.run_for(10_500)
+        page.clock.run_for(30_500)
+        headline = page.get_by_role("heading", level=1)
+        expect(headline).to_have_text("Parallax does not answer. Its last word: ✓ All replicas agree")
+        page.unroute_all()
+        page.clock.run_for(10_500)
+        expect(headline).to_have_text("✓ All replicas agree")
+        expect(page).to_have_title(re.compile("^All replicas agree"))
 
 
 @pytest.mark.parametrize("busy", ["text is selected", "a field has the focus", "it is hidden"])
 def test_the_first_line_goes_on_whatever_somebody_does_on_it(browser: Browser, tmp_path: Path, busy: str) -> None:
-    job = Job(tmp_path)
-    job.follow()
-    with job.served() as address:
-        for page in opened(browser, base_url=address):
-            page.clock.install()
-            if busy == "it is hidden":
-                page.add_init_script("Object.defineProperty(document, 'hidden', {get: () => true})")
-            page.goto("/")
-            if busy == "text is selected":
-                page.get_by_role("heading", level=1).dblclick()
-            if busy == "a field has the focus":
-                page.get_by_role("searchbox", name="Topic").focus()
-            job.find(shown_again())
-            page.clock.run_for(10_500)
-            expect(page.get_by_role("heading", level=1)).to_have_text("✗ 1 open finding")
-            expect(page).to_have_title(re.compile("^1 open finding"))
+    hidden = "Object.defineProperty(document, 'hidden', {get: () => true})" if busy == "it is hidden" else ""
+    for shown, page in agreeing(browser, tmp_path, hidden):
+        if busy == "text is selected":
+            page.get_by_role("heading", level=1).dblclick()
+        if busy == "a field has the focus":
+            page.get_by_role("searchbox", name="Topic").focus()
+        shown.find(shown_again())
+        page.clock.run_for(10_500)
+        expect(page.get_by_role("heading", level=1)).to_have_text("✗ 1 open finding")
+        expect(page).to_have_title(re.compile("^1 open finding"))
 
 
 def test_without_scripts_it_is_as_whole(browser: Browser, address: str) -> None:

@@ -16,7 +16,7 @@ from parallax.alerting.snapshot import Replica, Snapshot
 from parallax.counts import agreed, counted, named
 from parallax.model import TopicPartition
 from parallax.moments import roughly
-from parallax.repair.leading import FROZEN, hanging_in_words, is_frozen
+from parallax.repair.leading import frozen_in_words, hanging_in_words, is_frozen
 from parallax.source.feedback import ALL
 from parallax.views.pause import in_words as paused_in_words
 
@@ -151,12 +151,17 @@ def blindness(snapshot: Snapshot) -> tuple[Blind, ...]:
     return snapshot.once(_blindness)
 
 
-def hiding(snapshot: Snapshot, replica: Replica) -> Blind | None:
+def hiding(snapshot: Snapshot, replica: Replica, but: Collection[Cause] = ()) -> Blind | None:
     """Why the job does not see a replica: the first cause that hides it, in the order of `Cause`.
 
     None if no cause hides it.
+
+    Args:
+        snapshot: what is known.
+        replica: the replica.
+        but: causes that do not count.
     """
-    return next((one for one in blindness(snapshot) if replica in one.reach), None)
+    return next((one for one in blindness(snapshot) if one.cause not in but and replica in one.reach), None)
 
 
 def unseen(snapshot: Snapshot, replica: Replica) -> str:
@@ -373,8 +378,8 @@ def _of_transactions(snapshot: Snapshot) -> Iterator[Blind]:
     if frozen:
         reach = Reach(partitions=frozenset(one.place for one in frozen))
         since = min(one.first_suspected_at.timestamp() for one in frozen)
-        phrase = FROZEN.replace("the partition", named(one.place.name for one in frozen))
-        yield Blind(Cause.FROZEN, reach, since, phrase, FROZEN, shows_offsets=True)
+        phrase = frozen_in_words(named(one.place.name for one in frozen))
+        yield Blind(Cause.FROZEN, reach, since, phrase, frozen_in_words(), shows_offsets=True)
 
 
 def _of_rights(snapshot: Snapshot) -> Iterator[Blind]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from parallax.alerting.blind import Cause, alone, blindness
+from parallax.alerting.blind import Cause, alone, hiding
 from parallax.alerting.snapshot import Replica, Snapshot
 from parallax.findings.finding import Finding
 from parallax.findings.leading import Fitness, May
 from parallax.guard.absences import Absence, Absences, Late
 from parallax.model import TopicPartition
 from parallax.repair.leading import ALONE, Doubts, by_clock
+
+_OF_DOUBTS = (Cause.HANGING, Cause.FROZEN)
+"""The causes that `Doubts` knows by itself."""
 
 
 def may_lead(snapshot: Snapshot) -> Mapping[TopicPartition, Mapping[int, Fitness]]:
@@ -39,10 +42,9 @@ def _of(
 ) -> dict[int, Fitness]:
     single = {} if absences is None else by_clock(place, absences, snapshot.taken_at)
     brokers = snapshot.assigned[place]
-    causes = [one for one in blindness(snapshot) if one.cause not in (Cause.HANGING, Cause.FROZEN)]
-    for broker in brokers if causes else ():
-        if hidden := [one.here for one in causes if (*place, broker) in one.reach][:1]:
-            single.setdefault(broker, []).extend(hidden)
+    for broker in brokers:
+        if (hidden := hiding(snapshot, (*place, broker), _OF_DOUBTS)) is not None:
+            single.setdefault(broker, []).append(hidden.here)
     more = [ALONE] if place in alone(snapshot) else []
     pending = snapshot.findings.pending.get(place, 0)
     hanging = [one for one in snapshot.hanging if one.one.place == place]

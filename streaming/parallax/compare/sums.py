@@ -157,9 +157,8 @@ def totals(rows: ViewRows, key: bytes) -> Array:
         rows: the reader's records and end markers, in offset order; no rows of kind `POSITION`.
         key: 16 secret bytes, as for `digested`.
     """
-    return _summed(np.concatenate([np.zeros(1, SUM), _parts(rows, digested(rows, Grain(), key))]), np.zeros(1, SUM))[
-        -1:
-    ]
+    nothing = np.zeros(1, SUM)
+    return _summed(np.concatenate([nothing, _parts(rows, digested(rows, Grain(), key))]), nothing)[-1:]
 
 
 def _summed(parts: Array, last: Array) -> Array:
@@ -227,8 +226,9 @@ def _thinned(marks: Array, kept: Array, grain: Grain) -> Array:
     is_last = np.ones(len(marks), np.bool_)
     is_last[:-1] = block[1:] != block[:-1]
     is_kept = np.isin(block, kept)
-    made, its = marks[is_kept | is_last], is_kept[is_kept | is_last]
-    made["end"][~its] = (block[is_kept | is_last][~its] + 1) << grain.block
+    left = is_kept | is_last
+    made, is_end = marks[left], ~is_kept[left]
+    made["end"][is_end] = (block[left][is_end] + 1) << grain.block
     return made
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from parallax.errors import is_text
-from parallax.findings.acknowledgement import with_acknowledgement
+from parallax.findings.acknowledgement import Acknowledgement, with_acknowledgement
 from parallax.findings.finding import Finding, current
 from parallax.findings.naming import named
 from parallax.findings.table import AppendedMeanwhile, FindingsTable
@@ -107,8 +107,7 @@ def acknowledged(finding: Finding, reason: str, by: str, at: datetime) -> Findin
         by: who acknowledges it.
         at: when.
     """
-    said = {"reason": reason, "by": by, "at": at.isoformat()}
-    return replace(with_acknowledgement(finding, said), decided_at=at)
+    return replace(with_acknowledgement(finding, Acknowledgement(by, reason, at)), decided_at=at)
 
 
 def _found(standing: Mapping[str, Finding], wanted: str) -> Finding:

@@ -49,8 +49,10 @@ def in_words(by: str, reason: str) -> str:
 
 def acknowledgement_of(finding: Finding) -> Acknowledgement | None:
     """Return the acknowledgement in a finding's last event; None if the finding is not acknowledged."""
-    if finding.status is not FindingStatus.ACKNOWLEDGED:
-        return None
+    return _acknowledgement(finding) if finding.status is FindingStatus.ACKNOWLEDGED else None
+
+
+def _acknowledgement(finding: Finding) -> Acknowledgement:
     said = _said(finding)
     at = datetime.fromisoformat(said["at"]) if said.get("at") else finding.decided_at
     return Acknowledgement(said.get("by") or "somebody", said.get("reason") or "no reason given", at)
@@ -61,18 +63,22 @@ def is_by_a_person(finding: Finding) -> bool:
     return finding.status is FindingStatus.ACKNOWLEDGED and _EXTENT not in _said(finding)
 
 
-def with_acknowledgement(event: Finding, said: Mapping[str, Any]) -> Finding:
+def with_acknowledgement(event: Finding, said: Acknowledgement, was: Extent | None = None) -> Finding:
     """Return an event as one that is acknowledged.
 
     Args:
         event: what the finding is.
-        said: the acknowledgement as its evidence keeps it: ``by``, ``reason``, ``at``.
+        said: who acknowledged it, when and why.
+        was: how bad it was then; None if a person acknowledges what it is.
     """
-    evidence = evidence_of(event) | {_KEY: dict(said)}
+    document: dict[str, Any] = {"reason": said.reason, "by": said.by, "at": said.at.isoformat()}
+    if was is not None:
+        document[_EXTENT] = was.as_json()
+    evidence = evidence_of(event) | {_KEY: document}
     return replace(
         event,
         status=FindingStatus.ACKNOWLEDGED,
-        summary=f"{event.summary} {in_words(said['by'], said['reason'])}",
+        summary=f"{event.summary} {in_words(said.by, said.reason)}",
         evidence=json.dumps(evidence, separators=(",", ":")),
     )
 
@@ -179,9 +185,7 @@ def still_acknowledged(event: Finding, known: Finding) -> Finding:
         event: the finding's new event, no worse than what was acknowledged.
         known: the finding's last event, which is acknowledged.
     """
-    said = acknowledgement_of(known) or Acknowledgement("somebody", "no reason given", known.decided_at)
-    was = Extent.acknowledged(known).as_json()
-    return with_acknowledgement(event, {"reason": said.reason, "by": said.by, "at": said.at.isoformat(), _EXTENT: was})
+    return with_acknowledgement(event, _acknowledgement(known), Extent.acknowledged(known))
 
 
 def status_of(finding: Finding) -> FindingStatus:

@@ -133,7 +133,7 @@ def known(settings: Settings, places: Collection[TopicPartition]) -> Known:
         events = read_events(storage)
     except NoFindingsTableError:
         events = []
-    found = [one for one in current(events).values() if one.stands and one.place in places]
+    standing = {name: one for name, one in current(events).items() if one.stands}
     state, ledger = Kept(), Ledger(storage)
     try:
         state = kept(storage, places, settings.compare.grace_ms)
@@ -154,8 +154,8 @@ def known(settings: Settings, places: Collection[TopicPartition]) -> Known:
     except EventLogError as error:
         whole.append(f"what was repaired cannot be read ({one_line(error)})")
     return Known(
-        tuple(found),
-        _pending(storage, events, places),
+        tuple(one for one in standing.values() if one.place in places),
+        _pending(storage, events, standing, places),
         tuple(whole),
         state,
         _absences(settings, now, whole),
@@ -188,16 +188,15 @@ def _absences(settings: Settings, now: float, whole: list[str]) -> Absences:
 
 
 def _pending(
-    storage: str, events: Collection[Finding], places: Collection[TopicPartition]
+    storage: str, events: Collection[Finding], standing: Mapping[str, Finding], places: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """By partition, how many suspects have no verdict: no event names them since, and no incident can include them.
 
     What a finding explains is raised again by each audit until that finding is over, and has its verdict as long.
     """
-    standing = {name for name, one in current(events).items() if one.stands}
     named = {
         event.suspect_id: _NEVER
-        if event.stands or ((causes := leans_on(event)) and standing.issuperset(causes))
+        if event.stands or ((causes := leans_on(event)) and standing.keys() >= {*causes})
         else int(event.decided_at.timestamp() * 1000)
         for event in events
         if event.suspect_id

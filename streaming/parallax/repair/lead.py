@@ -89,8 +89,8 @@ def _no_other(replicas: Sequence[int], findings: Collection[Finding], starts: Ma
     """What a plan that only changes who leads would lack (`parallax.repair.leadership`), by what is on record."""
     found, missing = sides_by_findings(replicas, claims(findings), NOTHING_SAID)
     if found is not None and starts:
-        late = {one: why for one in found.sources if (why := begins_late(starts, one))}
-        found, missing = without(found, {one: begins_apart(one, why) for one, why in late.items()}, missing)
+        late = {one: begins_apart(one, why) for one in found.sources if (why := begins_late(starts, one))}
+        found, missing = without(found, late, missing)
     return () if found is not None else tuple(missing)
 
 

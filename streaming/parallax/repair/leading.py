@@ -65,8 +65,15 @@ def _waiting_in_words(suspects: int) -> str:
 
 
 _BEYOND = "nothing beyond is compared in read_committed"
-FROZEN = f"a replica of the partition stands still: {_BEYOND}"
-"""What a phrase says of a partition with a frozen replica."""
+
+
+def frozen_in_words(where: str = "the partition") -> str:
+    """A phrase on a replica that is frozen.
+
+    Args:
+        where: the partition, or the partitions.
+    """
+    return f"a replica of {where} stands still: {_BEYOND}"
 
 
 def is_frozen(finding: Finding) -> bool:
@@ -176,7 +183,7 @@ class Doubts:
             broker: the broker.
             mended: ids of findings that a repair is to end, so that what they stop is no reason against it.
         """
-        frozen = [FROZEN] if self.frozen - {*mended} else []
+        frozen = [frozen_in_words()] if self.frozen - {*mended} else []
         return [*self.single.get(broker, ()), *self.whole, *frozen]
 
     def unread(self, below: int) -> str:
@@ -245,4 +252,4 @@ class Led:
         return found
 
 
-__all__ = ["FROZEN", "Doubts", "Led", "by_clock", "hanging_in_words", "is_frozen", "uncompared"]
+__all__ = ["ALONE", "Doubts", "Led", "by_clock", "frozen_in_words", "hanging_in_words", "is_frozen", "uncompared"]

@@ -195,9 +195,11 @@ def _took_too_long(repair: Repair, step: MoveStep, intended: Mapping[str, Any], 
     seconds = (look.at_ms - intended["at_ms"]) / 1000
     if not step.move.copied or (repair.is_timed and seconds <= layout.retention_ms / 2000):
         return ""
-    took = f"that took {span_text(seconds)}, more than half of delete.retention.ms"
-    if not repair.is_timed:
-        took = "how long that took is not known, because clocks of the machines that ran it differ"
+    took = (
+        f"that took {span_text(seconds)}, more than half of delete.retention.ms"
+        if repair.is_timed
+        else "how long that took is not known, because clocks of the machines that ran it differ"
+    )
     return (
         f"; {took}, so the copy may lack tombstones or end markers. Compare it by `parallax audit`, which only prints "
         "what it finds, or wait for the job's audit of the topic, if it makes any (audit.interval_s)"

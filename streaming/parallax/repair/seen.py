@@ -253,18 +253,19 @@ def _contradicted(look: Look, proof: Proof, source: int, broker: int, *, is_chec
     apart = proof.apart(source, broker)
     if not apart:
         return f"nothing on record says by what broker {broker} and broker {source} differed"
-    if is_checked and all(now(look, ours) == now(look, theirs) == ours.shows for ours, theirs in apart):
+    shown = {atom: now(look, atom) for pair in apart for atom in pair}
+    if is_checked and all(shown[ours] == shown[theirs] == ours.shows for ours, theirs in apart):
         return f"broker {broker} shows what broker {source} shows by now: it may be mended already"
     pairs = [pair if is_checked else pair[:1] for pair in apart]
     for atom in (atom for pair in pairs for atom in pair):
-        text = now(look, atom)
+        text = shown[atom]
         if not text:
             return f"what broker {atom.broker} shows {_where(atom)} could not be read"
         if text != atom.shows and not (atom.may_go and text == NOTHING):
             shows, showed = (_in_words(one) for one in (text, atom.shows))
             other = "another record" if shows == showed else shows
             return f"broker {atom.broker} shows {other} {_where(atom)}, and showed {showed} when the finding was judged"
-    if not any(all(now(look, atom) == atom.shows for atom in pair) for pair in pairs):
+    if not any(all(shown[atom] == atom.shows for atom in pair) for pair in pairs):
         return f"nothing is left by which broker {broker} and broker {source} differed"
     return ""
 

@@ -32,7 +32,7 @@ from parallax.repair.fit import unsure
 from parallax.repair.known import known
 from parallax.repair.lead import document, exit_code, in_words
 from parallax.repair.lead import led as looked
-from parallax.repair.leading import ALONE, FROZEN, Doubts, Led, uncompared
+from parallax.repair.leading import ALONE, Doubts, Led, frozen_in_words, uncompared
 from parallax.repair.record import SLOW, Event, EventKind
 from parallax.repair.table import RepairTable
 from parallax.replica.types import PartitionMetadata
@@ -214,7 +214,7 @@ def test_what_is_not_read_yet_speaks_against_a_copy_and_not_against_a_leader() -
     assert unsure(seen, 1, below=100) == doubts.unread(100)
     frozen = Doubts.made(replace(late, unknown={UnknownReason.NOT_READ_YET: (0, 40)}), 0, {}, findings=[STOPPED])
     assert frozen.unread(100) == "", "that read_committed stands still is said already"
-    assert frozen.of(1) == [FROZEN]
+    assert frozen.of(1) == [frozen_in_words()]
     assert unsure(replace(seen, doubts=frozen), 1, [STOPPED.finding_id], 100) == "", "the copy ends that"
 
 
