@@ -155,8 +155,8 @@ class ProgressStreamReader(DataSourceStreamReader):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Ask all brokers; returns the Spark offset of the new tick, or ``start`` if no row is worth recording.
 
-        With the option ``trigger.ms``, it waits until that is due, or until a broker that had failed is back, or the
-        comparison awaits a report of one more partition.
+        With the option ``trigger.ms`` it first waits until that is due. A broker that is back ends the wait, or a
+        partition of which the comparison begins to await a report.
 
         Args:
             start: the Spark offset of the last tick.

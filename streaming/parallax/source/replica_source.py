@@ -167,7 +167,7 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Plan the next micro-batch: the Spark offset at its end, or ``start`` if no reader has anything to do.
 
-        With the option ``trigger.ms``, it waits until that is due, or until a broker that had failed is back.
+        With the option ``trigger.ms`` it first waits until that is due. A broker that is back ends the wait.
 
         Args:
             start: the Spark offset at the end of the last micro-batch.

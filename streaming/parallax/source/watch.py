@@ -3,7 +3,7 @@
 A planning call gives each broker a question and waits a short while. A broker that has not answered by then is still
 being asked in its own thread, and the next planning call uses its answer. If a broker fails, its *circuit* opens: its
 thread asks it again after a pause, which doubles each time. Nobody waits for the broker until it has answered again.
-Then whoever waits for its return is woken (`Brokers.is_back`).
+Then those who wait for its return are woken (`Brokers.is_back`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BrokerWatch(Generic[Question, Answer]):
     """Asks one broker in a thread of its own.
 
     After a failure its *circuit* is open: the thread asks the last question again after a pause, for as long as
-    somebody wants to know. The answer closes the circuit and is dropped: whoever asks next gets a newer one.
+    somebody wants to know. The answer closes the circuit and is dropped: the next question gets a newer one.
 
     Args:
         broker: the broker's id, for the name of the thread.
