@@ -34,10 +34,10 @@ TABLES = (*VIEWS, PROGRESS)
 
 
 _LOCAL_S, _REMOTE_S = 0.05, 0.5
-"""How often the tables' logs are looked at for new commits: on a disk, and on an object store, where a look is paid."""
+"""Seconds between looks for new commits, on a disk and on an object store. There a look costs money."""
 
 _TOGETHER_S = 0.05
-"""How long the first commit waits for those of the other tables, which are made at about the same time."""
+"""For how many seconds the first commit waits for others. Those of all tables come at about the same time."""
 
 QUERY = "compare"
 """The query's name, and that of its checkpoint."""

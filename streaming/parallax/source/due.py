@@ -10,17 +10,17 @@ import time
 from collections.abc import Callable
 
 LONGEST_S = 1.0
-"""How long one call waits at most: Spark cannot stop a query while it does."""
+"""How long one call waits, in seconds. Spark cannot stop a query meanwhile."""
 
 BURST_S, BURST_EVERY_S, BURST_AGAIN_S = 5.0, 0.25, 30.0
-"""A burst of looks: for how long, how often in that time, and how long after its beginning another one may begin."""
+"""Of a burst of looks, in seconds: how long it is, and the time between looks. Another may begin after the third."""
 
 
 class Due:
     """Decides when the next look of one source is due.
 
-    Looks are due at whole multiples of the interval, so that the sources of a job look at about the same time. A look
-    that took longer is followed by the next without a wait. In a *burst* looks are due every `BURST_EVERY_S`.
+    Looks are due at whole multiples of the interval. So the sources of a job look at about the same time. If a look
+    took longer, the next one is due. In a *burst* looks are due every `BURST_EVERY_S`.
 
     Args:
         interval_s: seconds from the start of one look to the next; None if the caller decides when to look.
@@ -69,11 +69,11 @@ class Due:
         return True
 
     def wait(self, is_new: Callable[[float], bool]) -> bool:
-        """Wait until the next look is due, for `LONGEST_S` at most; a look that is due begins with it.
+        """Wait until the next look is due, for `LONGEST_S` at most. A look that is due begins.
 
         Args:
-            is_new: waits for the given number of seconds at most, and returns whether something has come that is looked
-                at without a further wait.
+            is_new: waits for the given number of seconds at most. It returns whether there is anything new, which ends
+                the wait.
 
         Returns:
             Whether to look now.
